@@ -1,0 +1,237 @@
+"""How numerical code is compiled: Numba with a cache on disk, and PyTensor graphs as C pointers.
+
+Two rules keep start-up short. The engine (likelihood, moves) is ordinary Python compiled once by
+:func:`compiled`, whatever the study. What changes from study to study (kernels, priors) reaches it
+as data or as *function pointers* made from PyTensor graphs, so replacing one compiles that one.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytensor
+import pytensor.link.numba.dispatch
+import pytensor.scalar as ps
+from numba.core import types
+from numba.core.caching import CacheImpl, _CacheLocator
+from numba.core.types import WrapperAddressProtocol
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.link.numba.cache import compile_numba_function_src
+from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.random.type import RandomGeneratorType
+
+from kem_pymc.errors import InputError
+
+PACKAGE = Path(__file__).parent
+
+#: Reductions may be reordered and fused; NaN and infinity keep their meaning.
+FAST = {"contract", "reassoc", "nsz", "arcp"}
+
+GENERATOR = numba.typeof(np.random.default_rng(0))
+
+
+@cache
+def source_stamp() -> str:
+    """Return a hash of the package's sources.
+
+    Numba notices that a compiled function's own file has changed, but not the file of a function
+    it calls; the stamp makes every cached function depend on the whole package.
+    """
+    digest = sha256(numba.__version__.encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "plots" not in path.parts and path.name not in ("cli.py", "__init__.py"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return where compiled code is kept: ``KEM_CACHE``, or the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("KEM_CACHE") or Path(base) / "kem_pymc")
+
+
+class _PackageCacheLocator(_CacheLocator):
+    """Keeps this package's compiled functions in :func:`cache_folder`, stamped as a whole."""
+
+    def __init__(self, py_func: Callable, py_file: str) -> None:
+        self._py_func = py_func
+        self._py_file = py_file
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> str:
+        return source_stamp()
+
+    def get_disambiguator(self) -> str:
+        place = f"{self._py_file}:{self._py_func.__code__.co_firstlineno}"
+        return sha256(place.encode()).hexdigest()[:16]
+
+    @classmethod
+    def from_function(cls, py_func: Callable, py_file: str) -> "_PackageCacheLocator | None":
+        if not Path(py_file).is_relative_to(PACKAGE):
+            return None
+        locator = cls(py_func, py_file)
+        try:
+            locator.ensure_cache_path()
+        except OSError:  # a read-only home: numba's own locators may still find a place
+            return None
+        return locator
+
+
+CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
+
+#: Decorator of every function of the engine.
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+
+
+class FunctionPointer(WrapperAddressProtocol):
+    """A compiled function as an argument: callers are compiled for its signature, not for it."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __wrapper_address__(self) -> int:
+        return self._function.address
+
+    def signature(self) -> Any:
+        return self._function._sig
+
+    def __call__(self, *args: Any) -> Any:
+        return _call(self, *args)
+
+
+@compiled
+def _call(function, *args):
+    # Called straight from Python, functions that PyTensor lowered would crash the interpreter:
+    # they are compiled without an entry for it.
+    return function(*args)
+
+
+def pointer(source: str, name: str, signature: Any, environment: dict, key: str) -> FunctionPointer:
+    """Compile a function from source and return a pointer to it.
+
+    Parameters
+    ----------
+    source, name : str
+        Python source that defines `name`.
+    signature : numba signature
+        Its types.
+    environment : dict
+        Global names that the source uses.
+    key : str
+        Identifies everything the source depends on; the same key may reuse code from disk. Empty
+        where that can't be told: nothing is kept on disk then.
+    """
+    reusable = bool(key)
+    key = sha256(f"{__name__} {source} {signature} {key} {numba.__version__}".encode()).hexdigest()
+    # Numba rebuilds cached code in the module that a function says it comes from.
+    environment = {**environment, "__name__": __name__}
+    function = compile_numba_function_src(source, name, environment, cache_key=key)
+    compile_ = numba.cfunc(signature, cache=reusable, nopython=True, error_model="numpy")
+    made = compile_(function)
+    return FunctionPointer(made)
+
+
+def scalar_function(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], name: str
+) -> tuple[Callable, str]:
+    """Lower elementwise expressions of scalars to one Numba function of floats.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of 0-dimensional PyTensor variables
+    name : str
+        For error messages and mangled names.
+
+    Returns
+    -------
+    function : callable
+        Numba function of ``len(inputs)`` floats; a float, or a tuple of floats.
+    key : str
+        Identifies the expressions; empty where they can't be identified.
+
+    Raises
+    ------
+    InputError
+        If an operation isn't elementwise.
+    """
+    graph = FunctionGraph(
+        list(inputs),
+        rewrite_graph(list(outputs), include=("canonicalize", "stabilize", "specialize")),
+        clone=False,
+    )
+    scalars: dict[Variable, Any] = {v: ps.float64(f"a{i}") for i, v in enumerate(inputs)}
+
+    def lowered(variable: Variable) -> Any:
+        if variable not in scalars and isinstance(variable, Constant):
+            value = np.asarray(variable.data).item()
+            scalars[variable] = ps.constant(value, dtype=variable.type.dtype)
+        return scalars[variable]
+
+    for node in graph.toposort():
+        single = all(all(v.type.broadcastable) for v in node.inputs)
+        if not (single and isinstance(node.op, DimShuffle | Elemwise)):
+            raise InputError(
+                f"{name} is not elementwise, because it uses {node.op}. "
+                "Write it with elementwise PyTensor functions of its arguments."
+            )
+        arguments = [lowered(v) for v in node.inputs]
+        if isinstance(node.op, DimShuffle):
+            results = arguments
+        else:
+            results = node.op.scalar_op.make_node(*arguments).outputs
+        scalars.update(zip(node.outputs, results, strict=True))
+    # A constant or passed-through output still has to be a float of its own.
+    results = [ps.identity(ps.cast(lowered(v), "float64")) for v in graph.outputs]
+    lowered_graph = FunctionGraph([scalars[v] for v in inputs], results, clone=True)
+    function, key = numba_funcify_and_cache_key(
+        lowered_graph, fgraph_name="scalar_expression", squeeze_output=True
+    )
+    return function, str(key or "")
+
+
+def graph_function(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple[Callable, str]:
+    """Lower any PyTensor graph, random generators among its inputs, to one Numba function.
+
+    Parameters
+    ----------
+    inputs, outputs : sequence of PyTensor variables
+        A random generator that is an input advances in place.
+
+    Returns
+    -------
+    function : callable
+        Numba function of arrays (and generators) that returns a tuple of arrays.
+    key : str
+        Identifies the graph; empty where it can't be identified.
+    """
+    arguments = [pytensor.In(v, mutable=isinstance(v.type, RandomGeneratorType)) for v in inputs]
+    with warnings.catch_warnings():
+        # Some distributions are drawn by Python code; that is slower, not wrong.
+        warnings.filterwarnings("ignore", message="Numba will use object mode")
+        graph = pytensor.function(
+            arguments, list(outputs), mode="NUMBA", on_unused_input="ignore"
+        ).maker.fgraph
+        function, key = numba_funcify_and_cache_key(graph)
+    return function, str(key or "")
+
+
+__all__ = [
+    "GENERATOR",
+    "FunctionPointer",
+    "compiled",
+    "graph_function",
+    "pointer",
+    "scalar_function",
+    "types",
+]

@@ -1,0 +1,86 @@
+"""The candidate pools of the paper's studies (section 10.2.3), as strings.
+
+The paper gives each pool's size and says which features interact; where it leaves the candidates
+open, the comments below say how they were chosen. Dimensions count the loaders' features from 0.
+``ARD`` stands for the product of SE over all dimensions.
+"""
+
+from collections.abc import Iterable
+
+from kem_pymc.errors import InputError
+
+
+def candidates(name: str) -> list[str]:
+    """Return the candidate pool of a study.
+
+    Parameters
+    ----------
+    name : {"synthetic", "energy", "housing", "fires", "concrete"}
+
+    Returns
+    -------
+    list of str
+        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35 and 39 candidates.
+
+    Raises
+    ------
+    InputError
+        If the study is unknown.
+    """
+    if name not in _POOLS:
+        raise InputError(f"There is no candidate pool {name!r}. Use one of {', '.join(_POOLS)}.")
+    return list(_POOLS[name])
+
+
+def _each(base: str, dimensions: Iterable[int]) -> list[str]:
+    return [f"{base}{d}" for d in dimensions]
+
+
+def _linear_times_smooth(dimension: int, others: Iterable[int]) -> list[str]:
+    """The smooth effect of each other feature, in proportion to this one."""
+    return [f"LIN{dimension} x SE{d}" for d in others if d != dimension]
+
+
+_POOLS: dict[str, list[str]] = {
+    # 3 basic + 5 interactions. The paper lists PER0 x SE0 twice and says "up to the second
+    # degree", so one of the two is read as PER0 x PER0; SE0 x SE0 would be SE0 again.
+    "synthetic": [
+        "LIN0",
+        "PER0",
+        "SE0",
+        "LIN0 x LIN0",
+        "LIN0 x PER0",
+        "LIN0 x SE0",
+        "PER0 x PER0",
+        "PER0 x SE0",
+    ],
+    # LIN on all 8 + SE on the 7 that aren't binary (overall_height, 4, has two values) + ARD.
+    # No PER: every feature has at most 12 distinct values, too few to show a period.
+    "energy": [*_each("LIN", range(8)), *_each("SE", (0, 1, 2, 3, 5, 6, 7)), "ARD"],
+    # LIN on all 13 + PER and SE on the 12 that aren't binary (CHAS, 3, is 0 or 1) + ARD.
+    "housing": [
+        *_each("LIN", range(13)),
+        *_each("PER", (d for d in range(13) if d != 3)),
+        *_each("SE", (d for d in range(13) if d != 3)),
+        "ARD",
+    ],
+    # 26 basic: LIN and SE on all 9, PER on the 8 other than month (1; four summer months show no
+    # period) + wind speed (4) with each of the 8 other features + ARD. LIN on wind speed: the
+    # Initial Spread Index is another feature's function times an increasing one of wind speed.
+    "fires": [
+        *_each("LIN", range(9)),
+        *_each("PER", (d for d in range(9) if d != 1)),
+        *_each("SE", range(9)),
+        *_linear_times_smooth(4, range(9)),
+        "ARD",
+    ],
+    # 24 basic + 14 interactions: cement (0) and age (7), each with the 7 other features + ARD.
+    "concrete": [
+        *_each("LIN", range(8)),
+        *_each("PER", range(8)),
+        *_each("SE", range(8)),
+        *_linear_times_smooth(0, range(8)),
+        *_linear_times_smooth(7, range(8)),
+        "ARD",
+    ],
+}

@@ -1,0 +1,220 @@
+"""Simulated cohorts whose kernels are known (section 10.2.1).
+
+The covariance functions here are written in plain NumPy, apart from the package's own kernels, so
+that each can check the other.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+
+#: The compositions of the users of each study, in turn.
+STUDIES: dict[str, tuple[str, ...]] = {
+    "two_types": ("LIN0 + PER0", "SE0"),  # the paper's
+    "similar": ("LIN0 + PER0", "LIN0 + SE0"),  # alike until the data tell PER from SE
+    "complex": ("LIN0 x PER0 + SE0", "LIN0 + PER0 + SE0"),  # an interaction or three terms
+}
+
+#: Inputs lie on this interval.
+LOW, HIGH = 0.0, 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What a simulated cohort was drawn from, and where its functions run.
+
+    Attributes
+    ----------
+    compositions : tuple of str, length U
+        Such as ``"LIN0 + PER0"``.
+    hyperparameters : tuple of dict, length U
+        By name: ``"LIN0.shift"``; in an interaction ``"LIN0 x PER0.PER0.period"``. Amplitudes are
+        variances.
+    noise_variance : float
+    x_test : ndarray, shape (m, 1)
+        Uniform grid on [0, 20].
+    f_test : ndarray, shape (U, m)
+        The users' functions there, from the same draw as their data.
+    y_test : ndarray, shape (U, m)
+        `f_test` with noise.
+    """
+
+    compositions: tuple[str, ...]
+    hyperparameters: tuple[dict[str, float], ...]
+    noise_variance: float
+    x_test: np.ndarray
+    f_test: np.ndarray
+    y_test: np.ndarray
+
+    def take(self, indices: Sequence[int]) -> Self:
+        """Return the truth of the users at these positions, in this order."""
+        indices = list(indices)
+        return type(self)(
+            compositions=tuple(self.compositions[i] for i in indices),
+            hyperparameters=tuple(self.hyperparameters[i] for i in indices),
+            noise_variance=self.noise_variance,
+            x_test=self.x_test,
+            f_test=self.f_test[indices],
+            y_test=self.y_test[indices],
+        )
+
+
+def synthetic(
+    users: int = 10,
+    time_steps: int = 6,
+    seed: int | np.random.Generator = 0,
+    *,
+    batch: int = 5,
+    noise_variance: float = 0.5,
+    study: str = "two_types",
+    test_points: int = 200,
+) -> Cohort:
+    """Simulate a cohort, by default the paper's (sections 7.1 and 10.2.1).
+
+    Inputs are uniform on [0, 20] and arrive in random order.
+
+    Parameters
+    ----------
+    users : int
+        Labelled 0, 1, ...; they take the study's compositions in turn, so an odd number has one
+        user more of the first.
+    time_steps : int
+    seed : int or Generator
+        The same seed gives the same cohort; cohorts of different sizes need not share users.
+    batch : int
+        Points per time step.
+    noise_variance : float
+        The paper's figure 9 has a variance of 0.5; its program added noise of sd 0.5.
+    study : {"two_types", "similar", "complex"}
+        ``LIN0 + PER0`` and ``SE0`` (the paper's); ``LIN0 + PER0`` and ``LIN0 + SE0``;
+        ``LIN0 x PER0 + SE0`` and ``LIN0 + PER0 + SE0``.
+    test_points : int
+        Size m of the grid at which the truth is kept.
+
+    Returns
+    -------
+    Cohort
+        One feature ``"x"``, target ``"y"``, and a :class:`Truth` as ``truth``.
+
+    Raises
+    ------
+    InputError
+        If a count is below 1, the noise variance is negative or not finite, or the study is
+        unknown.
+    """
+    counts = {"users": users, "time_steps": time_steps, "batch": batch, "test_points": test_points}
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name}={count} leaves nothing to simulate. Give 1 or more.")
+    if not 0 <= noise_variance < np.inf:
+        raise InputError(f"Noise variance {noise_variance} is unusable. Give 0 or more.")
+    if study not in STUDIES:
+        raise InputError(f"There is no study {study!r}. Use one of {', '.join(STUDIES)}.")
+    rng = np.random.default_rng(seed)
+    kinds = STUDIES[study]
+    compositions = tuple(kinds[u % len(kinds)] for u in range(users))
+    hyperparameters = tuple(draw_hyperparameters(c, rng) for c in compositions)
+    n = time_steps * batch
+    arrived = rng.uniform(LOW, HIGH, size=(users, n))
+    grid = np.linspace(LOW, HIGH, test_points)
+    f = np.stack(
+        [
+            draw_function(c, theta, np.append(x, grid), rng)
+            for c, theta, x in zip(compositions, hyperparameters, arrived, strict=True)
+        ]
+    )
+    y = f + np.sqrt(noise_variance) * rng.standard_normal(f.shape)
+    return Cohort(
+        users=tuple(range(users)),
+        inputs=tuple(arrived[:, :, None]),
+        targets=tuple(y[:, :n]),
+        ends=(np.arange(batch, n + 1, batch),) * users,
+        features=("x",),
+        truth=Truth(
+            compositions, hyperparameters, float(noise_variance), grid[:, None], f[:, n:], y[:, n:]
+        ),
+    )
+
+
+def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str, float]:
+    """Draw the hyperparameters of a composition as section 10.2.1 has them.
+
+    Shifts are in the inputs' unit; a term without SE has the amplitude of the paper's
+    ``LIN0 + PER0`` (about 5), one with SE that of its ``SE0`` (about 10).
+    """
+    draws: dict[str, float] = {}
+    for term in composition.split(" + "):
+        factors = term.split(" x ")
+        draws[f"{term}.amplitude"] = rng.lognormal(2.302 if "SE0" in factors else 1.609, 0.1)
+        for factor in factors:
+            prefix = term if len(factors) == 1 else f"{term}.{factor}"
+            if factor == "LIN0":
+                draws[f"{prefix}.shift"] = rng.normal(5, 1)
+            else:
+                draws[f"{prefix}.lengthscale"] = rng.lognormal(0, 0.1)
+            if factor == "PER0":
+                draws[f"{prefix}.period"] = rng.lognormal(1.386, 0.1)
+    return draws
+
+
+def draw_function(
+    composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw one function from the composition's Gaussian process, jointly at all of `x`, (n,).
+
+    LIN and PER have covariances of low rank, which no Cholesky factor without jitter survives. The
+    symmetric root from the eigenvalues (negative ones are rounding, and cut off) needs no jitter.
+    It is also unique, unlike eigenvectors, whose signs would make a seed's draw depend on the
+    linear algebra library.
+    """
+    values, vectors = np.linalg.eigh(covariance(composition, hyperparameters, x, x))
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return root @ rng.standard_normal(len(x))
+
+
+def covariance(
+    composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Return the noise-free covariance between inputs (n,) and (m,), shape (n, m).
+
+    Parameters
+    ----------
+    composition : str
+        A sum of products of LIN0, PER0 and SE0.
+    hyperparameters : mapping
+        By name, as in :class:`Truth`.
+    """
+    total = np.zeros((len(x), len(z)))
+    for term in composition.split(" + "):
+        factors = term.split(" x ")
+        product = np.full_like(total, hyperparameters[f"{term}.amplitude"])
+        for factor in factors:
+            prefix = term if len(factors) == 1 else f"{term}.{factor}"
+            kernel, kinds = _KERNELS[factor]
+            product *= kernel(x[:, None], z, *(hyperparameters[f"{prefix}.{k}"] for k in kinds))
+        total += product
+    return total
+
+
+def _lin(x, z, shift):  # eq. 11
+    return (x - shift) * (z - shift)
+
+
+def _per(x, z, lengthscale, period):  # eq. 10
+    return np.exp(-2 * np.sin(np.pi * (x - z) / period) ** 2 / lengthscale**2)
+
+
+def _se(x, z, lengthscale):  # eq. 9
+    return np.exp(-((x - z) ** 2) / (2 * lengthscale**2))
+
+
+_KERNELS: dict[str, tuple[Callable[..., np.ndarray], tuple[str, ...]]] = {
+    "LIN0": (_lin, ("shift",)),
+    "PER0": (_per, ("lengthscale", "period")),
+    "SE0": (_se, ("lengthscale",)),
+}

@@ -1,0 +1,19 @@
+"""The errors and warnings that a user of the package meets.
+
+Every message has two short sentences: what is wrong, and what to do about it.
+"""
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used as it is.
+
+    The command line turns it into exit code 2 without a traceback.
+    """
+
+
+class DataWarning(UserWarning):
+    """The data can be used, but a person should look at them."""
+
+
+class SelectionWarning(UserWarning):
+    """A kernel was selected, but under circumstances a person should know of."""

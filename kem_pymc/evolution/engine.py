@@ -1,0 +1,295 @@
+"""A cohort, a pool and priors made ready for the compiled code, and states as plain arrays.
+
+Outside the moves a state is three arrays by dataset, in which labels of clusters can't switch:
+
+structure (U, T, 1 + C) int32
+    First the assignment: the number (in order of user, then time step) of the first dataset that
+    sits in the same cluster, -1 where the user has no such time step. Then inclusion indicators.
+hyperparameters (U, T, H) float64
+    Natural values of the dataset's cluster; NaN where the candidate is out.
+noise (U, T) float64
+    Noise variance of the dataset's cluster; NaN where there is no dataset.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.seating import open_cluster
+from kem_pymc.evolution.moves.sweep import Schedule, spare_room
+from kem_pymc.evolution.process import log_likelihoods, log_seating, simulate, simulate_targets
+from kem_pymc.evolution.state import (
+    PriorTable,
+    State,
+    Study,
+    attach,
+    draw_candidate,
+    empty_state,
+    inclusion_log_prior,
+)
+from kem_pymc.gp.likelihood import Data
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Engine:
+    """What the sampler, the random variables and the simulator share.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        In the units of the priors (scaled, if they are for scaled data).
+    pool : CandidatePool
+    priors : Priors
+    concentration : float
+        alpha, positive.
+    likelihood_power : float
+        1 is the paper's model.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        pool: CandidatePool,
+        priors: Priors,
+        concentration: float,
+        likelihood_power: float,
+    ) -> None:
+        self.cohort = cohort
+        self.pool = pool
+        self.priors = priors
+        self.concentration = float(concentration)
+        self.likelihood_power = float(likelihood_power)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code mean nothing in another process, which makes its own.
+        return {k: v for k, v in self.__dict__.items() if k not in ("study", "prior_study")}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of users and of time steps (U, T)."""
+        return self.cohort.n_users, self.cohort.max_steps
+
+    @cached_property
+    def targets(self) -> np.ndarray:
+        """Targets of every dataset (U, T, n); zero beyond a dataset's end."""
+        padded = self.cohort.padded()
+        points = np.arange(padded.y.shape[1])
+        return np.where(points < padded.ends[:, :, None], padded.y[:, None, :], 0.0)
+
+    @cached_property
+    def study(self) -> Study:
+        """The compiled side, with the cohort's targets."""
+        padded = self.cohort.padded()
+        steps = padded.steps
+        return Study(
+            kernels=kernels(),
+            layout=self.pool.layout,
+            priors=PriorTable(*self.priors.compile(self.pool)),
+            data=Data(padded.x, self.targets.copy(), padded.ends, steps, nested=True),
+            concentration=self.concentration,
+            power=self.likelihood_power,
+            user=np.repeat(np.arange(len(steps)), steps),
+            step=np.concatenate([np.arange(t) for t in steps]),
+            first=np.concatenate([[0], np.cumsum(steps)[:-1]]),
+        )
+
+    def with_targets(self, y: np.ndarray) -> Study:
+        """Return the study with other targets (U, T, n), drawn independently by time step or not.
+
+        Where every dataset begins with the one before, one substitution serves all time steps.
+        """
+        data = self.study.data
+        nested = all(
+            np.array_equal(y[u, t, : data.ends[u, t]], y[u, t + 1, : data.ends[u, t]])
+            for u in range(len(data.steps))
+            for t in range(data.steps[u] - 1)
+        )
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        return self.study._replace(data=data._replace(y=y, nested=nested))
+
+    @cached_property
+    def prior_study(self) -> Study:
+        """The compiled side without likelihood."""
+        return self.study._replace(power=0.0)
+
+    def load(
+        self,
+        study: Study,
+        structure: np.ndarray,
+        hyperparameters: np.ndarray | None = None,
+        noise: np.ndarray | None = None,
+        schedule: Schedule | None = None,
+    ) -> State:
+        """Return the state that arrays stand for, with room for the moves of a schedule.
+
+        A state depends on the arrays alone, so a chain that is resumed goes on as it would have.
+        Without hyperparameters or noise, all coordinates are zero.
+        """
+        here = self.present
+        place = np.cumsum(here.ravel()) - 1  # from places in (U, T) to numbers of datasets
+        labels = place[structure[..., 0][here]]
+        h = np.zeros((len(labels), len(study.layout.positive)))
+        if hyperparameters is not None:
+            values = np.where(np.isnan(hyperparameters[here]), 1.0, hyperparameters[here])
+            h = values.copy()
+            np.log(values, out=h, where=study.layout.positive)
+        state = empty_state(study, *((1, 0) if schedule is None else spare_room(study, schedule)))
+        _load(
+            study,
+            state,
+            labels.astype(np.int64),
+            np.ascontiguousarray(structure[..., 1:][here], dtype=np.bool_),
+            h,
+            np.zeros(len(labels)) if noise is None else np.log(noise[here]),
+        )
+        return state
+
+    def dump(self, state: State) -> Arrays:
+        """Return a state as arrays."""
+        study = self.study
+        users, steps = self.shape
+        slots = state.assignment
+        user, step = study.user, study.step
+        flat = user * steps + step
+        _, first, members = np.unique(slots, return_index=True, return_inverse=True)
+        structure = np.zeros((users, steps, 1 + len(self.pool)), dtype=np.int32)
+        structure[..., 0] = -1
+        structure[user, step, 0] = flat[first][members]
+        structure[user, step, 1:] = state.included[slots]
+        values = np.where(study.layout.positive, np.exp(state.h[slots]), state.h[slots])
+        active = np.repeat(state.included[slots], np.diff(study.layout.hyper_start), axis=1)
+        hyperparameters = np.full((users, steps, len(study.layout.positive)), np.nan)
+        hyperparameters[user, step] = np.where(active, values, np.nan)
+        noise = np.full((users, steps), np.nan)
+        noise[user, step] = np.exp(state.log_noise[slots])
+        return structure, hyperparameters, noise
+
+    def simplest(self) -> Arrays:
+        """Return one cluster of noise alone that holds every dataset: a point to begin from."""
+        users, steps = self.shape
+        structure = np.zeros((users, steps, 1 + len(self.pool)), dtype=np.int32)
+        structure[..., 0] = np.where(self.present, 0, -1)
+        hyperparameters = np.full((users, steps, len(self.pool.hyperparameters)), np.nan)
+        parent = np.zeros(len(self.pool), dtype=np.bool_)
+        draws = _noise_draws(self.prior_study, parent, np.random.default_rng(0), 999)
+        noise = np.where(self.present, np.exp(np.median(draws)), np.nan)
+        return structure, hyperparameters, noise
+
+    def simulate(self, rng: np.random.Generator) -> Arrays:
+        """Draw assignments and kernels of all datasets from the prior."""
+        return self.dump(simulate(self.prior_study, rng))
+
+    def simulate_kernels(self, structure: np.ndarray, rng: np.random.Generator) -> Arrays:
+        """Draw hyperparameters and noise of every cluster of a structure from the prior."""
+        state = self.load(self.prior_study, structure)
+        _draw_kernels(self.prior_study, state, rng)
+        return self.dump(state)
+
+    def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
+        """Draw targets (U, T, n) given kernels, independently by time step."""
+        return simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """Whether user u has a time step t (U, T)."""
+        return np.arange(self.shape[1]) < self.cohort.steps[:, None]
+
+    def shared(self, structure: np.ndarray, values: np.ndarray) -> bool:
+        """Return whether members of every cluster hold equal rows of `values` (U, T, ...)."""
+        label = structure[..., 0].ravel()
+        here = label >= 0
+        if not np.array_equal(here, self.present.ravel()):
+            return False
+        own = np.arange(len(label))
+        if (label > own).any() or (label[label[here]] != label[here]).any():
+            return False
+        rows = values.reshape(len(label), -1)
+        return bool(np.array_equal(rows[here], rows[label[here]], equal_nan=True))
+
+    def log_structure(self, structure: np.ndarray) -> float:
+        """Return the log probability of assignments and compositions."""
+        parent = np.zeros_like(structure[..., 1:])
+        parent[:, 1:] = structure[:, :-1, 1:]
+        if not self.shared(structure, np.concatenate([parent, structure[..., 1:]], axis=-1)):
+            return -np.inf
+        return float(log_seating(self.prior_study, self.load(self.prior_study, structure)))
+
+    def log_hyperparameters(self, structure: np.ndarray, hyperparameters: np.ndarray) -> float:
+        """Return the log density of all clusters' hyperparameters (natural values)."""
+        active = np.repeat(structure[..., 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=-1)
+        known = np.isfinite(hyperparameters)
+        if not self.shared(structure, hyperparameters) or (active != known)[self.present].any():
+            return -np.inf
+        positive = self.pool.layout.positive
+        if (hyperparameters[..., positive][known[..., positive]] <= 0).any():
+            return -np.inf
+        state = self.load(self.prior_study, structure, hyperparameters)
+        logs = np.log(hyperparameters[self._first_members(state)][:, positive])
+        # From densities of logs to densities of natural values.
+        return float(_kernel_terms(self.prior_study, state)[0] - np.nansum(logs))
+
+    def log_noise(self, structure: np.ndarray, noise: np.ndarray) -> float:
+        """Return the log density of all clusters' noise variances (natural values)."""
+        if not self.shared(structure, noise) or not (noise[self.present] > 0).all():
+            return -np.inf
+        state = self.load(self.prior_study, structure, None, noise)
+        logs = np.log(noise[self._first_members(state)])
+        return float(_kernel_terms(self.prior_study, state)[1] - logs.sum())
+
+    def log_likelihood(self, arrays: Arrays, y: np.ndarray | None = None) -> np.ndarray:
+        """Return the log likelihood (U, T) of every dataset under its cluster's kernel."""
+        study = self.study if y is None else self.with_targets(y)
+        return log_likelihoods(study, self.load(self.prior_study, *arrays))
+
+    def _first_members(self, state: State) -> tuple[np.ndarray, np.ndarray]:
+        _, first = np.unique(state.assignment, return_index=True)
+        return self.study.user[first], self.study.step[first]
+
+
+@compiled
+def _load(study, state, labels, included, h, log_noise):
+    slots = np.full(labels.shape[0], -1, dtype=np.int64)
+    for d in range(labels.shape[0]):
+        if slots[labels[d]] < 0:
+            slots[labels[d]] = open_cluster(study, state, d, included[d], h[d], log_noise[d])
+        attach(study, state, d, slots[labels[d]])
+
+
+@compiled
+def _draw_kernels(study, state, rng):
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        for c in range(state.included.shape[1]):
+            if state.included[slot, c]:
+                draw_candidate(study, c, rng, state.h[slot])
+        parent = state.parent[state.process[slot]]
+        state.log_noise[slot] = study.priors.noise_draw(parent, rng)
+
+
+@compiled
+def _noise_draws(study, parent, rng, n):
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = study.priors.noise_draw(parent, rng)
+    return out
+
+
+@compiled
+def _kernel_terms(study, state):
+    """Return the summed log densities of clusters' hyperparameters and of their noise, as logs."""
+    out = np.zeros(2)
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        parent = state.parent[state.process[slot]]
+        inclusion = inclusion_log_prior(study, parent, state.included[slot])
+        noise = study.priors.noise_log_density(parent, state.log_noise[slot])
+        out[0] += state.log_prior[slot] - inclusion - noise
+        out[1] += noise
+    return out

@@ -1,0 +1,325 @@
+"""The models as PyMC sees them: all evolutions of a cohort, and one cluster by itself."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from kem_pymc import priors as prior_tables
+from kem_pymc.cohort import Cohort, Scaling
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
+from kem_pymc.evolution.step import EvolutionStep  # noqa: F401  registers itself with PyMC
+from kem_pymc.evolution.variables import (
+    EngineDensity,
+    HyperparametersVariable,
+    LogLikelihood,
+    NoiseVariable,
+    StructureVariable,
+    TargetsVariable,
+)
+from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors, fresh
+
+Feedback = Literal["cut", "joint"]
+
+
+class EvolutionModel(pm.Model):
+    """The Kernel Evolution Model of a pilot cohort (paper, section 5.2).
+
+    ``pm.sample`` finds the compound step by itself and returns a DataTree whose ``posterior`` has
+    dims (chain, draw, user, time_step, ...). Everything in it is indexed by dataset, so labels of
+    clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is out),
+    ``noise``, ``assignment`` (the first dataset in the same cluster), ``n_clusters``,
+    ``log_joint``, ``dataset_log_likelihood``.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Pilot users, in their own units.
+    pool : CandidatePool
+    priors : Priors, optional
+        By default :func:`kem_pymc.priors.unit_scale`.
+    concentration : float
+        alpha of every Dirichlet process.
+    feedback : {"cut", "joint"}
+        Whether later data speak about earlier kernels. Under "cut" they don't, as at deployment:
+        a modular posterior without a joint density. "joint" is the posterior of the whole model.
+    scaling : Scaling, optional
+        By default the identity or unit scaling of this cohort, as `priors` were made for.
+    likelihood_power : float
+        1 is the paper's model, in which overlapping datasets count anew at every time step.
+    schedule : Schedule, optional
+        How much of every move a sweep makes.
+    name : str
+        As for ``pm.Model``.
+
+    Raises
+    ------
+    InputError
+        If dimensions disagree, or a number is out of range.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        pool: CandidatePool,
+        priors: Priors | None = None,
+        concentration: float = 1.0,
+        feedback: Feedback = "cut",
+        *,
+        scaling: Scaling | None = None,
+        likelihood_power: float = 1.0,
+        schedule: Schedule | None = None,
+        name: str = "",
+    ) -> None:
+        priors = prior_tables.unit_scale() if priors is None else priors
+        _check(cohort, pool, concentration, feedback, likelihood_power)
+        self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
+        self.cohort, self.pool, self.priors = cohort, pool, priors
+        self.feedback, self.concentration = feedback, float(concentration)
+        if schedule is not None and schedule.joint != (feedback == "joint"):
+            raise InputError(
+                f"The schedule is for the other target than feedback={feedback!r}. "
+                "Leave it out, or give one of the same target."
+            )
+        self.schedule = schedule or (JOINT if feedback == "joint" else CUT)
+        self.engine = Engine(
+            self.scaling.apply(cohort), pool, priors, concentration, likelihood_power
+        )
+        super().__init__(name, coords=_coords(cohort, pool, self.settings()))
+        with self:
+            self._build()
+
+    def _build(self) -> None:
+        engine = self.engine
+        by_dataset = ("user", "time_step")
+
+        def variable(op: Any, *parameters: Any, dims: tuple[str, ...], **kwargs: Any) -> Any:
+            return self.register_rv(op(*parameters), op.name, dims=dims, **kwargs)
+
+        structure = variable(
+            StructureVariable(engine), pt.constant(self.concentration), dims=(*by_dataset, "slot")
+        )
+        hyperparameters = variable(
+            HyperparametersVariable(engine), structure, dims=(*by_dataset, "hyperparameter")
+        )
+        noise = variable(NoiseVariable(engine), structure, dims=by_dataset)
+        targets = variable(
+            TargetsVariable(engine),
+            structure,
+            hyperparameters,
+            noise,
+            observed=engine.targets,
+            dims=(*by_dataset, "point"),
+        )
+        arrays = (structure, hyperparameters, noise)
+        likelihood = LogLikelihood(engine)(*arrays, self.rvs_to_values[targets])
+        log_joint = (
+            EngineDensity(engine, "log_structure")(structure)
+            + EngineDensity(engine, "log_hyperparameters")(structure, hyperparameters)
+            + EngineDensity(engine, "log_noise")(structure, noise)
+            + engine.likelihood_power * likelihood.sum()
+        )
+        inclusion = structure[..., 1:].astype("int8")
+        own = pt.arange(structure.shape[0] * structure.shape[1])
+        pm.Deterministic("assignment", structure[..., 0], dims=by_dataset)
+        pm.Deterministic("inclusion", inclusion, dims=(*by_dataset, "candidate"))
+        pm.Deterministic("n_clusters", pt.eq(structure[..., 0].flatten(), own).sum())
+        pm.Deterministic("log_joint", log_joint)
+        pm.Deterministic("dataset_log_likelihood", likelihood, dims=by_dataset)
+        pm.Data("study", np.arange(len(self.coords["setting"])), dims="setting")
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a reader of the posterior needs to know of the study, as plain data."""
+        return {
+            "pool": [str(c) for c in self.pool],
+            "dimension": self.pool.dimension,
+            "features": list(self.cohort.features),
+            "target": self.cohort.target,
+            "scaling": self.scaling.to_dict(),
+            "priors": self.priors.to_dict(),
+            "concentration": self.concentration,
+            "feedback": self.feedback,
+            "likelihood_power": self.engine.likelihood_power,
+            "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
+        }
+
+    def cluster(
+        self, idata: Any, chain: int, draw: int, user: Hashable, time_step: int
+    ) -> "ClusterModel":
+        """Return the model of the cluster that a dataset sits in, in one draw of a posterior.
+
+        Parameters
+        ----------
+        idata : DataTree
+            From ``pm.sample``.
+        chain, draw : int
+        user : label
+        time_step : int
+        """
+        posterior = idata["posterior"].isel(chain=chain, draw=draw)
+        assignment = posterior["assignment"].to_numpy()
+        users = list(self.cohort.users)
+        u = users.index(user)
+        members = [
+            (users[i], int(t)) for i, t in np.argwhere(assignment == assignment[u, time_step])
+        ]
+        inclusion = posterior["inclusion"].to_numpy()
+        parent = self.pool.composition(inclusion[u, time_step - 1]) if time_step else Composition()
+        return ClusterModel(
+            self.cohort,
+            self.pool,
+            self.pool.composition(inclusion[u, time_step]),
+            parent=parent,
+            members=members,
+            priors=self.priors,
+            scaling=self.scaling,
+        )
+
+
+class ClusterModel(pm.Model):
+    """The hyperparameter posterior of one cluster, as a plain PyMC model.
+
+    ``pm.sample`` gives NUTS on its hyperparameters and ``pm.model_to_graphviz`` shows it. Its
+    density is the one that the sampler of :class:`EvolutionModel` uses for the cluster.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    pool : CandidatePool
+    composition : Composition or str
+        The cluster's own; every candidate from the pool.
+    parent : Composition or str
+        Composition one step earlier, on which the noise prior depends.
+    members : sequence of (user, time step), optional
+        Datasets in the cluster; by default the last of every user.
+    priors : Priors, optional
+        By default :func:`kem_pymc.priors.unit_scale`.
+    scaling : Scaling, optional
+        By default as for :class:`EvolutionModel`.
+    name : str
+        As for ``pm.Model``.
+
+    Raises
+    ------
+    InputError
+        If a user or a time step isn't in the cohort, or a candidate isn't in the pool.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        pool: CandidatePool,
+        composition: Composition | str,
+        *,
+        parent: Composition | str = "WHITE",
+        members: Sequence[tuple[Hashable, int]] | None = None,
+        priors: Priors | None = None,
+        scaling: Scaling | None = None,
+        name: str = "",
+    ) -> None:
+        priors = prior_tables.unit_scale() if priors is None else priors
+        scaling = scaling_for(cohort, priors) if scaling is None else scaling
+        self.composition = _as_composition(composition, pool)
+        self.parent = _as_composition(parent, pool)
+        self.members = _check_members(cohort, members)
+        super().__init__(name)
+        scaled = scaling.apply(cohort)
+        with self:
+            values = {
+                h.name: self.register_rv(fresh(priors.of(h)), h.name)
+                for h in self.composition.hyperparameters
+            }
+            noise = self.register_rv(fresh(priors.noise_below(self.parent, pool)), "noise")
+            for user, step in self.members:
+                u = scaled.users.index(user)
+                n = scaled.ends[u][step]
+                covariance = self.composition_covariance(values, scaled.inputs[u][:n])
+                pm.MvNormal(
+                    f"y[{user}, {step}]",
+                    mu=np.zeros(n),
+                    cov=covariance + noise * pt.eye(n),
+                    observed=scaled.targets[u][:n],
+                )
+
+    def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:
+        """Return the noise-free covariance (n, n) at scaled inputs (n, D)."""
+        total = pt.zeros((len(x), len(x)))
+        for candidate in self.composition:
+            own = iter(values[h.name] for h in candidate.hyperparameters)
+            term = next(own)
+            for factor in candidate.factors:
+                kernel = base_kernel(factor.base)
+                arguments = [next(own) for _ in kernel.hyperparameters]
+                column = pt.constant(x[:, factor.dimension])
+                term = term * kernel.expression(column[:, None], column[None, :], *arguments)
+            total = total + term
+        return total
+
+
+def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
+    """Return the scaling that a prior table was made for, learned from this cohort only."""
+    return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.identity(cohort.dimension)
+
+
+def _coords(
+    cohort: Cohort, pool: CandidatePool, settings: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    labelled = all(isinstance(u, int | np.integer) for u in cohort.users)
+    return {
+        "user": list(cohort.users) if labelled else [str(u) for u in cohort.users],
+        "time_step": list(range(cohort.max_steps)),
+        "candidate": pool.names,
+        "hyperparameter": [h.name for h in pool.hyperparameters],
+        "slot": ["assignment", *pool.names],
+        "point": list(range(int(max(e[-1] for e in cohort.ends)))),
+        "setting": [f"{name}: {json.dumps(value)}" for name, value in settings.items()],
+    }
+
+
+def _as_composition(composition: Composition | str, pool: CandidatePool) -> Composition:
+    if isinstance(composition, str):
+        composition = Composition.parse(composition, pool.dimension)
+    pool.inclusion(composition)  # raises where a candidate isn't in the pool
+    return composition
+
+
+def _check_members(
+    cohort: Cohort, members: Sequence[tuple[Hashable, int]] | None
+) -> list[tuple[Hashable, int]]:
+    if members is None:
+        return [(u, int(t) - 1) for u, t in zip(cohort.users, cohort.steps, strict=True)]
+    steps = dict(zip(cohort.users, cohort.steps, strict=True))
+    for user, step in members:
+        if user not in steps or not 0 <= step < steps[user]:
+            raise InputError(
+                f"The cohort has no dataset of user {user!r} at time step {step}. "
+                "Give users of the cohort, and time steps counted from 0."
+            )
+    return list(members)
+
+
+def _check(
+    cohort: Cohort, pool: CandidatePool, concentration: float, feedback: str, power: float
+) -> None:
+    if cohort.dimension != pool.dimension:
+        raise InputError(
+            f"The cohort has {cohort.dimension} features, the candidate pool {pool.dimension}. "
+            "Make the pool with dimension= the number of features."
+        )
+    if not (np.isfinite(concentration) and concentration > 0):
+        raise InputError(f"The concentration is {concentration}. Give a positive number, like 1.")
+    if feedback not in ("cut", "joint"):
+        raise InputError(f"feedback={feedback!r} is unknown. Use 'cut' or 'joint'.")
+    if not 0 <= power <= 1:
+        raise InputError(
+            f"The likelihood power is {power}. Give a number from 0 (prior) to 1 (posterior)."
+        )

@@ -1,0 +1,75 @@
+"""Random walk on the hyperparameters and the noise of one cluster.
+
+Steps are taken in unconstrained coordinates, in units of min(prior sd, 1), at a scale drawn
+afresh from a log-uniform distribution: no scale has to be tuned, so nothing adapts.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.kernel_change import commit, member_reach, propose_likelihoods
+from kem_pymc.evolution.state import (
+    HYPERPARAMETERS,
+    active_candidates,
+    kernel_log_prior,
+)
+
+SMALLEST_STEP, LARGEST_STEP = 0.03, 2.0
+
+#: Share of proposals that move all coordinates at once.
+JOINTLY = 0.3
+
+
+@compiled
+def random_scale(rng):
+    """Return a step's scale, log-uniform between the smallest and the largest."""
+    return SMALLEST_STEP * math.exp(rng.random() * math.log(LARGEST_STEP / SMALLEST_STEP))
+
+
+@compiled
+def walk(study, state, slot, rng):
+    """Propose other hyperparameters or another noise for an occupied slot; return acceptance."""
+    layout = study.layout
+    active = active_candidates(state.included[slot])
+    places = 0
+    for c in active:
+        places += layout.hyper_start[c + 1] - layout.hyper_start[c]
+    h = state.h[slot].copy()
+    log_noise = state.log_noise[slot]
+    scale = random_scale(rng)
+    jointly = rng.random() < JOINTLY
+    if jointly:
+        scale /= math.sqrt(places + 1.0)
+    chosen = int(rng.random() * (places + 1))
+    k = 0
+    for c in active:
+        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+            if jointly or k == chosen:
+                h[p] += scale * study.priors.scale[p] * rng.normal()
+            k += 1
+    if jointly or chosen == places:
+        log_noise += scale * rng.normal()
+    state.counts[2 + 2 * HYPERPARAMETERS] += 1
+
+    parent = state.parent[state.process[slot]]
+    log_prior = kernel_log_prior(study, parent, state.included[slot], h, log_noise)
+    log_ratio = log_prior - state.log_prior[slot]
+    threshold = math.log(rng.random())
+    if log_ratio == -math.inf:
+        return False
+    reach = member_reach(study, state, slot)
+    proposed = np.empty(state.log_likelihood.shape[1:])
+    log_ratio += propose_likelihoods(
+        study, state, slot, state.included[slot], h, log_noise, reach, proposed
+    )
+    if not threshold < log_ratio:
+        return False
+    state.log_density[0] += log_ratio
+    state.h[slot] = h
+    state.log_noise[slot] = log_noise
+    state.log_prior[slot] = log_prior
+    commit(state, slot, reach, proposed)
+    state.counts[3 + 2 * HYPERPARAMETERS] += 1
+    return True

@@ -1,0 +1,18 @@
+"""Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with the right ratio)."""
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.composition import change_composition
+from kem_pymc.evolution.moves.hyperparameters import walk
+
+
+@compiled
+def local_steps(study, state, slot, steps, joint, p_add, p_remove, p_swap, rng):
+    """Make steps on an occupied slot: composition changes with the given probabilities, or walks.
+
+    Under the joint target a composition change takes the cluster's component along.
+    """
+    for _ in range(steps):
+        if rng.random() < p_add + p_remove + p_swap:
+            change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+        else:
+            walk(study, state, slot, rng)

@@ -1,0 +1,189 @@
+"""A user's whole path of clusters at once, by particle Gibbs (the `joint` target).
+
+Take all datasets of one user away. Whenever a particle first reaches a process P, one list of
+options is built for all particles and time steps: the occupied clusters O_P, and m auxiliaries, of
+which the clusters that only this user occupied come first and the rest are drawn from G_P. There
+are as many auxiliaries as the user has time steps, so a path can always open another cluster.
+With n_c the others' count of cluster c, own_c and own_P the visits of the path so far, and r the
+number of auxiliaries of P that it uses already, an option has weight
+
+    (n_c + own_c) / (alpha + N_P + own_P) L_c(u, t)            if n_c + own_c > 0,
+    alpha / (m - r) / (alpha + N_P + own_P) L_c(u, t)          for an unused auxiliary.
+
+Summed over labels and with unused auxiliaries integrated out, the product of weights is the
+Chinese restaurant predictive times G times L. Given the auxiliaries the path is discrete, and a
+fully adapted conditional particle filter with ancestor sampling (Lindsten, Jordan, Schoen 2014)
+leaves its conditional invariant: ancestors are drawn by the sum of a particle's option weights, so
+weights stay equal, and the new path is one of the particles drawn uniformly.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.state import (
+    PATH,
+    attach,
+    close_processes,
+    dataset_log_likelihood,
+    detach,
+    draw_kernel,
+    give_slot,
+    likelihood_upto,
+    log_sum_exp,
+    pick,
+    process_of_parent,
+    take_slot,
+)
+
+
+@compiled
+def _reach(study, state, user, process, kept, options, reached, rng):
+    """Build the option list of a process, unless it has been reached before."""
+    if reached[process] > 0:
+        return
+    steps = study.data.steps[user]
+    n = 0
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        if state.process[slot] == process:
+            options[process, n] = slot
+            n += 1
+    auxiliaries = 0
+    for slot in kept:
+        if state.process[slot] == process:
+            options[process, n] = slot
+            n += 1
+            auxiliaries += 1
+    while auxiliaries < steps:
+        slot = take_slot(state)
+        draw_kernel(study, state, process, slot, rng)
+        options[process, n] = slot
+        n += 1
+        auxiliaries += 1
+    for k in range(n):
+        likelihood_upto(study, state, options[process, k], user, steps)
+    reached[process] = n
+
+
+@compiled
+def _log_seat(study, state, path, upto, slot, auxiliaries):
+    """Return the log Chinese restaurant weight of `slot` after the first `upto` of a path."""
+    process = state.process[slot]
+    own_cluster, own_process, used = 0, 0, 0
+    for s in range(upto):
+        if state.process[path[s]] == process:
+            own_process += 1
+            if path[s] == slot:
+                own_cluster += 1
+            if state.occupants[path[s]] == 0:
+                first_visit = True
+                for earlier in range(s):
+                    if path[earlier] == path[s]:
+                        first_visit = False
+                used += first_visit
+    total = study.concentration + state.members[process] + own_process
+    if state.occupants[slot] + own_cluster > 0:
+        return math.log((state.occupants[slot] + own_cluster) / total)
+    return math.log(study.concentration / (auxiliaries - used) / total)
+
+
+@compiled
+def _ancestor(study, state, paths, step, retained, rng):
+    """Draw the history that the rest of the retained path follows from.
+
+    Only histories whose composition is the parent of the retained path's next process qualify;
+    likelihoods cancel, the Chinese restaurant weights of the rest don't.
+    """
+    particles, steps = paths.shape
+    log_weights = np.empty(particles)
+    joined = np.empty(steps, dtype=np.int64)
+    needed = state.process[retained[step]]
+    for i in range(particles):
+        if process_of_parent(state, state.included[paths[i, step - 1]]) != needed:
+            log_weights[i] = -math.inf
+            continue
+        joined[:step] = paths[i, :step]
+        joined[step:] = retained[step:]
+        total = 0.0
+        for s in range(step, steps):
+            total += _log_seat(study, state, joined, s, joined[s], steps)
+        log_weights[i] = total
+    return pick(log_weights, particles, rng)
+
+
+@compiled
+def redraw_path(study, state, user, particles, rng):
+    """Draw a user's path anew; return how many of their datasets changed cluster."""
+    steps = study.data.steps[user]
+    first = study.first[user]
+    retained = state.assignment[first : first + steps].copy()
+    for step in range(steps):
+        detach(study, state, first + step)
+    kept = np.empty(steps, dtype=np.int64)
+    n_kept = 0
+    for step in range(steps):
+        slot = retained[step]
+        if state.occupants[slot] == 0:
+            known = False
+            for k in range(n_kept):
+                known = known or kept[k] == slot
+            if not known:
+                kept[n_kept] = slot
+                n_kept += 1
+    kept = kept[:n_kept]
+
+    processes = state.used.shape[0]
+    options = np.empty((processes, state.sizes[0] + steps), dtype=np.int64)
+    reached = np.zeros(processes, dtype=np.int64)
+    paths = np.empty((particles, steps), dtype=np.int64)
+    ancestors = np.empty((particles, steps), dtype=np.int64)
+    log_weights = np.empty((particles, options.shape[1]))
+    log_sums = np.empty(particles)
+    where = np.zeros(particles, dtype=np.int64)
+    for step in range(steps):
+        dataset = first + step
+        for i in range(particles):
+            process = 0
+            if step > 0:
+                process = process_of_parent(state, state.included[paths[i, step - 1]])
+            _reach(study, state, user, process, kept, options, reached, rng)
+            where[i] = process
+            for k in range(reached[process]):
+                slot = options[process, k]
+                log_weights[i, k] = _log_seat(study, state, paths[i], step, slot, steps)
+                log_weights[i, k] += dataset_log_likelihood(study, state, slot, dataset)
+            log_sums[i] = log_sum_exp(log_weights[i], reached[process])
+        # Particle 0 carries the retained path; its history may be exchanged for another.
+        ancestors[:, :step] = paths[:, :step]
+        for i in range(particles):
+            source = i
+            if i > 0:
+                source = pick(log_sums, particles, rng)
+                process = where[source]
+                chosen = pick(log_weights[source], reached[process], rng)
+                paths[i, step] = options[process, chosen]
+            else:
+                if step > 0:
+                    source = _ancestor(study, state, ancestors, step, retained, rng)
+                paths[0, step] = retained[step]
+            paths[i, :step] = ancestors[source, :step]
+    path = paths[int(rng.random() * particles)]
+
+    changes = 0
+    for step in range(steps):
+        attach(study, state, first + step, path[step])
+        changes += path[step] != retained[step]
+    for process in range(processes):
+        for k in range(reached[process]):
+            if state.occupants[options[process, k]] == 0:
+                give_slot(state, options[process, k])
+    for slot in kept:
+        # A process whose auxiliaries they were may not have been reached again.
+        if state.occupants[slot] == 0 and reached[state.process[slot]] == 0:
+            give_slot(state, slot)
+    close_processes(state)
+    state.counts[2 + 2 * PATH] += steps
+    state.counts[3 + 2 * PATH] += changes
+    return changes

@@ -1,0 +1,145 @@
+"""Seating: where one dataset sits within its process (Neal 2000, algorithm 8).
+
+The dataset gets up; a number of auxiliary clusters are drawn from the base distribution (if it
+leaves an empty cluster behind, that is the first of them); it sits down at an occupied cluster
+with weight n_c L_c, at an auxiliary one with weight (alpha / auxiliaries) L. This leaves the
+process's Dirichlet-process mixture posterior invariant, given who its members are.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.state import (
+    SEATING,
+    attach,
+    close_processes,
+    dataset_log_likelihood,
+    detach,
+    draw_kernel,
+    give_slot,
+    kernel_changed,
+    likelihood_upto,
+    pick,
+    process_above,
+    take_slot,
+)
+
+
+@compiled
+def sit_down(study, state, dataset, process, abandoned, auxiliaries, rng):
+    """Seat a detached dataset in a process.
+
+    Parameters
+    ----------
+    abandoned : int
+        Slot of the cluster of this process that the dataset left empty, or -1.
+    auxiliaries : int
+        Number of auxiliary clusters, at least 1.
+
+    Returns
+    -------
+    int
+        The slot it sits in now.
+    """
+    n_live = state.sizes[0]
+    slots = np.empty(n_live + auxiliaries, dtype=np.int64)
+    log_weights = np.empty(n_live + auxiliaries)
+    n = 0
+    user, step = study.user[dataset], study.step[dataset]
+    # A user's later datasets in the same process will be asked for next: one factorisation for all.
+    upto = step + 1
+    for later in range(step + 1, study.data.steps[user]):
+        slot = state.assignment[study.first[user] + later]
+        if slot >= 0 and state.process[slot] == process:
+            upto = later + 1
+    for k in range(n_live):
+        slot = state.live[k]
+        if state.process[slot] == process:
+            likelihood_upto(study, state, slot, user, upto)
+            slots[n] = slot
+            log_weights[n] = math.log(state.occupants[slot])
+            log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
+            n += 1
+    occupied = n
+    for a in range(auxiliaries):
+        if a == 0 and abandoned >= 0:
+            slot = abandoned
+        else:
+            slot = take_slot(state)
+            draw_kernel(study, state, process, slot, rng)
+        slots[n] = slot
+        log_weights[n] = math.log(study.concentration / auxiliaries)
+        log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
+        n += 1
+    chosen = pick(log_weights, n, rng)
+    for i in range(occupied, n):
+        if i != chosen:
+            give_slot(state, slots[i])
+    attach(study, state, dataset, slots[chosen])
+    return slots[chosen]
+
+
+@compiled
+def reseat(study, state, datasets, auxiliaries, rng):
+    """Let datasets, one after the other, choose their cluster anew within their process."""
+    for dataset in datasets:
+        before = detach(study, state, dataset)
+        abandoned = before if state.occupants[before] == 0 else -1
+        process = state.process[before]
+        after = sit_down(study, state, dataset, process, abandoned, auxiliaries, rng)
+        state.counts[2 + 2 * SEATING] += 1
+        state.counts[3 + 2 * SEATING] += after != before
+
+
+@compiled
+def hand_forward(study, state, auxiliaries, rng):
+    """Refresh memberships for the `cut` target: time step by time step, over all users.
+
+    A dataset belongs to the process of the composition that its user had one step earlier. One
+    whose process has changed gets up and is seated in the new one by the same conditional.
+
+    Returns
+    -------
+    int
+        How many datasets changed process.
+    """
+    moved = 0
+    for step in range(1, study.data.ends.shape[1]):
+        for user in range(study.data.ends.shape[0]):
+            if step >= study.data.steps[user]:
+                continue
+            dataset = study.first[user] + step
+            process = process_above(study, state, dataset)
+            if state.process[state.assignment[dataset]] != process:
+                slot = detach(study, state, dataset)
+                if state.occupants[slot] == 0:
+                    give_slot(state, slot)
+                sit_down(study, state, dataset, process, -1, auxiliaries, rng)
+                moved += 1
+    close_processes(state)
+    return moved
+
+
+@compiled
+def seat_everyone(study, state, auxiliaries, rng):
+    """Seat detached datasets one after the other: a start from nothing."""
+    for step in range(study.data.ends.shape[1]):
+        for user in range(study.data.ends.shape[0]):
+            if step < study.data.steps[user]:
+                dataset = study.first[user] + step
+                process = process_above(study, state, dataset)
+                sit_down(study, state, dataset, process, -1, auxiliaries, rng)
+
+
+@compiled
+def open_cluster(study, state, dataset, included, h, log_noise):
+    """Return a slot with a given kernel in the process that a dataset belongs to."""
+    slot = take_slot(state)
+    state.process[slot] = process_above(study, state, dataset)
+    state.included[slot] = included
+    state.h[slot] = h
+    state.log_noise[slot] = log_noise
+    kernel_changed(study, state, slot)
+    return slot

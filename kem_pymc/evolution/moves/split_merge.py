@@ -1,0 +1,265 @@
+"""Split a cluster in two of the same composition, or merge two such clusters.
+
+Two datasets i, j of one process are picked. If they share a cluster, j gets a new one with the same
+composition and hyperparameters theta' ~ 0.3 prior + 0.7 jitter, and the other members are allocated
+one after the other in random order with probability proportional to n_k L_k (Dahl 2003); if they
+don't, and the compositions are equal, j's cluster is merged into i's. For a split
+
+    log ratio = log alpha + log Gamma(n_1) + log Gamma(n_2) - log Gamma(n_1 + n_2)
+              + change in log likelihood + log G(theta') - log q(theta') - log q(allocation)
+
+and for a merge minus that. Compositions don't change, so no dataset changes process, and the move
+serves both targets. In most proposals a user's datasets are allocated as one block.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.births import log_normal_step
+from kem_pymc.evolution.state import (
+    MERGE,
+    SPLIT,
+    active_candidates,
+    attach,
+    candidate_log_prior,
+    dataset_log_likelihood,
+    detach,
+    draw_candidate,
+    give_slot,
+    kernel_changed,
+    likelihood_upto,
+    log_sum_exp,
+    same_row,
+    take_slot,
+)
+
+PRIOR_SHARE = 0.3
+FINE, COARSE = 0.1, 0.6
+BLOCK_SHARE = 0.7
+
+
+@compiled
+def log_relative_kernel(study, state, slot, origin):
+    """Return log q of a slot's hyperparameters and noise, proposed from those of `origin`."""
+    layout = study.layout
+    parent = state.parent[state.process[slot]]
+    noise, old_noise = state.log_noise[slot], state.log_noise[origin]
+    terms = np.empty(3)
+    terms[0] = math.log(PRIOR_SHARE) + study.priors.noise_log_density(parent, noise)
+    k = 1
+    for scale in (FINE, COARSE):
+        z = (noise - old_noise) / scale
+        terms[k] = math.log(0.5 * (1.0 - PRIOR_SHARE)) - 0.5 * z * z
+        terms[k] -= math.log(scale) + 0.5 * math.log(2.0 * math.pi)
+        k += 1
+    for c in active_candidates(state.included[slot]):
+        start, stop = layout.hyper_start[c], layout.hyper_start[c + 1]
+        terms[0] += candidate_log_prior(study, c, state.h[slot])
+        k = 1
+        for scale in (FINE, COARSE):
+            terms[k] += log_normal_step(
+                study, start, stop, state.h[slot], state.h[origin], 0, scale
+            )
+            k += 1
+    return log_sum_exp(terms, 3)
+
+
+@compiled
+def draw_relative_kernel(study, state, slot, origin, rng):
+    """Fill a slot with the composition of `origin` and hyperparameters proposed from its own."""
+    layout = study.layout
+    process = state.process[origin]
+    state.process[slot] = process
+    state.included[slot] = state.included[origin]
+    from_prior = rng.random() < PRIOR_SHARE
+    scale = FINE if rng.random() < 0.5 else COARSE
+    for c in active_candidates(state.included[slot]):
+        if from_prior:
+            draw_candidate(study, c, rng, state.h[slot])
+        else:
+            for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+                step = scale * study.priors.scale[p] * rng.normal()
+                state.h[slot, p] = state.h[origin, p] + step
+    if from_prior:
+        state.log_noise[slot] = study.priors.noise_draw(state.parent[process], rng)
+    else:
+        state.log_noise[slot] = state.log_noise[origin] + scale * rng.normal()
+    kernel_changed(study, state, slot)
+
+
+@compiled
+def members_in_order(study, state, i, j, blocks, rng):
+    """Return the other members of the clusters of i and j in random order.
+
+    With `blocks`, a user's members come one after the other, in order of time.
+    """
+    n = state.assignment.shape[0]
+    keys = np.full(n, math.inf)
+    for d in range(n):
+        slot = state.assignment[d]
+        if d in (i, j) or slot not in (state.assignment[i], state.assignment[j]):
+            continue
+        keys[d] = rng.random()
+        if blocks and d > study.first[study.user[d]]:
+            for earlier in range(study.first[study.user[d]], d):
+                if keys[earlier] < math.inf:
+                    keys[d] = keys[earlier]
+                    break
+    order = np.argsort(keys, kind="mergesort")
+    size = 0
+    for d in range(n):
+        size += keys[d] < math.inf
+    return order[:size]
+
+
+@compiled
+def split_or_merge(study, state, rng):
+    """Propose one split or merge; return acceptance."""
+    n = state.assignment.shape[0]
+    i = int(rng.random() * n)
+    process = state.process[state.assignment[i]]
+    if state.members[process] < 2:
+        return False
+    skip = int(rng.random() * (state.members[process] - 1))
+    j = -1
+    for d in range(n):
+        if d != i and state.process[state.assignment[d]] == process:
+            if skip == 0:
+                j = d
+                break
+            skip -= 1
+    blocks = rng.random() < BLOCK_SHARE
+    if blocks and study.user[i] == study.user[j]:
+        return False
+    a, b = state.assignment[i], state.assignment[j]
+    if a == b:
+        return _split(study, state, i, j, blocks, rng)
+    if same_row(state.included[a], state.included[b]):
+        return _merge(study, state, i, j, blocks, rng)
+    return False
+
+
+@compiled
+def _allocate(study, state, i, j, stay, leave, order, blocks, given, sides, rng):
+    """Allocate members to `stay` or `leave` one after the other.
+
+    Parameters
+    ----------
+    order : (k,) int64
+        From `members_in_order`.
+    given : bool
+        Whether `sides` holds the allocation already, and only its probability is asked for.
+    sides : (N,) bool
+        True for members that leave.
+
+    Returns
+    -------
+    log_q, log_ratio_of_likelihoods : float
+        The second sums, over those that leave (j among them), log likelihood under `leave` minus
+        that under `stay`.
+    """
+    weights = np.zeros(2)
+    counts = np.ones(2)
+    log_q = 0.0
+    gain = dataset_log_likelihood(study, state, leave, j)
+    gain -= dataset_log_likelihood(study, state, stay, j)
+    sides[i] = False
+    sides[j] = True
+    k = 0
+    while k < order.shape[0]:
+        end = k + 1
+        user = study.user[order[k]]
+        if blocks:
+            while end < order.shape[0] and study.user[order[end]] == user:
+                end += 1
+        last = study.step[order[end - 1]] + 1
+        likelihood_upto(study, state, stay, user, last)
+        likelihood_upto(study, state, leave, user, last)
+        # i's and j's own users are tied to their sides when users move as blocks.
+        tied = blocks and (user == study.user[i] or user == study.user[j])
+        weights[0] = weights[1] = 0.0
+        for m in range(k, end):
+            weights[0] += dataset_log_likelihood(study, state, stay, order[m])
+            weights[1] += dataset_log_likelihood(study, state, leave, order[m])
+        difference = weights[1] - weights[0]
+        if tied:
+            side = user == study.user[j]
+        else:
+            for m in range(2):
+                # The Chinese restaurant weight of a block of size s is n (n + 1) ... (n + s - 1).
+                weights[m] += math.lgamma(counts[m] + end - k) - math.lgamma(counts[m])
+            total = log_sum_exp(weights, 2)
+            side = sides[order[k]] if given else math.log(rng.random()) < weights[1] - total
+            log_q += weights[int(side)] - total
+        for m in range(k, end):
+            sides[order[m]] = side
+        counts[int(side)] += end - k
+        if side:
+            gain += difference
+        k = end
+    return log_q, gain
+
+
+@compiled
+def _log_split(study, n_stay, n_leave, log_prior, log_q, gain):
+    """Return the log ratio of a split without log q of the new kernel."""
+    change = math.log(study.concentration) + math.lgamma(n_stay) + math.lgamma(n_leave)
+    change -= math.lgamma(n_stay + n_leave)
+    return change + log_prior + gain - log_q
+
+
+@compiled
+def _split(study, state, i, j, blocks, rng):
+    state.counts[2 + 2 * SPLIT] += 1
+    stay = state.assignment[i]
+    leave = take_slot(state)
+    draw_relative_kernel(study, state, leave, stay, rng)
+    order = members_in_order(study, state, i, j, blocks, rng)
+    sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
+    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, False, sides, rng)
+    n_leave = np.sum(sides)
+    n_stay = state.occupants[stay] - n_leave
+    log_ratio = _log_split(study, n_stay, n_leave, state.log_prior[leave], log_q, gain)
+    log_ratio -= log_relative_kernel(study, state, leave, stay)
+    if not math.log(rng.random()) < log_ratio:
+        give_slot(state, leave)
+        return False
+    for d in range(sides.shape[0]):
+        if sides[d]:
+            detach(study, state, d)
+            attach(study, state, d, leave)
+    state.counts[3 + 2 * SPLIT] += 1
+    return True
+
+
+@compiled
+def _merge(study, state, i, j, blocks, rng):
+    state.counts[2 + 2 * MERGE] += 1
+    stay, leave = state.assignment[i], state.assignment[j]
+    sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
+    for d in range(sides.shape[0]):
+        sides[d] = state.assignment[d] == leave
+    if blocks:
+        # A split in blocks can't have put one user on both sides.
+        for d in range(1, sides.shape[0]):
+            for e in range(study.first[study.user[d]], d):
+                both = state.assignment[d] in (stay, leave) and state.assignment[e] in (stay, leave)
+                if both and sides[d] != sides[e]:
+                    return False
+    order = members_in_order(study, state, i, j, blocks, rng)
+    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, True, sides, rng)
+    log_ratio = -_log_split(
+        study, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
+    )
+    log_ratio += log_relative_kernel(study, state, leave, stay)
+    if not math.log(rng.random()) < log_ratio:
+        return False
+    for d in range(sides.shape[0]):
+        if sides[d]:
+            detach(study, state, d)
+            attach(study, state, d, stay)
+    give_slot(state, leave)
+    state.counts[3 + 2 * MERGE] += 1
+    return True

@@ -1,0 +1,148 @@
+"""A sweep: the moves in turn, for either target, by a schedule that is data."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
+from kem_pymc.evolution.moves.split_merge import split_or_merge
+from kem_pymc.evolution.process import log_joint
+from kem_pymc.evolution.state import State, Study, empty_state
+
+
+class Schedule(NamedTuple):
+    """How much of every move a sweep makes.
+
+    Attributes
+    ----------
+    joint : bool
+        Which target the sweep leaves invariant.
+    seating : int
+        Passes over all datasets within their processes (cut).
+    steps : int
+        Metropolis-Hastings steps per cluster.
+    p_add, p_remove, p_swap : float
+        Probabilities that such a step changes the composition; it walks otherwise.
+    auxiliaries : int
+        Auxiliary clusters of a seating (cut).
+    split_merge : int
+        Proposals to split or merge.
+    particles : int
+        Particles of a path update (joint).
+    check : bool
+        Whether to compare the running log density with one from scratch after every move.
+    """
+
+    joint: bool
+    seating: int
+    steps: int
+    p_add: float
+    p_remove: float
+    p_swap: float
+    auxiliaries: int
+    split_merge: int
+    particles: int
+    check: bool
+
+
+#: The paper's schedule (10.2.4, 10.3.3), with split-merge moves beside it.
+PAPER = Schedule(
+    joint=False,
+    seating=10,
+    steps=100,
+    p_add=0.2,
+    p_remove=0.4,
+    p_swap=0.0,
+    auxiliaries=3,
+    split_merge=10,
+    particles=0,
+    check=False,
+)
+
+#: The default for `cut`: the same moves, less of each, with swaps.
+CUT = PAPER._replace(seating=3, steps=30, p_add=0.2, p_remove=0.2, p_swap=0.1)
+
+#: The default for `joint`: a path update of every user and steps on components of clusters.
+JOINT = CUT._replace(joint=True, seating=0, steps=8, p_add=0.15, p_remove=0.15, particles=8)
+
+
+def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
+    """Return how many spare slots and processes the moves of a schedule can ask for at once."""
+    steps = int(study.data.ends.shape[1])
+    if not schedule.joint:
+        return schedule.auxiliaries + 24, 2
+    processes = 1 + schedule.particles * steps
+    return processes * steps + 24, processes + 2
+
+
+def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+    """Make one sweep, in place.
+
+    Under `cut`, moves within every process leave its mixture posterior invariant given its
+    members; then memberships are handed forward. Under `joint`, every move leaves the joint
+    density invariant.
+
+    Raises
+    ------
+    RuntimeError
+        If `schedule.check` is set and the running log density leaves the exact one.
+    """
+    for move, arguments in _moves(study, state, schedule, rng):
+        move(study, state, *arguments, rng)
+        if schedule.check:
+            check_density(study, state)
+
+
+def _moves(
+    study: Study, state: State, schedule: Schedule, rng: np.random.Generator
+) -> Iterator[tuple[Callable, tuple]]:
+    """Yield the compiled moves of a sweep; with `check`, in the smallest pieces there are."""
+    n = len(study.user)
+    if schedule.joint:
+        for user in rng.permutation(len(study.first)):
+            yield redraw_path, (user, schedule.particles)
+    for _ in range(schedule.seating):
+        order = rng.permutation(n)
+        for part in np.split(order, n) if schedule.check else [order]:
+            yield reseat, (part, schedule.auxiliaries)
+    for _ in range(schedule.split_merge):
+        yield split_or_merge, ()
+    repeats, steps = (schedule.steps, 1) if schedule.check else (1, schedule.steps)
+    # Which clusters are live doesn't change here, so a copy of the list stays right.
+    for slot in state.live[: state.sizes[0]].copy():
+        for _ in range(repeats):
+            yield (
+                local_steps,
+                (slot, steps, schedule.joint, schedule.p_add, schedule.p_remove, schedule.p_swap),
+            )
+    if not schedule.joint:
+        yield hand_forward, (schedule.auxiliaries,)
+
+
+def check_density(study: Study, state: State) -> None:
+    """Compare the running log density with the one computed from scratch.
+
+    Raises
+    ------
+    RuntimeError
+        If they differ by more than 1e-8, relative to their size where that is above one.
+    """
+    exact, running = log_joint(study, state), state.log_density[0]
+    if not abs(exact - running) <= 1e-8 * (1 + abs(exact)):
+        raise RuntimeError(
+            f"The running log density is {running} where {exact} is right. "
+            "A move doesn't account for what it changes."
+        )
+
+
+def start(study: Study, schedule: Schedule, rng: np.random.Generator) -> State:
+    """Return a state from which to sample: datasets seated one after the other, then settled.
+
+    Each new dataset chooses between the clusters that are there and many draws from the prior.
+    """
+    state = empty_state(study, *spare_room(study, schedule._replace(auxiliaries=20)))
+    seat_everyone(study, state, 20, rng)
+    return state

@@ -1,0 +1,196 @@
+"""The joint density of the Kernel Evolution Model, and its forward simulator.
+
+    p(Z, K, theta, sigma^2) = prod_P [ alpha^C_P prod_c (n_c - 1)! / prod_{i < N_P} (alpha + i) ]
+                              prod_c G_P(K_c, theta_c, sigma_c^2)
+    p(y | ...)              = prod_{u,t} N(y_{u,t}; 0, K_c(X_{u,t}, X_{u,t}) + sigma_c^2 I)
+
+with one process for every parent composition P. Hyperparameters of candidates that are out are
+integrated out. The sampler, the PyMC model, ``prior_predictive`` and the tests all use this file.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.state import (
+    State,
+    Study,
+    active_candidates,
+    attach,
+    candidate_log_prior,
+    draw_kernel,
+    empty_state,
+    give_slot,
+    inclusion_log_prior,
+    pick,
+    process_above,
+    same_row,
+    take_slot,
+)
+from kem_pymc.gp.likelihood import factorise, prefix_log_likelihood
+
+
+@compiled
+def log_seating(study, state):
+    """Return the log probability of assignments and compositions, computed from scratch."""
+    total = 0.0
+    alpha = study.concentration
+    for p in range(state.used.shape[0]):
+        members = 0
+        for k in range(state.sizes[0]):
+            slot = state.live[k]
+            if state.process[slot] == p:
+                members += state.occupants[slot]
+                total += math.log(alpha) + math.lgamma(state.occupants[slot])
+                total += inclusion_log_prior(study, state.parent[p], state.included[slot])
+        total += math.lgamma(alpha) - math.lgamma(alpha + members)
+    return total
+
+
+@compiled
+def log_kernels(study, state):
+    """Return the log density of all clusters' hyperparameters and noise, given compositions."""
+    total = 0.0
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        total += study.priors.noise_log_density(
+            state.parent[state.process[slot]], state.log_noise[slot]
+        )
+        for c in range(state.included.shape[1]):
+            if state.included[slot, c]:
+                total += candidate_log_prior(study, c, state.h[slot])
+    return total
+
+
+@compiled
+def log_likelihoods(study, state):
+    """Return the log likelihood (U, T) of every dataset from scratch; 0 where there is none."""
+    users, steps = study.data.ends.shape
+    out = np.zeros((users, steps))
+    scratch = np.empty(steps)
+    counts = np.zeros(2, dtype=np.int64)
+    for d in range(state.assignment.shape[0]):
+        slot, user, step = state.assignment[d], study.user[d], study.step[d]
+        prefix_log_likelihood(
+            study.kernels,
+            study.layout,
+            active_candidates(state.included[slot]),
+            state.h[slot],
+            state.log_noise[slot],
+            study.data,
+            user,
+            step + 1,
+            scratch,
+            counts,
+        )
+        out[user, step] = scratch[step]
+    return out
+
+
+@compiled
+def log_joint(study, state):
+    """Return the log of the joint density (with the likelihood's power), from scratch."""
+    total = log_seating(study, state) + log_kernels(study, state)
+    if study.power > 0.0:
+        total += study.power * np.sum(log_likelihoods(study, state))
+    return total
+
+
+@compiled
+def memberships_agree(study, state):
+    """Return whether every dataset sits in the process of its user's composition before."""
+    for d in range(state.assignment.shape[0]):
+        parent = state.parent[state.process[state.assignment[d]]]
+        if study.step[d] == 0:
+            for c in range(parent.shape[0]):
+                if parent[c]:
+                    return False
+        elif not same_row(parent, state.included[state.assignment[d - 1]]):
+            return False
+    return True
+
+
+@compiled
+def seat_by_prior(study, state, dataset, rng):
+    """Assign a dataset by the Chinese restaurant process alone; a new cluster draws from G."""
+    process = process_above(study, state, dataset)
+    log_weights = np.empty(state.sizes[0] + 1)
+    slots = np.empty(state.sizes[0] + 1, dtype=np.int64)
+    n = 0
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        if state.process[slot] == process:
+            log_weights[n] = math.log(state.occupants[slot])
+            slots[n] = slot
+            n += 1
+    slots[n] = take_slot(state)
+    log_weights[n] = math.log(study.concentration)
+    chosen = pick(log_weights, n + 1, rng)
+    if chosen == n:
+        draw_kernel(study, state, process, slots[n], rng)
+    else:
+        give_slot(state, slots[n])
+    attach(study, state, dataset, slots[chosen])
+
+
+@compiled
+def _simulate(study, state, rng):
+    # Time step by time step: whose process a dataset belongs to is known once the steps before are.
+    for step in range(study.data.ends.shape[1]):
+        for user in range(study.data.ends.shape[0]):
+            if step < study.data.steps[user]:
+                seat_by_prior(study, state, study.first[user] + step, rng)
+
+
+def simulate(study: Study, rng: np.random.Generator) -> State:
+    """Draw assignments and kernels of all datasets from the prior.
+
+    Parameters
+    ----------
+    study : Study
+        Its likelihood power doesn't matter.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    State
+        Without spare slots beyond one; its log density is that of the structure alone.
+    """
+    prior = study._replace(power=0.0)
+    state = empty_state(prior, spare_slots=1, spare_processes=0)
+    _simulate(prior, state, rng)
+    return state
+
+
+@compiled
+def simulate_targets(study, state, rng):
+    """Draw targets (U, T, n) of every dataset given its kernel, independently by time step.
+
+    The model treats the cumulative datasets of a user as separate draws (paper, section 5.2).
+    """
+    users, steps = study.data.ends.shape
+    out = np.zeros((users, steps, study.data.x.shape[2]))
+    counts = np.zeros(2, dtype=np.int64)
+    for d in range(state.assignment.shape[0]):
+        slot, user, step = state.assignment[d], study.user[d], study.step[d]
+        n = study.data.ends[user, step]
+        a = np.empty((n, n))
+        done = factorise(
+            study.kernels,
+            study.layout,
+            active_candidates(state.included[slot]),
+            state.h[slot],
+            state.log_noise[slot],
+            np.ascontiguousarray(study.data.x[user, :, :n]),
+            a,
+            np.empty((n, n)),
+            counts,
+        )
+        if done < n:
+            raise RuntimeError("A covariance drawn from the prior is not positive definite.")
+        for k in range(n):
+            normal = rng.normal()
+            for j in range(k, n):
+                out[user, step, j] += a[k, j] * normal
+    return out

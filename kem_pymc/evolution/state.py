@@ -1,0 +1,403 @@
+"""The state of the sampler, and the few operations from which every move is built.
+
+A *slot* holds a cluster: its composition, hyperparameters and noise, and the process (of a parent
+composition) that it belongs to. Every dataset is assigned to a slot. Each operation here keeps
+counts, lists and the running log density right, so no move does bookkeeping of its own.
+
+States are NamedTuples of arrays that moves change in place; a move is a function
+``(study, state, rng, ...)`` of nothing else. Copy a state with :func:`copy_state`.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.compiled import FunctionPointer, compiled
+from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
+from kem_pymc.kernels.library import Kernels
+from kem_pymc.kernels.pool import Layout
+
+
+class PriorTable(NamedTuple):
+    """What the engine needs of :class:`kem_pymc.priors.CompiledPriors`, field by field the same."""
+
+    log_density: FunctionPointer
+    gradient: FunctionPointer
+    draw: FunctionPointer
+    noise_log_density: FunctionPointer
+    noise_gradient: FunctionPointer
+    noise_draw: FunctionPointer
+    entry: np.ndarray
+    scale: np.ndarray
+    stay: np.ndarray
+    enter: np.ndarray
+
+
+class Study(NamedTuple):
+    """Everything that stays fixed while sampling.
+
+    Attributes
+    ----------
+    kernels, layout, priors : Kernels, Layout, PriorTable
+    data : Data
+    concentration : float
+        alpha of every process.
+    power : float
+        Power of the likelihood; 1 is the paper's model, 0 gives the prior.
+    user, step : (N,) int64
+        Of each dataset; datasets are numbered user by user, time step by time step.
+    first : (U,) int64
+        Each user's first dataset.
+    """
+
+    kernels: Kernels
+    layout: Layout
+    priors: PriorTable
+    data: Data
+    concentration: float
+    power: float
+    user: np.ndarray
+    step: np.ndarray
+    first: np.ndarray
+
+
+class State(NamedTuple):
+    """Where the sampler is. N datasets, S slots, P processes, C candidates, H hyperparameters.
+
+    Attributes
+    ----------
+    assignment : (N,) int64
+        Slot of each dataset; -1 while it is detached.
+    occupants : (S,) int64
+        Number of datasets in each slot.
+    process : (S,) int64
+        Process that each slot belongs to.
+    included : (S, C) bool
+    h : (S, H) float64
+        Logs of positive hyperparameters, values of others; meaningful where the candidate is in.
+    log_noise : (S,) float64
+    log_prior : (S,) float64
+        log G_P of each slot's kernel.
+    log_likelihood : (S, U, T) float64
+    valid : (S, U) int64
+        Number of leading time steps for which `log_likelihood` is up to date.
+    parent : (P, C) bool
+        Parent composition of each process; process 0 is that of the empty composition.
+    used : (P,) bool
+    members : (P,) int64
+        Number of datasets in each process.
+    live, place : (S,) int64
+        ``live[:n_live]`` are the occupied slots; ``live[place[s]] == s``.
+    free : (S,) int64
+        ``free[:n_free]`` are the slots nobody holds.
+    sizes : (2,) int64
+        n_live, n_free.
+    log_density : (1,) float64
+        Running log of the joint density.
+    counts : (16,) int64
+        Factorisations, failed ones, then proposals and acceptances by move (see `MOVES`).
+    """
+
+    assignment: np.ndarray
+    occupants: np.ndarray
+    process: np.ndarray
+    included: np.ndarray
+    h: np.ndarray
+    log_noise: np.ndarray
+    log_prior: np.ndarray
+    log_likelihood: np.ndarray
+    valid: np.ndarray
+    parent: np.ndarray
+    used: np.ndarray
+    members: np.ndarray
+    live: np.ndarray
+    place: np.ndarray
+    free: np.ndarray
+    sizes: np.ndarray
+    log_density: np.ndarray
+    counts: np.ndarray
+
+
+#: Moves whose proposals and acceptances are counted, in ``counts[2 + 2 i]`` and ``[3 + 2 i]``.
+MOVES = ("seating", "add", "remove", "swap", "hyperparameters", "split", "merge", "path")
+SEATING, ADD, REMOVE, SWAP, HYPERPARAMETERS, SPLIT, MERGE, PATH = range(len(MOVES))
+
+
+def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:
+    """Return a state in which every dataset is still detached.
+
+    There are as many slots as datasets, so nothing is truncated, and spare ones for auxiliaries.
+    """
+    n = len(study.user)
+    users, steps = study.data.ends.shape
+    candidates = len(study.layout.factor_start) - 1
+    slots, processes = n + spare_slots, n + 1 + spare_processes
+    state = State(
+        assignment=np.full(n, -1, dtype=np.int64),
+        occupants=np.zeros(slots, dtype=np.int64),
+        process=np.zeros(slots, dtype=np.int64),
+        included=np.zeros((slots, candidates), dtype=np.bool_),
+        h=np.zeros((slots, len(study.layout.positive))),
+        log_noise=np.zeros(slots),
+        log_prior=np.zeros(slots),
+        log_likelihood=np.zeros((slots, users, steps)),
+        valid=np.zeros((slots, users), dtype=np.int64),
+        parent=np.zeros((processes, candidates), dtype=np.bool_),
+        used=np.zeros(processes, dtype=np.bool_),
+        members=np.zeros(processes, dtype=np.int64),
+        live=np.zeros(slots, dtype=np.int64),
+        place=np.zeros(slots, dtype=np.int64),
+        free=np.arange(slots)[::-1].copy(),
+        sizes=np.array([0, slots]),
+        log_density=np.zeros(1),
+        counts=np.zeros(2 + 2 * len(MOVES), dtype=np.int64),
+    )
+    state.used[0] = True
+    return state
+
+
+def copy_state(state: State) -> State:
+    """Return a copy that shares nothing with the original."""
+    return State(*(array.copy() for array in state))
+
+
+@compiled
+def active_candidates(included):
+    """Return the indices (k,) of the candidates that are in."""
+    size = 0
+    for c in range(included.shape[0]):
+        size += included[c]
+    active = np.empty(size, dtype=np.int64)
+    k = 0
+    for c in range(included.shape[0]):
+        if included[c]:
+            active[k] = c
+            k += 1
+    return active
+
+
+@compiled
+def candidate_log_prior(study, c, h):
+    """Return the log prior of the hyperparameters of one candidate."""
+    total = 0.0
+    for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+        total += study.priors.log_density(study.priors.entry[p], h[p])
+    return total
+
+
+@compiled
+def inclusion_log_prior(study, parent, included):
+    """Return the log probability of a composition below a parent composition."""
+    total = 0.0
+    for c in range(included.shape[0]):
+        p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
+        total += math.log(p) if included[c] else math.log1p(-p)
+    return total
+
+
+@compiled
+def kernel_log_prior(study, parent, included, h, log_noise):
+    """Return log G_P: inclusion, active hyperparameters, noise (paper, eqs. 3 to 6)."""
+    total = inclusion_log_prior(study, parent, included)
+    total += study.priors.noise_log_density(parent, log_noise)
+    for c in range(included.shape[0]):
+        if included[c]:
+            total += candidate_log_prior(study, c, h)
+    return total
+
+
+@compiled
+def draw_candidate(study, c, rng, h):
+    """Draw the hyperparameters of one candidate from their prior."""
+    for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+        h[p] = study.priors.draw(study.priors.entry[p], rng)
+
+
+@compiled
+def draw_kernel(study, state, process, slot, rng):
+    """Fill a slot with a kernel drawn from G of a process."""
+    parent = state.parent[process]
+    for c in range(parent.shape[0]):
+        p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
+        state.included[slot, c] = rng.random() < p
+        if state.included[slot, c]:
+            draw_candidate(study, c, rng, state.h[slot])
+    state.log_noise[slot] = study.priors.noise_draw(parent, rng)
+    state.process[slot] = process
+    kernel_changed(study, state, slot)
+
+
+@compiled
+def kernel_changed(study, state, slot):
+    """Bring what is derived from a slot's kernel up to date; nobody may sit in it yet."""
+    state.valid[slot] = 0
+    state.log_prior[slot] = kernel_log_prior(
+        study,
+        state.parent[state.process[slot]],
+        state.included[slot],
+        state.h[slot],
+        state.log_noise[slot],
+    )
+
+
+@compiled
+def take_slot(state):
+    """Return a free slot, which is the caller's from now on."""
+    if state.sizes[1] == 0:
+        raise RuntimeError("The sampler ran out of slots. Give it more spare ones.")
+    state.sizes[1] -= 1
+    return state.free[state.sizes[1]]
+
+
+@compiled
+def give_slot(state, slot):
+    """Give a slot back; nobody may sit in it."""
+    state.free[state.sizes[1]] = slot
+    state.sizes[1] += 1
+
+
+@compiled
+def same_row(a, b):
+    """Return whether two rows of inclusion indicators are equal."""
+    for c in range(a.shape[0]):
+        if a[c] != b[c]:
+            return False
+    return True
+
+
+@compiled
+def process_of_parent(state, included):
+    """Return the process of a parent composition, opening it if there is none."""
+    vacant = -1
+    for p in range(state.used.shape[0]):
+        if state.used[p]:
+            if same_row(state.parent[p], included):
+                return p
+        elif vacant < 0:
+            vacant = p
+    if vacant < 0:
+        raise RuntimeError("The sampler ran out of processes. Give it more spare ones.")
+    state.used[vacant] = True
+    state.parent[vacant] = included
+    state.members[vacant] = 0
+    return vacant
+
+
+@compiled
+def close_processes(state):
+    """Close every process without members, except that of the empty composition."""
+    for p in range(1, state.used.shape[0]):
+        if state.members[p] == 0:
+            state.used[p] = False
+
+
+@compiled
+def process_above(study, state, dataset):
+    """Return the process that a dataset belongs to, given its user's cluster one step earlier."""
+    if study.step[dataset] == 0:
+        return 0
+    return process_of_parent(state, state.included[state.assignment[dataset - 1]])
+
+
+@compiled
+def likelihood_upto(study, state, slot, user, upto):
+    """Make sure that a slot's log likelihoods of a user's first `upto` datasets are there."""
+    if study.power == 0.0:
+        state.log_likelihood[slot, user, :upto] = 0.0
+    elif state.valid[slot, user] < upto:
+        prefix_log_likelihood(
+            study.kernels,
+            study.layout,
+            active_candidates(state.included[slot]),
+            state.h[slot],
+            state.log_noise[slot],
+            study.data,
+            user,
+            upto,
+            state.log_likelihood[slot, user],
+            state.counts,
+        )
+    state.valid[slot, user] = max(state.valid[slot, user], upto)
+
+
+@compiled
+def dataset_log_likelihood(study, state, slot, dataset):
+    """Return the (powered) log likelihood of a dataset under a slot's kernel."""
+    user, step = study.user[dataset], study.step[dataset]
+    likelihood_upto(study, state, slot, user, step + 1)
+    return study.power * state.log_likelihood[slot, user, step] if study.power > 0.0 else 0.0
+
+
+@compiled
+def attach(study, state, dataset, slot):
+    """Assign a dataset to a slot (Chinese restaurant predictive times base density)."""
+    process = state.process[slot]
+    change = dataset_log_likelihood(study, state, slot, dataset)
+    change -= math.log(study.concentration + state.members[process])
+    if state.occupants[slot] == 0:
+        change += math.log(study.concentration) + state.log_prior[slot]
+        state.live[state.sizes[0]] = slot
+        state.place[slot] = state.sizes[0]
+        state.sizes[0] += 1
+    else:
+        change += math.log(state.occupants[slot])
+    state.occupants[slot] += 1
+    state.members[process] += 1
+    state.assignment[dataset] = slot
+    state.log_density[0] += change
+
+
+@compiled
+def detach(study, state, dataset):
+    """Undo `attach`; return the slot, which the caller holds if it is empty now."""
+    slot = state.assignment[dataset]
+    process = state.process[slot]
+    state.occupants[slot] -= 1
+    state.members[process] -= 1
+    state.assignment[dataset] = -1
+    change = dataset_log_likelihood(study, state, slot, dataset)
+    change -= math.log(study.concentration + state.members[process])
+    if state.occupants[slot] == 0:
+        change += math.log(study.concentration) + state.log_prior[slot]
+        state.sizes[0] -= 1
+        last = state.live[state.sizes[0]]
+        state.live[state.place[slot]] = last
+        state.place[last] = state.place[slot]
+    else:
+        change += math.log(state.occupants[slot])
+    state.log_density[0] -= change
+    return slot
+
+
+@compiled
+def pick(log_weights, n, rng):
+    """Return an index below `n` drawn with probability proportional to exp(log_weights)."""
+    top = -math.inf
+    for i in range(n):
+        top = max(top, log_weights[i])
+    if top == -math.inf:
+        return int(rng.random() * n)
+    total = 0.0
+    for i in range(n):
+        total += math.exp(log_weights[i] - top)
+    threshold = rng.random() * total
+    for i in range(n):
+        threshold -= math.exp(log_weights[i] - top)
+        if threshold < 0.0:
+            return i
+    return n - 1
+
+
+@compiled
+def log_sum_exp(log_weights, n):
+    """Return the log of the sum of exp(log_weights[:n])."""
+    top = -math.inf
+    for i in range(n):
+        top = max(top, log_weights[i])
+    if top == -math.inf:
+        return top
+    total = 0.0
+    for i in range(n):
+        total += math.exp(log_weights[i] - top)
+    return top + math.log(total)

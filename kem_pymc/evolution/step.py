@@ -1,0 +1,142 @@
+"""The PyMC step that finds itself: a thin adapter from a point to the compiled sweep and back."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc.model import modelcontext
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_value_vars_from_user_vars
+from rich.progress import TextColumn
+from rich.table import Column
+
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.moves.sweep import CUT, Schedule, start, sweep
+from kem_pymc.evolution.state import MOVES, State
+from kem_pymc.evolution.variables import (
+    HyperparametersVariable,
+    NoiseVariable,
+    StructureVariable,
+    TargetsVariable,
+)
+
+OURS = (StructureVariable, HyperparametersVariable, NoiseVariable)
+NAMES = ("structure", "hyperparameters", "noise")
+
+
+@dataclass_state
+class EvolutionStepState(StepMethodState):
+    """All there is to a step besides the point: its random generator."""
+
+
+class EvolutionStep(BlockedStep):
+    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets.
+
+    Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`; nothing adapts, so tuning
+    draws only settle. A step depends on the point and the random generator alone.
+
+    Parameters
+    ----------
+    vars : list of variables
+        Those of the model (or their value variables).
+    schedule : Schedule, optional
+        How much of every move a sweep makes; by default the model's own.
+    model, rng, initial_point, compile_kwargs, blocked
+        As PyMC passes them.
+    """
+
+    name = "evolution"
+    default_blocked = True
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "log_density": (np.float64, []),
+        "n_clusters": (np.int64, []),
+        "factorisations": (np.int64, []),
+        "failed_factorisations": (np.int64, []),
+        **{f"acceptance_{move}": (np.float64, []) for move in MOVES},
+    }
+    _state_class = EvolutionStepState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        schedule: Schedule | None = None,
+        model: Any = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = modelcontext(model)
+        given = model.value_vars if vars is None else vars
+        self.vars = get_value_vars_from_user_vars(given, model)
+        self.engine: Engine = next(
+            rv.owner.op.engine for rv in model.free_RVs if isinstance(rv.owner.op, OURS)
+        )
+        self.schedule: Schedule = schedule if schedule else getattr(model, "schedule", CUT)
+        self.start_point = initial_point or model.initial_point()
+        self.y = _observed_targets(model)
+        self.rng = np.random.default_rng(rng)
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Make one sweep from a point; the point itself isn't changed."""
+        study = self.engine.with_targets(self.y)
+        if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in NAMES):
+            state = start(study, self.schedule, self.rng)
+        else:
+            structure, hyperparameters, noise = (point[n] for n in NAMES)
+            state = self.engine.load(study, structure, hyperparameters, noise, self.schedule)
+        state.counts[:] = 0
+        sweep(study, state, self.schedule, self.rng)
+        arrays = self.engine.dump(state)
+        return {**point, **dict(zip(NAMES, arrays, strict=True))}, [_statistics(state)]
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004
+        """Return IDEAL for the variables of an evolution model."""
+        owner = getattr(var, "owner", None)
+        ours = owner is not None and isinstance(owner.op, OURS)
+        return Competence.IDEAL if ours else Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list, dict]:
+        columns = [
+            TextColumn("{task.fields[n_clusters]}", table_column=Column("Clusters", ratio=1)),
+            TextColumn(
+                "{task.fields[log_density]:0.1f}", table_column=Column("Log density", ratio=1)
+            ),
+        ]
+        return columns, {"n_clusters": [0] * n_chains, "log_density": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple:
+        def update(statistics: dict) -> dict:
+            return {name: statistics[name] for name in ("n_clusters", "log_density")}
+
+        return (update,)
+
+
+def _observed_targets(model: Any) -> np.ndarray:
+    """Return the observed targets (U, T, n), also of a model made by ``pm.observe``."""
+    observed = next(rv for rv in model.observed_RVs if isinstance(rv.owner.op, TargetsVariable))
+    return np.asarray(model.rvs_to_values[observed].eval(), dtype=np.float64)
+
+
+def _statistics(state: State) -> dict[str, Any]:
+    proposed, accepted = state.counts[2::2], state.counts[3::2]
+    rates = accepted / np.maximum(proposed, 1)
+    return {
+        "log_density": float(state.log_density[0]),
+        "n_clusters": int(state.sizes[0]),
+        "factorisations": int(state.counts[0]),
+        "failed_factorisations": int(state.counts[1]),
+        **{
+            f"acceptance_{move}": float(rate) if n else np.nan
+            for move, rate, n in zip(MOVES, rates, proposed, strict=True)
+        },
+    }
+
+
+if EvolutionStep not in STEP_METHODS:
+    STEP_METHODS.append(EvolutionStep)

@@ -1,0 +1,178 @@
+"""The random variables of the model, each with a true log density and a true simulator.
+
+structure -> hyperparameters, noise -> targets. The first three are by dataset (user, time step),
+see :mod:`kem_pymc.evolution.engine`; members of a cluster hold equal rows, and the density is that
+of the distinct ones.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.distribution import _support_point
+from pymc.logprob.abstract import _logprob
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.tensor.random.op import RandomVariable
+
+from kem_pymc.evolution.engine import Engine
+
+# These operations are Python around compiled code: object mode costs them nothing, so there is
+# nothing to warn of.
+warnings.filterwarnings(
+    "ignore",
+    message="Numba will use object mode to run "
+    "(Structure|Hyperparameters|Noise|Targets|LogLikelihood|EngineDensity)",
+)
+
+
+class _EvolutionVariable(RandomVariable):
+    """A random variable of one engine; its parameters are the variables that come before it."""
+
+    __props__: tuple[str, ...] = ("name", "signature", "dtype", "inplace", "engine")
+
+    def __init__(self, engine: Engine, **kwargs: Any) -> None:
+        self.engine = engine
+        super().__init__(**kwargs)
+
+    def _shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _supp_shape_from_params(self, *_: Any, **__: Any) -> tuple[Any, ...]:
+        return tuple(pt.constant(n, dtype="int64") for n in self._shape())
+
+
+class StructureVariable(_EvolutionVariable):
+    """Assignments and compositions: Chinese restaurant processes and inclusion (eqs. 3, 4)."""
+
+    name = "structure"
+    signature = "()->(u,t,k)"
+    dtype = "int32"
+    _print_name = ("EvolutionStructure", "\\operatorname{EvolutionStructure}")
+
+    def _shape(self) -> tuple[int, ...]:
+        return (*self.engine.shape, 1 + len(self.engine.pool))
+
+    def rng_fn(self, rng, concentration, size):
+        return self.engine.simulate(rng)[0]
+
+
+class HyperparametersVariable(_EvolutionVariable):
+    """Hyperparameters of every cluster, given the structure (eq. 6)."""
+
+    name = "hyperparameters"
+    signature = "(u,t,k)->(u,t,h)"
+    dtype = "float64"
+    _print_name = ("ClusterHyperparameters", "\\operatorname{ClusterHyperparameters}")
+
+    def _shape(self) -> tuple[int, ...]:
+        return (*self.engine.shape, len(self.engine.pool.hyperparameters))
+
+    def rng_fn(self, rng, structure, size):
+        return self.engine.simulate_kernels(structure, rng)[1]
+
+
+class NoiseVariable(_EvolutionVariable):
+    """Noise variance of every cluster, given the structure: it depends on the parent (eq. 5)."""
+
+    name = "noise"
+    signature = "(u,t,k)->(u,t)"
+    dtype = "float64"
+    _print_name = ("ClusterNoise", "\\operatorname{ClusterNoise}")
+
+    def _shape(self) -> tuple[int, ...]:
+        return self.engine.shape
+
+    def rng_fn(self, rng, structure, size):
+        return self.engine.simulate_kernels(structure, rng)[2]
+
+
+class TargetsVariable(_EvolutionVariable):
+    """Targets of every dataset, given its cluster's kernel (eqs. 7, 8)."""
+
+    name = "targets"
+    signature = "(u,t,k),(u,t,h),(u,t)->(u,t,n)"
+    dtype = "float64"
+    _print_name = ("GaussianProcesses", "\\operatorname{GaussianProcesses}")
+
+    def _shape(self) -> tuple[int, ...]:
+        return self.engine.targets.shape
+
+    def rng_fn(self, rng, structure, hyperparameters, noise, size):
+        return self.engine.simulate_targets((structure, hyperparameters, noise), rng)
+
+
+class EngineDensity(Op):
+    """A log density of the engine, by method name, as a PyTensor operation without gradient."""
+
+    __props__ = ("engine", "method")
+    method: str
+
+    def __init__(self, engine: Engine, method: str) -> None:
+        self.engine = engine
+        self.method = method
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(v) for v in inputs], [pt.dscalar()])
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(getattr(self.engine, self.method)(*inputs))
+
+    def infer_shape(self, fgraph, node, input_shapes):
+        return [()]
+
+
+class LogLikelihood(Op):
+    """Log likelihood (U, T) of every dataset under its cluster's kernel."""
+
+    __props__ = ("engine",)
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(v) for v in inputs], [pt.dmatrix()])
+
+    def perform(self, node, inputs, output_storage):
+        *arrays, y = inputs
+        output_storage[0][0] = self.engine.log_likelihood(tuple(arrays), y)
+
+    def infer_shape(self, fgraph, node, input_shapes):
+        return [input_shapes[2]]
+
+
+@_logprob.register(StructureVariable)
+def _structure_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    return EngineDensity(op.engine, "log_structure")(values[0])
+
+
+@_logprob.register(HyperparametersVariable)
+def _hyperparameters_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    return EngineDensity(op.engine, "log_hyperparameters")(inputs[-1], values[0])
+
+
+@_logprob.register(NoiseVariable)
+def _noise_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    return EngineDensity(op.engine, "log_noise")(inputs[-1], values[0])
+
+
+@_logprob.register(TargetsVariable)
+def _targets_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    total = pt.sum(LogLikelihood(op.engine)(*inputs[-3:], values[0]))
+    return op.engine.likelihood_power * total
+
+
+@_support_point.register(StructureVariable)
+def _structure_support(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.engine.simplest()[0])
+
+
+@_support_point.register(HyperparametersVariable)
+def _hyperparameters_support(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.engine.simplest()[1])
+
+
+@_support_point.register(NoiseVariable)
+def _noise_support(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.engine.simplest()[2])

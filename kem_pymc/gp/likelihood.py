@@ -1,0 +1,331 @@
+"""Log likelihood of every prefix of a user's data from one Cholesky factor.
+
+With K + sigma^2 I = U' U (U upper triangular) and v = U'^-1 y, the first n entries of v and of the
+diagonal of U belong to the first n points alone, so
+
+    log p(y_1..n) = sum_{i <= n} ( -v_i^2 / 2 - log U_ii - log(2 pi) / 2 )
+
+and one factorisation serves all time steps of a user. Everything here is compiled, works on plain
+arrays and takes compositions as data.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.kernels.library import Kernels
+from kem_pymc.kernels.pool import Layout
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+#: Where a factorisation fails, this times the failing point's variance is added to the diagonal.
+JITTER = 1e-8
+
+#: Logs of positive hyperparameters beyond this get likelihood zero: exp would over- or underflow.
+LARGEST_LOG = 100.0
+
+
+class Data(NamedTuple):
+    """Users' data as the engine wants them.
+
+    Attributes
+    ----------
+    x : (U, D, n) float64
+        Inputs, dimension before point.
+    y : (U, T, n) float64
+        Targets of dataset (u, t) in ``y[u, t, :ends[u, t]]``.
+    ends : (U, T) int64
+        Number of points of each dataset, increasing in t.
+    steps : (U,) int64
+        Number of time steps of each user.
+    nested : bool
+        Whether every dataset of a user begins with the targets of the one before. True for real
+        data; False for targets drawn independently by time step, as the model has them.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    ends: np.ndarray
+    steps: np.ndarray
+    nested: bool
+
+
+@compiled
+def covariance(kernels, layout, active, h, x, out, scratch):
+    """Fill the upper triangle of `out` with a composition's noise-free covariance.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    layout : Layout
+    active : (k,) int64
+        Candidates of the composition.
+    h : (H,) float64
+        Logs of positive hyperparameters, values of others.
+    x : (D, n) float64
+    out, scratch : (n, n) float64
+    """
+    n = x.shape[1]
+    values = np.empty(8)
+    out[:] = 0.0
+    for c in active:
+        scratch[:] = math.exp(h[layout.hyper_start[c]])
+        for f in range(layout.factor_start[c], layout.factor_start[c + 1]):
+            natural_values(layout, f, h, values)
+            kernels.fill(layout.factor_base[f], x[layout.factor_dimension[f]], values, scratch)
+        for i in range(n):
+            for j in range(i, n):
+                out[i, j] += scratch[i, j]
+
+
+@compiled
+def natural_values(layout, factor, h, values):
+    """Write a factor's hyperparameters, back from logs, to the head of `values`."""
+    first = layout.factor_hyper[factor]
+    for p in range(layout.factor_size[factor]):
+        v = h[first + p]
+        values[p] = math.exp(v) if layout.positive[first + p] else v
+
+
+@compiled
+def representable(layout, active, h, log_noise):
+    """Return whether all active logs lie within `LARGEST_LOG` and all values are finite."""
+    if not abs(log_noise) <= LARGEST_LOG:
+        return False
+    for c in active:
+        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+            bound = LARGEST_LOG if layout.positive[p] else 1e12
+            if not abs(h[p]) <= bound:
+                return False
+    return True
+
+
+@compiled
+def cholesky(a, n):
+    """Factor the upper triangle of `a` in place as U'U; return the number of rows done.
+
+    Fewer than `n` rows mean that the leading block of the next size isn't positive definite.
+    """
+    for k in range(n):
+        pivot = a[k, k]
+        if not (pivot > 0.0 and pivot < math.inf):
+            return k
+        root = math.sqrt(pivot)
+        a[k, k] = root
+        inverse = 1.0 / root
+        for j in range(k + 1, n):
+            a[k, j] *= inverse
+        for i in range(k + 1, n):
+            factor = a[k, i]
+            for j in range(i, n):
+                a[i, j] -= factor * a[k, j]
+    return n
+
+
+@compiled
+def forward_substitution(u, y, n, v):
+    """Solve U'v = y for the first `n` points."""
+    for i in range(n):
+        v[i] = y[i]
+    for k in range(n):
+        value = v[k] / u[k, k]
+        v[k] = value
+        for j in range(k + 1, n):
+            v[j] -= value * u[k, j]
+
+
+@compiled
+def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
+    """Factor covariance plus noise in place; return the number of rows that succeeded.
+
+    A failure is resumed once, with `JITTER` times the failing point's variance added to the rest of
+    the diagonal: what a prefix yields then never depends on the points behind it. ``counts[0]``
+    counts factorisations, resumed ones again, and ``counts[1]`` those that failed even so.
+    """
+    n = x.shape[1]
+    noise = math.exp(log_noise)
+    covariance(kernels, layout, active, h, x, out, scratch)
+    for i in range(n):
+        out[i, i] += noise
+    counts[0] += 1
+    done = cholesky(out, n)
+    if done < n:
+        variance = out[done, done]
+        for k in range(done):
+            variance += out[k, done] * out[k, done]
+        for i in range(done, n):
+            out[i, i] += JITTER * variance
+        counts[0] += 1
+        done += cholesky(out[done:, done:], n - done)
+        counts[1] += done < n
+    return done
+
+
+@compiled
+def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upto, out, counts):
+    """Write the log likelihood of a user's datasets of time steps 0 to upto - 1 to `out`.
+
+    Parameters
+    ----------
+    kernels, layout, data : Kernels, Layout, Data
+    active : (k,) int64
+        Candidates of the composition.
+    h : (H,) float64
+        Logs of positive hyperparameters, values of others.
+    log_noise : float
+        Log of the noise variance.
+    user, upto : int
+    out : (T,) float64
+        Minus infinity from the first dataset whose covariance isn't positive definite even with
+        the jitter, and everywhere where a hyperparameter's log is beyond `LARGEST_LOG`.
+    counts : (2,) int64
+        Running numbers of factorisations and of failed ones.
+    """
+    if not representable(layout, active, h, log_noise):
+        counts[1] += 1
+        for t in range(upto):
+            out[t] = -math.inf
+        return
+    n = data.ends[user, upto - 1]
+    u = np.empty((n, n))
+    v = np.empty(n)
+    x = np.ascontiguousarray(data.x[user, :, :n])
+    done = factorise(kernels, layout, active, h, log_noise, x, u, np.empty((n, n)), counts)
+    if data.nested:
+        forward_substitution(u, data.y[user, upto - 1], done, v)
+    total = 0.0
+    start = 0
+    for t in range(upto):
+        end = data.ends[user, t]
+        if end > done:
+            out[t] = -math.inf
+            continue
+        if not data.nested:
+            forward_substitution(u, data.y[user, t], end, v)
+            total = 0.0
+            start = 0
+        for i in range(start, end):
+            total -= 0.5 * v[i] * v[i] + math.log(u[i, i]) + HALF_LOG_2PI
+        start = end
+        out[t] = total if math.isfinite(total) else -math.inf
+
+
+@compiled
+def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out, counts):
+    """Return a weighted sum of prefix log likelihoods of one user; add its gradient to `out`.
+
+    Parameters
+    ----------
+    x : (D, n) float64
+    y : (n,) float64
+    weights : (n,) float64
+        Weight of each point's conditional log density log p(y_i | y_1..i-1): the number of the
+        datasets in question that hold the point. All ones give the log likelihood of all points.
+    out : (H + 1,) float64
+        Gradient with respect to `h` at active places, and to the log noise variance in the last.
+    counts : (2,) int64
+
+    Returns
+    -------
+    float
+        Minus infinity (and no change of `out`) where the covariance isn't positive definite.
+    """
+    n = x.shape[1]
+    if not representable(layout, active, h, log_noise):
+        counts[1] += 1
+        return -math.inf
+    u = np.empty((n, n))
+    scratch = np.empty((n, n))
+    x = np.ascontiguousarray(x)
+    if factorise(kernels, layout, active, h, log_noise, x, u, scratch, counts) < n:
+        return -math.inf
+    v = np.empty(n)
+    forward_substitution(u, y, n, v)
+    total = 0.0
+    for i in range(n):
+        total -= weights[i] * (0.5 * v[i] * v[i] + math.log(u[i, i]) + HALF_LOG_2PI)
+    if not math.isfinite(total):
+        return -math.inf
+    adjoint = np.empty((n, n))
+    reverse_cholesky(u, v, weights, adjoint)
+    add_kernel_gradient(kernels, layout, active, h, x, adjoint, out)
+    trace = 0.0
+    for i in range(n):
+        trace += adjoint[i, i]
+    out[-1] += trace * math.exp(log_noise)
+    return total
+
+
+@compiled
+def reverse_cholesky(u, v, weights, adjoint):
+    """Write d total / d A[i, j], i <= j, of the weighted log likelihood to `adjoint`.
+
+    Runs `cholesky` and `forward_substitution` backwards: row k of the factor, then what it
+    subtracted from the rows below.
+    """
+    n = v.shape[0]
+    row = np.zeros(n)  # adjoint of row k of the factor
+    y = np.zeros(n)  # adjoint of the targets
+    for k in range(n - 1, -1, -1):
+        root = u[k, k]
+        v_adjoint = -weights[k] * v[k]
+        for i in range(k + 1, n):
+            v_adjoint -= y[i] * u[k, i]
+            row[i] = -y[i] * v[k]
+        for i in range(k + 1, n):
+            left = u[k, i]
+            total = 2.0 * adjoint[i, i] * left
+            for j in range(i + 1, n):
+                total += adjoint[i, j] * u[k, j]
+                row[j] -= adjoint[i, j] * left
+            row[i] -= total
+        diagonal = -weights[k] / root - v_adjoint * v[k] / root
+        for j in range(k + 1, n):
+            adjoint[k, j] = row[j] / root
+            diagonal -= row[j] * u[k, j] / root
+        y[k] = v_adjoint / root
+        adjoint[k, k] = 0.5 * diagonal / root
+
+
+@compiled
+def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
+    """Add the sum over i <= j of adjoint[i, j] times dK[i, j]/dh to `out` (H + 1,)."""
+    n = x.shape[1]
+    values = np.empty(8)
+    slopes = np.empty(8)
+    weights = np.empty((n, n))
+    for c in active:
+        first, last = layout.factor_start[c], layout.factor_start[c + 1]
+        amplitude = math.exp(h[layout.hyper_start[c]])
+        for f in range(first, last):
+            weights[:] = adjoint
+            for other in range(first, last):
+                if other != f:
+                    natural_values(layout, other, h, values)
+                    d = layout.factor_dimension[other]
+                    kernels.fill(layout.factor_base[other], x[d], values, weights)
+            natural_values(layout, f, h, values)
+            slopes[:] = 0.0
+            xd = x[layout.factor_dimension[f]]
+            kernels.gradient(layout.factor_base[f], xd, values, weights, slopes)
+            for p in range(layout.factor_size[f]):
+                place = layout.factor_hyper[f] + p
+                chain = values[p] if layout.positive[place] else 1.0
+                out[place] += amplitude * slopes[p] * chain
+            if f == last - 1:
+                kernels.fill(layout.factor_base[f], xd, values, weights)
+                total = 0.0
+                for i in range(n):
+                    for j in range(i, n):
+                        total += weights[i, j]
+                out[layout.hyper_start[c]] += amplitude * total
+
+
+def as_active(inclusion: np.ndarray) -> np.ndarray:
+    """Return the candidates that are in, as the engine wants them: (k,) int64."""
+    return np.flatnonzero(inclusion).astype(np.int64)
+
+
+__all__ = ["Data", "Kernels", "Layout", "as_active", "prefix_log_likelihood", "weighted_gradient"]

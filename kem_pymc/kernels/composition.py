@@ -1,0 +1,290 @@
+"""Candidates and compositions: what a kernel is made of, as frozen values that print and parse.
+
+A *candidate* is one additive term: a product of base kernels, each on one input dimension. A
+*composition* is a sum of candidates; the empty one is ``WHITE`` (noise only). Both compare, sort
+and hash by what they are, not by how they were written::
+
+    >>> Composition.parse("PER0 + LIN0 x SE1")
+    Composition('LIN0 x SE1 + PER0')
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import total_ordering
+from itertools import groupby
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import KINDS, base_kernel, base_kernels
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+
+@dataclass(frozen=True, order=True)
+class Factor:
+    """A base kernel on one input dimension, e.g. ``SE3``."""
+
+    base: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        base_kernel(self.base)
+        if self.dimension < 0:
+            raise InputError(
+                f"Input dimension {self.dimension} of {self.base} is negative. "
+                "Count dimensions from 0."
+            )
+
+    def __str__(self) -> str:
+        return f"{self.base}{self.dimension}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a factor from its printed form.
+
+        Raises
+        ------
+        InputError
+            If the text isn't a base kernel's name followed by a dimension's index.
+        """
+        text = text.strip()
+        for kernel in base_kernels():
+            rest = text.removeprefix(kernel.name)
+            if rest != text and rest.isdecimal():
+                return cls(kernel.name, int(rest))
+        raise InputError(
+            f"{text!r} is not a base kernel on a dimension. "
+            f"Write a name ({', '.join(k.name for k in base_kernels())}) and an index, like SE0."
+        )
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """One additive term: a product of factors with one amplitude.
+
+    Parameters
+    ----------
+    factors : tuple of Factor
+        In any order; kept sorted.
+
+    Raises
+    ------
+    InputError
+        If there are no factors.
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        if not self.factors:
+            raise InputError("A candidate has no factors. Give at least one, like SE0.")
+        object.__setattr__(self, "factors", tuple(sorted(self.factors)))
+
+    def __str__(self) -> str:
+        return " x ".join(map(str, self.factors))
+
+    def __repr__(self) -> str:
+        return f"Candidate({str(self)!r})"
+
+    def __mul__(self, other: "Candidate") -> "Candidate":
+        return Candidate(self.factors + other.factors)
+
+    def __add__(self, other: "Candidate | Composition") -> "Composition":
+        return Composition((self,)) + other
+
+    @classmethod
+    def ard(cls, dimension: int) -> Self:
+        """Return the product of SE over all of `dimension` input dimensions (section 6.1)."""
+        return cls(tuple(Factor("SE", d) for d in range(dimension)))
+
+    @classmethod
+    def parse(cls, text: str, dimension: int | None = None) -> Self:
+        """Read a candidate from its printed form; ``ARD`` needs the input `dimension`.
+
+        Raises
+        ------
+        InputError
+            If a factor can't be read, or lies outside the given dimension.
+        """
+        if text.strip() == "ARD":
+            if dimension is None:
+                raise InputError("ARD says nothing of its dimensions. Give dimension= as well.")
+            return cls.ard(dimension)
+        factors = tuple(Factor.parse(part) for part in re.split(r"\s[x*]\s", text.strip()))
+        for factor in factors:
+            if dimension is not None and factor.dimension >= dimension:
+                raise InputError(
+                    f"{factor} looks at input dimension {factor.dimension} of {dimension}. "
+                    f"Use dimensions 0 to {dimension - 1}."
+                )
+        return cls(factors)
+
+    @property
+    def is_interaction(self) -> bool:
+        """Whether it is a product of more than one base kernel."""
+        return len(self.factors) > 1
+
+    @property
+    def dimensions(self) -> frozenset[int]:
+        """The input dimensions it looks at."""
+        return frozenset(f.dimension for f in self.factors)
+
+    def label(self, dimension: int | None = None) -> str:
+        """Return the paper's name: as printed, but ``ARD`` for the product over all dimensions."""
+        if dimension is not None and dimension > 1 and self == Candidate.ard(dimension):
+            return "ARD"
+        return str(self)
+
+    @property
+    def hyperparameters(self) -> tuple["Hyperparameter", ...]:
+        """Its hyperparameters, amplitude first, then factor by factor."""
+        own = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
+        for factor, group in groupby(self.factors):
+            copies = list(group)
+            for number, _ in enumerate(copies, start=1):
+                suffix = f"#{number}" if len(copies) > 1 else ""
+                infix = f"{factor}{suffix}." if self.is_interaction else ""
+                own += [
+                    Hyperparameter(f"{self}.{infix}{kind}", kind, factor.base)
+                    for kind in base_kernel(factor.base).hyperparameters
+                ]
+        return tuple(own)
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One hyperparameter of one candidate.
+
+    Attributes
+    ----------
+    name : str
+        ``LIN0.shift``; in a product ``LIN0 x PER0.PER0.period``, ``PER0 x PER0.PER0#2.period``.
+    kind : str
+        One of :data:`kem_pymc.kernels.base.KINDS`.
+    base : str or None
+        The base kernel it belongs to; None for the amplitude.
+    """
+
+    name: str
+    kind: str
+    base: str | None
+
+    @property
+    def positive(self) -> bool:
+        """Whether algorithms work on its log."""
+        return KINDS[self.kind]
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Composition:
+    """A sum of candidates; the empty sum is ``WHITE``.
+
+    Parameters
+    ----------
+    candidates : tuple of Candidate
+        In any order and with repeats; kept sorted and distinct.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
+
+    @classmethod
+    def parse(cls, text: str, dimension: int | None = None) -> Self:
+        """Read a composition from its printed form, such as ``LIN0 + PER0`` or ``WHITE``.
+
+        Raises
+        ------
+        InputError
+            If a part can't be read, or lies outside the given dimension.
+        """
+        if text.strip() == "WHITE":
+            return cls()
+        return cls(tuple(Candidate.parse(part, dimension) for part in text.split("+")))
+
+    def __str__(self) -> str:
+        return self.label()
+
+    def __repr__(self) -> str:
+        return f"Composition({str(self)!r})"
+
+    def label(self, dimension: int | None = None) -> str:
+        """Return the paper's name for it; with `dimension`, ARD is written as such."""
+        return " + ".join(c.label(dimension) for c in self.candidates) or "WHITE"
+
+    def __lt__(self, other: "Composition") -> bool:
+        return (len(self), self.candidates) < (len(other), other.candidates)
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.candidates)
+
+    def __contains__(self, candidate: Candidate) -> bool:
+        return candidate in self.candidates
+
+    def __add__(self, other: "Composition | Candidate") -> "Composition":
+        added = (other,) if isinstance(other, Candidate) else other.candidates
+        return Composition(self.candidates + added)
+
+    def __sub__(self, other: "Composition | Candidate") -> "Composition":
+        dropped = (other,) if isinstance(other, Candidate) else other.candidates
+        return Composition(tuple(c for c in self.candidates if c not in dropped))
+
+    @property
+    def dimensions(self) -> frozenset[int]:
+        """The input dimensions it looks at: the features that are included."""
+        return frozenset[int]().union(*(c.dimensions for c in self.candidates))
+
+    @property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """All hyperparameters, candidate by candidate; the noise isn't among them."""
+        return tuple(h for c in self.candidates for h in c.hyperparameters)
+
+    def to_pymc(
+        self, hyperparameters: Mapping[str, object], dimension: int
+    ) -> "pm.gp.cov.Covariance":
+        """Return the noise-free covariance as a ``pm.gp.cov`` object.
+
+        Parameters
+        ----------
+        hyperparameters : mapping
+            Values, or PyMC variables, by name as in :attr:`hyperparameters`.
+        dimension : int
+            Number of input columns.
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter is missing, or a candidate lies outside the dimension.
+        """
+        from kem_pymc.kernels.to_pymc import covariance
+
+        return covariance(self, hyperparameters, dimension)
+
+
+def to_unconstrained(value: float, positive: bool) -> float:
+    """Return the coordinate in which algorithms move: the log of a positive hyperparameter."""
+    return float(np.log(value)) if positive else float(value)
+
+
+def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Candidate, ...]:
+    """Read candidates from strings, keeping their order and refusing repeats.
+
+    Raises
+    ------
+    InputError
+        If one can't be read, lies outside the dimension, or occurs twice.
+    """
+    candidates = tuple(Candidate.parse(str(item), dimension) for item in items)
+    for i, candidate in enumerate(candidates):
+        if candidate in candidates[:i]:
+            raise InputError(f"Candidate {candidate} is given twice. Give each one once.")
+    return candidates

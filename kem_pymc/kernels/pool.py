@@ -1,0 +1,219 @@
+"""The candidates of one study, and how they lie in arrays.
+
+Compositions are data for the numerical engine: rows of inclusion indicators over the pool, next to
+one vector with a place for every hyperparameter of every candidate. :class:`Layout` holds where
+each lies, so nothing is ever compiled for a particular composition.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import base_kernel, base_kernels
+from kem_pymc.kernels.composition import (
+    Candidate,
+    Composition,
+    Factor,
+    Hyperparameter,
+    as_candidates,
+)
+
+
+class Layout(NamedTuple):
+    """Where candidates, factors and hyperparameters lie in the engine's arrays.
+
+    With C candidates, F factors over all of them and H hyperparameters. Candidate c owns factors
+    ``factor_start[c]:factor_start[c+1]`` and hyperparameters
+    ``hyper_start[c]:hyper_start[c+1]``, the first of which is its amplitude.
+    """
+
+    factor_start: np.ndarray  # (C + 1,) int64
+    factor_base: np.ndarray  # (F,) int64, position in the registry of base kernels
+    factor_dimension: np.ndarray  # (F,) int64
+    factor_hyper: np.ndarray  # (F,) int64, first hyperparameter of each factor
+    factor_size: np.ndarray  # (F,) int64, number of hyperparameters of each factor
+    hyper_start: np.ndarray  # (C + 1,) int64
+    positive: np.ndarray  # (H,) bool
+
+
+class CandidatePool:
+    """The candidates that compositions of one study are made of.
+
+    Parameters
+    ----------
+    candidates : iterable of str or Candidate
+        E.g. ``["LIN0", "PER0", "LIN0 x PER0", "ARD"]``; the order is kept.
+    dimension : int
+        Number of input dimensions D.
+
+    Raises
+    ------
+    InputError
+        If a candidate can't be read, lies outside the dimension or is given twice, or there is
+        none.
+    """
+
+    def __init__(self, candidates: Iterable[str | Candidate], dimension: int = 1) -> None:
+        if dimension < 1:
+            raise InputError(f"A pool of dimension {dimension} is empty. Give at least 1.")
+        self.dimension = int(dimension)
+        self.candidates = as_candidates(candidates, self.dimension)
+        if not self.candidates:
+            raise InputError("The candidate pool is empty. Give at least one candidate, like SE0.")
+        self._index = {c: i for i, c in enumerate(self.candidates)}
+
+    @classmethod
+    def from_base(
+        cls,
+        names: Sequence[str],
+        dimension: int = 1,
+        interactions: bool = False,
+        ard: bool | None = None,
+    ) -> "CandidatePool":
+        """Make a pool of base kernels on every dimension (paper, 10.2.3).
+
+        Parameters
+        ----------
+        names : sequence of str
+            Base kernels, e.g. ``["LIN", "PER", "SE"]``.
+        dimension : int
+            Number of input dimensions.
+        interactions : bool
+            Whether products of two factors come in as well. On one dimension SE x SE is left out,
+            because it is SE again.
+        ard : bool, optional
+            Whether ARD comes in; by default where there is more than one dimension.
+
+        Raises
+        ------
+        InputError
+            If a base kernel is unknown.
+        """
+        for name in names:
+            base_kernel(name)
+        atoms = [Factor(name, d) for d in range(dimension) for name in names]
+        candidates = [Candidate((a,)) for a in atoms]
+        if interactions:
+            same = {(Factor("SE", d), Factor("SE", d)) for d in range(dimension)}
+            pairs = [p for p in combinations_with_replacement(atoms, 2) if p not in same]
+            candidates += [Candidate(pair) for pair in pairs]
+        if dimension > 1 if ard is None else ard:
+            candidates += [c for c in [Candidate.ard(dimension)] if c not in candidates]
+        return cls(candidates, dimension)
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self.candidates)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CandidatePool) and (self.candidates, self.dimension) == (
+            other.candidates,
+            other.dimension,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.candidates, self.dimension))
+
+    def __repr__(self) -> str:
+        return f"CandidatePool({self.names}, dimension={self.dimension})"
+
+    @property
+    def names(self) -> list[str]:
+        """The paper's names of the candidates, in order."""
+        return [c.label(self.dimension) for c in self.candidates]
+
+    @cached_property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """Every hyperparameter of every candidate, in the order of the engine's arrays (H,)."""
+        return tuple(h for c in self.candidates for h in c.hyperparameters)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where everything lies in the engine's arrays."""
+        codes = {k.name: i for i, k in enumerate(base_kernels())}
+        factor_start, hyper_start, factor_hyper = [0], [0], []
+        factors: list[Factor] = []
+        position = 0
+        for candidate in self.candidates:
+            position += 1  # the amplitude
+            for factor in candidate.factors:
+                factor_hyper.append(position)
+                position += len(base_kernel(factor.base).hyperparameters)
+            factors += candidate.factors
+            factor_start.append(len(factors))
+            hyper_start.append(position)
+        as_int = lambda values: np.asarray(list(values), dtype=np.int64)  # noqa: E731
+        return Layout(
+            factor_start=as_int(factor_start),
+            factor_base=as_int(codes[f.base] for f in factors),
+            factor_dimension=as_int(f.dimension for f in factors),
+            factor_hyper=as_int(factor_hyper),
+            factor_size=as_int(len(base_kernel(f.base).hyperparameters) for f in factors),
+            hyper_start=as_int(hyper_start),
+            positive=np.asarray([h.positive for h in self.hyperparameters], dtype=np.bool_),
+        )
+
+    def inclusion(self, composition: Composition) -> np.ndarray:
+        """Return a composition's inclusion indicators (C,) bool.
+
+        Raises
+        ------
+        InputError
+            If a part of it isn't in the pool.
+        """
+        row = np.zeros(len(self), dtype=np.bool_)
+        for candidate in composition:
+            if candidate not in self._index:
+                raise InputError(
+                    f"{candidate} is not in the candidate pool. "
+                    f"Add it, or use some of {', '.join(self.names)}."
+                )
+            row[self._index[candidate]] = True
+        return row
+
+    def composition(self, inclusion: np.ndarray) -> Composition:
+        """Return the composition with these inclusion indicators (C,)."""
+        return Composition(tuple(self.candidates[i] for i in np.flatnonzero(inclusion)))
+
+    def active(self, inclusion: np.ndarray) -> np.ndarray:
+        """Return which hyperparameters (H,) belong to candidates that are in."""
+        return np.repeat(np.asarray(inclusion, dtype=bool), np.diff(self.layout.hyper_start))
+
+    def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
+        """Return values by name as a vector (H,) of logs (positive kinds) or values (others).
+
+        Places that aren't named are NaN.
+
+        Raises
+        ------
+        InputError
+            If a name isn't one of the pool's, or a positive hyperparameter isn't positive.
+        """
+        vector = np.full(len(self.hyperparameters), np.nan)
+        places = {h.name: i for i, h in enumerate(self.hyperparameters)}
+        for name, value in hyperparameters.items():
+            if name not in places:
+                raise InputError(
+                    f"{name!r} is no hyperparameter of this pool. "
+                    f"Names look like {next(iter(places))}."
+                )
+            positive = self.hyperparameters[places[name]].positive
+            if positive and not value > 0:
+                raise InputError(f"{name} is {value}. Give a positive value.")
+            vector[places[name]] = np.log(value) if positive else value
+        return vector
+
+    def named(self, vector: np.ndarray, composition: Composition) -> dict[str, float]:
+        """Return, by name, the values of a composition in a vector (H,) of logs or values."""
+        active = self.active(self.inclusion(composition))
+        return {
+            h.name: float(np.exp(v) if h.positive else v)
+            for h, v, on in zip(self.hyperparameters, vector, active, strict=True)
+            if on
+        }

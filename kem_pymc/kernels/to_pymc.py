@@ -1,0 +1,141 @@
+"""Compositions as PyMC covariance functions, to go on with in models of one's own.
+
+The built-in base kernels become PyMC's own classes, which have what PyMC knows of them (such as
+spectral densities for ``pm.gp.HSGP``). Base kernels registered elsewhere evaluate their expression.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from itertools import islice
+from operator import add, mul
+from types import MappingProxyType
+
+import pymc as pm
+import pytensor.tensor as pt
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel, base_kernel
+from kem_pymc.kernels.composition import Candidate, Composition, as_candidates
+
+
+class ElementwiseCovariance(pm.gp.cov.Covariance):
+    """A covariance function that looks at one input column, through an expression.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of input columns.
+    column : int
+        The one it looks at.
+    expression : callable
+        ``expression(x, z, *hyperparameters)``, as in :class:`kem_pymc.kernels.base.BaseKernel`.
+    hyperparameters : iterable of scalar variables
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        column: int,
+        expression: Callable,
+        hyperparameters: Iterable[pt.TensorVariable] = (),
+    ) -> None:
+        super().__init__(input_dim, active_dims=[column])
+        self.expression = expression
+        self.hyperparameters = tuple(hyperparameters)
+
+    def full(self, X, Xs=None):
+        """Return the covariance (n, m) of the points X (n, D) and Xs (m, D), by default X."""
+        x, z = (points[:, 0] for points in self._slice(X, X if Xs is None else Xs))
+        value = self.expression(x[:, None], z[None, :], *self.hyperparameters)
+        return self._alloc(value, x.shape[0], z.shape[0])
+
+    def diag(self, X):
+        """Return the variances (n,) at the points X (n, D)."""
+        x = self._slice(X)[0][:, 0]
+        return self._alloc(self.expression(x, x, *self.hyperparameters), x.shape[0])
+
+
+def _linear(input_dim, column, shift):
+    return pm.gp.cov.Linear(input_dim, c=shift, active_dims=[column])
+
+
+def _periodic(input_dim, column, lengthscale, period):
+    # PyMC's exponent is -sin^2(...) / (2 l^2), the paper's -2 sin^2(...) / l^2.
+    return pm.gp.cov.Periodic(input_dim, period=period, ls=lengthscale / 2, active_dims=[column])
+
+
+def _rational_quadratic(input_dim, column, lengthscale, mixture):
+    return pm.gp.cov.RatQuad(input_dim, alpha=mixture, ls=lengthscale, active_dims=[column])
+
+
+def _stationary(cls: type[pm.gp.cov.Stationary]) -> Callable[..., pm.gp.cov.Covariance]:
+    def made(input_dim, column, lengthscale):
+        return cls(input_dim, ls=lengthscale, active_dims=[column])
+
+    return made
+
+
+_NATIVE: MappingProxyType[BaseKernel, Callable[..., pm.gp.cov.Covariance]] = MappingProxyType(
+    {
+        LIN: _linear,
+        PER: _periodic,
+        SE: _stationary(pm.gp.cov.ExpQuad),
+        RQ: _rational_quadratic,
+        MATERN32: _stationary(pm.gp.cov.Matern32),
+        MATERN52: _stationary(pm.gp.cov.Matern52),
+    }
+)
+
+
+def covariance(
+    composition: Composition, hyperparameters: Mapping[str, object], dimension: int
+) -> pm.gp.cov.Covariance:
+    """Return a composition's noise-free covariance as a ``pm.gp.cov`` object.
+
+    The empty composition gives a covariance that is zero everywhere.
+
+    Parameters
+    ----------
+    composition : Composition
+    hyperparameters : mapping
+        Values, or PyMC variables, by name as in ``composition.hyperparameters``: amplitudes are
+        variances, nothing is a log. Other names are left alone.
+    dimension : int
+        Number of input columns.
+
+    Returns
+    -------
+    pm.gp.cov.Covariance
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing, or a candidate lies outside the dimension.
+    """
+    names = [h.name for h in composition.hyperparameters]
+    for name in names:
+        if name not in hyperparameters:
+            raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
+    # As floats: whole numbers would make PyTensor count in small integers.
+    values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
+    terms = [_term(c, values, dimension) for c in as_candidates(composition, dimension)]
+    if not terms:
+        return ElementwiseCovariance(dimension, 0, lambda x, z: pt.zeros_like(x - z))
+    return reduce(add, terms)
+
+
+def _term(
+    candidate: Candidate, values: Mapping[str, pt.TensorVariable], dimension: int
+) -> pm.gp.cov.Covariance:
+    own = (values[h.name] for h in candidate.hyperparameters)
+    amplitude = next(own)
+    factors = []
+    for factor in candidate.factors:
+        kernel = base_kernel(factor.base)
+        arguments = islice(own, len(kernel.hyperparameters))
+        if kernel in _NATIVE:
+            made = _NATIVE[kernel](dimension, factor.dimension, *arguments)
+        else:
+            made = ElementwiseCovariance(dimension, factor.dimension, kernel.expression, arguments)
+        factors.append(made)
+    return reduce(mul, factors) * amplitude

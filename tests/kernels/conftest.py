@@ -1,0 +1,49 @@
+"""What the tests of the kernels share."""
+
+import re
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels import base
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry of base kernels to write in; the one before comes back after the test."""
+    names = dict(base._REGISTRY)
+    monkeypatch.setattr(base, "_REGISTRY", names)
+    return names
+
+
+@pytest.fixture
+def empty_registry(registry):
+    """One without the built-in kernels, which then needn't be compiled again."""
+    registry.clear()
+    return registry
+
+
+@pytest.fixture
+def cosine(registry):
+    """A base kernel that a user adds."""
+    assert "COS" not in registry
+    return base.register(
+        base.BaseKernel("COS", ("period",), lambda x, z, p: pt.cos(2 * np.pi * (x - z) / p))
+    )
+
+
+@pytest.fixture
+def refused():
+    """``refused(call, *words)``: the call is refused in two sentences that hold these words."""
+
+    def check(call, *words):
+        with pytest.raises(InputError) as caught:
+            call()
+        message = str(caught.value)
+        assert len(re.findall(r"[.!?](?=\s|$)", message)) == 2, message
+        for word in words:
+            assert word in message
+
+    return check
