@@ -1,0 +1,102 @@
+"""The Kernel Evolution Model for PyMC.
+
+Learn from pilot users how the kernels of Gaussian processes evolve as data arrive, then select a
+kernel for each new user, one time step at a time::
+
+    import kem_pymc as kem
+    import pymc as pm
+
+    cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
+    pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
+    with kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic()):
+        idata = pm.sample()
+    selector = kem.KEMSelector(kem.Evolutions.from_posterior(idata))
+    selection = selector.select(x, y)
+    selection.predict(x_new)
+
+Names are imported when they are first used, so that ``import kem_pymc`` costs nothing.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kem_pymc import cohort, datasets, errors, evolution, gp, kernels, plots, priors, selection
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.errors import DataWarning, InputError, SelectionWarning
+    from kem_pymc.evolution.evolutions import Evolutions
+    from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+    from kem_pymc.gp.predict import Prediction
+    from kem_pymc.kernels.composition import Candidate, Composition
+    from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.priors import Priors
+    from kem_pymc.scaling import Scaling
+    from kem_pymc.selection.ard import ARDSelector
+    from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.selector import Selection
+
+    __version__: str
+
+__all__ = [
+    "ARDSelector",
+    "Candidate",
+    "CandidatePool",
+    "ClusterModel",
+    "Cohort",
+    "Composition",
+    "DataWarning",
+    "EvolutionModel",
+    "Evolutions",
+    "InputError",
+    "KEMSelector",
+    "Prediction",
+    "Priors",
+    "Scaling",
+    "Selection",
+    "SelectionWarning",
+    "__version__",
+    "cohort",
+    "datasets",
+    "errors",
+    "evolution",
+    "gp",
+    "kernels",
+    "plots",
+    "priors",
+    "selection",
+]
+
+#: Where each public name is defined; the other names of ``__all__`` are modules.
+_HOMES = {
+    "ARDSelector": "selection.ard",
+    "Candidate": "kernels.composition",
+    "CandidatePool": "kernels.pool",
+    "ClusterModel": "evolution.model",
+    "Cohort": "cohort",
+    "Composition": "kernels.composition",
+    "DataWarning": "errors",
+    "EvolutionModel": "evolution.model",
+    "Evolutions": "evolution.evolutions",
+    "InputError": "errors",
+    "KEMSelector": "selection.kem",
+    "Prediction": "gp.predict",
+    "Priors": "priors",
+    "Scaling": "scaling",
+    "Selection": "selection.selector",
+    "SelectionWarning": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("kem-pymc")
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

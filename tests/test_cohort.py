@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.cohort import Cohort, Scaling, check_points
+from kem_pymc.checks import check_points
+from kem_pymc.cohort import Cohort
 from kem_pymc.errors import DataWarning, InputError
+from kem_pymc.scaling import Scaling
 
 ROLES = {"user": "id", "time": "week", "target": "y"}
 

@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytensor.tensor as pt
 import pytest
@@ -11,7 +12,6 @@ from kem_pymc.compiled import (
     PACKAGE,
     FunctionPointer,
     cache_folder,
-    compiled,
     graph_function,
     pointer,
     scalar_function,
@@ -36,7 +36,7 @@ def function(inputs, outputs):
     return pointer(source, "f", signature, {"g": lowered}, key)
 
 
-@compiled
+@numba.njit
 def twice(f, x):
     return f(f(x))
 
@@ -47,7 +47,7 @@ class TestSourceStamp:
         monkeypatch.setattr(module, "PACKAGE", tmp_path)
         (tmp_path / "gp").mkdir()
         (tmp_path / "plots").mkdir()
-        (tmp_path / "gp" / "likelihood.py").write_text("one")
+        (tmp_path / "gp" / "likelihood.py").write_text("@compiled\ndef one(): ...")
         source_stamp.cache_clear()
         yield tmp_path
         source_stamp.cache_clear()
@@ -60,17 +60,20 @@ class TestSourceStamp:
     def test_stays_while_the_sources_do(self):
         assert self.stamp() == self.stamp()
 
-    def test_changes_with_any_source(self, package):
-        before = self.stamp()
-        (package / "gp" / "likelihood.py").write_text("two")
-        changed = self.stamp()
-        (package / "new.py").write_text("three")
-        assert len({before, changed, self.stamp()}) == 3
+    def test_changes_with_compiled_functions_and_the_types_they_take(self, package):
+        stamps = {self.stamp()}
+        (package / "gp" / "likelihood.py").write_text("@compiled\ndef two(): ...")
+        stamps.add(self.stamp())
+        (package / "plots" / "new.py").write_text("@compiled\ndef three(): ...")
+        stamps.add(self.stamp())
+        (package / "state.py").write_text("class State(NamedTuple): ...")
+        stamps.add(self.stamp())
+        assert len(stamps) == 4
 
-    @pytest.mark.parametrize("name", ["plots/heatmap.py", "cli.py", "gp/__init__.py", "notes.txt"])
-    def test_does_not_change_with_what_the_engine_never_calls(self, name, package):
+    @pytest.mark.parametrize("name", ["cli.py", "gp/__init__.py", "plots/notes.txt"])
+    def test_does_not_change_with_what_is_never_compiled(self, name, package):
         before = self.stamp()
-        (package / name).write_text("anything")
+        (package / name).write_text("def anything(): ...")
         assert self.stamp() == before
 
 

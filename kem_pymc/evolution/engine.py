@@ -19,10 +19,9 @@ import numpy as np
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.seating import open_cluster
-from kem_pymc.evolution.moves.sweep import Schedule, spare_room
+from kem_pymc.evolution.moves.sweep import CUT, Schedule, spare_room
 from kem_pymc.evolution.process import log_likelihoods, log_seating, simulate, simulate_targets
 from kem_pymc.evolution.state import (
-    PriorTable,
     State,
     Study,
     attach,
@@ -51,6 +50,8 @@ class Engine:
         alpha, positive.
     likelihood_power : float
         1 is the paper's model.
+    schedule : Schedule
+        How much of every move a sweep makes.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class Engine:
         priors: Priors,
         concentration: float,
         likelihood_power: float,
+        schedule: Schedule = CUT,
     ) -> None:
         self.cohort = cohort
         self.pool = pool
         self.priors = priors
         self.concentration = float(concentration)
         self.likelihood_power = float(likelihood_power)
+        self.schedule = schedule
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -91,7 +94,7 @@ class Engine:
         return Study(
             kernels=kernels(),
             layout=self.pool.layout,
-            priors=PriorTable(*self.priors.compile(self.pool)),
+            priors=self.priors.compile(self.pool),
             data=Data(padded.x, self.targets.copy(), padded.ends, steps, nested=True),
             concentration=self.concentration,
             power=self.likelihood_power,

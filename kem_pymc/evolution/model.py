@@ -10,7 +10,8 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from kem_pymc import priors as prior_tables
-from kem_pymc.cohort import Cohort, Scaling
+from kem_pymc.cohort import Cohort
+from kem_pymc.distributions import fresh, random_variable
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
@@ -26,7 +27,8 @@ from kem_pymc.evolution.variables import (
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.priors import Priors, fresh
+from kem_pymc.priors import Priors
+from kem_pymc.scaling import Scaling
 
 Feedback = Literal["cut", "joint"]
 
@@ -58,6 +60,8 @@ class EvolutionModel(pm.Model):
         1 is the paper's model, in which overlapping datasets count anew at every time step.
     schedule : Schedule, optional
         How much of every move a sweep makes.
+    observed : bool
+        Whether the cohort's targets are observed; if not, ``pm.observe`` can set others.
     name : str
         As for ``pm.Model``.
 
@@ -78,6 +82,7 @@ class EvolutionModel(pm.Model):
         scaling: Scaling | None = None,
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
+        observed: bool = True,
         name: str = "",
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
@@ -90,20 +95,20 @@ class EvolutionModel(pm.Model):
                 f"The schedule is for the other target than feedback={feedback!r}. "
                 "Leave it out, or give one of the same target."
             )
-        self.schedule = schedule or (JOINT if feedback == "joint" else CUT)
+        schedule = schedule or (JOINT if feedback == "joint" else CUT)
         self.engine = Engine(
-            self.scaling.apply(cohort), pool, priors, concentration, likelihood_power
+            self.scaling.apply(cohort), pool, priors, concentration, likelihood_power, schedule
         )
         super().__init__(name, coords=_coords(cohort, pool, self.settings()))
         with self:
-            self._build()
+            self._build(observed)
 
-    def _build(self) -> None:
+    def _build(self, observed: bool) -> None:
         engine = self.engine
         by_dataset = ("user", "time_step")
 
         def variable(op: Any, *parameters: Any, dims: tuple[str, ...], **kwargs: Any) -> Any:
-            return self.register_rv(op(*parameters), op.name, dims=dims, **kwargs)
+            return self.register_rv(random_variable(op, *parameters), op.name, dims=dims, **kwargs)
 
         structure = variable(
             StructureVariable(engine), pt.constant(self.concentration), dims=(*by_dataset, "slot")
@@ -117,11 +122,11 @@ class EvolutionModel(pm.Model):
             structure,
             hyperparameters,
             noise,
-            observed=engine.targets,
+            observed=engine.targets if observed else None,
             dims=(*by_dataset, "point"),
         )
         arrays = (structure, hyperparameters, noise)
-        likelihood = LogLikelihood(engine)(*arrays, self.rvs_to_values[targets])
+        likelihood = LogLikelihood(engine)(*arrays, targets)
         log_joint = (
             EngineDensity(engine, "log_structure")(structure)
             + EngineDensity(engine, "log_hyperparameters")(structure, hyperparameters)
@@ -229,7 +234,7 @@ class ClusterModel(pm.Model):
         priors = prior_tables.unit_scale() if priors is None else priors
         scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.composition = _as_composition(composition, pool)
-        self.parent = _as_composition(parent, pool)
+        self.parent_composition = _as_composition(parent, pool)
         self.members = _check_members(cohort, members)
         super().__init__(name)
         scaled = scaling.apply(cohort)
@@ -238,7 +243,9 @@ class ClusterModel(pm.Model):
                 h.name: self.register_rv(fresh(priors.of(h)), h.name)
                 for h in self.composition.hyperparameters
             }
-            noise = self.register_rv(fresh(priors.noise_below(self.parent, pool)), "noise")
+            noise = self.register_rv(
+                fresh(priors.noise_below(self.parent_composition, pool)), "noise"
+            )
             for user, step in self.members:
                 u = scaled.users.index(user)
                 n = scaled.ends[u][step]

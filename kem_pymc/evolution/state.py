@@ -13,25 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.compiled import FunctionPointer, compiled
+from kem_pymc.compiled import compiled
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
-
-
-class PriorTable(NamedTuple):
-    """What the engine needs of :class:`kem_pymc.priors.CompiledPriors`, field by field the same."""
-
-    log_density: FunctionPointer
-    gradient: FunctionPointer
-    draw: FunctionPointer
-    noise_log_density: FunctionPointer
-    noise_gradient: FunctionPointer
-    noise_draw: FunctionPointer
-    entry: np.ndarray
-    scale: np.ndarray
-    stay: np.ndarray
-    enter: np.ndarray
+from kem_pymc.prior_table import PriorTable
 
 
 class Study(NamedTuple):

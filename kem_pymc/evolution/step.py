@@ -12,7 +12,7 @@ from rich.progress import TextColumn
 from rich.table import Column
 
 from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.moves.sweep import CUT, Schedule, start, sweep
+from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
 from kem_pymc.evolution.state import MOVES, State
 from kem_pymc.evolution.variables import (
     HyperparametersVariable,
@@ -74,7 +74,7 @@ class EvolutionStep(BlockedStep):
         self.engine: Engine = next(
             rv.owner.op.engine for rv in model.free_RVs if isinstance(rv.owner.op, OURS)
         )
-        self.schedule: Schedule = schedule if schedule else getattr(model, "schedule", CUT)
+        self.schedule = schedule or self.engine.schedule
         self.start_point = initial_point or model.initial_point()
         self.y = _observed_targets(model)
         self.rng = np.random.default_rng(rng)

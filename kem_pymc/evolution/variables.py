@@ -119,7 +119,7 @@ class EngineDensity(Op):
     def perform(self, node, inputs, output_storage):
         output_storage[0][0] = np.asarray(getattr(self.engine, self.method)(*inputs))
 
-    def infer_shape(self, fgraph, node, input_shapes):
+    def infer_shape(self, node, input_shapes):
         return [()]
 
 
@@ -138,7 +138,7 @@ class LogLikelihood(Op):
         *arrays, y = inputs
         output_storage[0][0] = self.engine.log_likelihood(tuple(arrays), y)
 
-    def infer_shape(self, fgraph, node, input_shapes):
+    def infer_shape(self, node, input_shapes):
         return [input_shapes[2]]
 
 

@@ -84,7 +84,7 @@ def log_birth(study, state, candidate, own, changed, first, h, row):
     changed : (S,) bool
         Slots of the component that changes.
     first : int
-        Row of `h` of the first cluster of that component, or -1 for that cluster itself.
+        Row of `h` of the first cluster of that component; `row` for that cluster itself.
     h : (n, H) float64
         Values of the affected clusters.
     row : int
@@ -93,7 +93,7 @@ def log_birth(study, state, candidate, own, changed, first, h, row):
     start, stop = layout.hyper_start[candidate], layout.hyper_start[candidate + 1]
     values = h[row]
     others = sources(state, candidate, changed)
-    copies = others.shape[0] + (first >= 0)
+    copies = others.shape[0] + (first != row)
     related = has_relatives(study, own, candidate)
     copy_share = COPY_SHARE if copies > 0 else 0.0
     relative_share = RELATIVE_SHARE if related else 0.0
@@ -108,7 +108,7 @@ def log_birth(study, state, candidate, own, changed, first, h, row):
                 source = state.h[other]
                 terms[n] = weight + log_normal_step(study, start, stop, values, source, 0, scale)
                 n += 1
-            if first >= 0:
+            if first != row:
                 source = h[first]
                 terms[n] = weight + log_normal_step(study, start, stop, values, source, 0, scale)
                 n += 1
@@ -146,7 +146,7 @@ def draw_birth(study, state, candidate, own, changed, first, h, row, rng):
     layout = study.layout
     start, stop = layout.hyper_start[candidate], layout.hyper_start[candidate + 1]
     others = sources(state, candidate, changed)
-    copies = others.shape[0] + (first >= 0)
+    copies = others.shape[0] + (first != row)
     related = has_relatives(study, own, candidate)
     u = rng.random()
     if copies > 0 and u < COPY_SHARE:

@@ -193,10 +193,11 @@ def _change(
     log_noise = state.log_noise[affected]
     log_prior = np.empty(n)
     density_change = log_seating
-    first = -1
+    first = n
     for i in range(n):
         slot = affected[i]
         if changed[slot]:
+            first = min(first, i)
             if added >= 0:
                 draw_birth(study, state, added, old, changed, first, h, i, rng)
                 log_choice -= log_birth(study, state, added, old, changed, first, h, i)
@@ -204,8 +205,6 @@ def _change(
                 log_choice += log_birth(study, state, removed, new, changed, first, h, i)
             if rng.random() < NOISE_SHARE:
                 log_noise[i] += NOISE_STEP * rng.normal()
-            if first < 0:
-                first = i
         included = new if changed[slot] else state.included[slot]
         process = target if moved[slot] else state.process[slot]
         parent = state.parent[process]

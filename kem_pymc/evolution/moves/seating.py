@@ -28,13 +28,22 @@ from kem_pymc.evolution.state import (
 
 
 @compiled
-def sit_down(study, state, dataset, process, abandoned, auxiliaries, rng):
+def new_cluster(study, state, process, rng):
+    """Return a slot with a kernel drawn from the base distribution of a process."""
+    slot = take_slot(state)
+    draw_kernel(study, state, process, slot, rng)
+    return slot
+
+
+@compiled
+def sit_down(study, state, dataset, first, auxiliaries, rng):
     """Seat a detached dataset in a process.
 
     Parameters
     ----------
-    abandoned : int
-        Slot of the cluster of this process that the dataset left empty, or -1.
+    first : int
+        Slot of the first auxiliary cluster, which says what process: the cluster that the dataset
+        left empty, or a new one. It is the caller's, and is given back unless it is chosen.
     auxiliaries : int
         Number of auxiliary clusters, at least 1.
 
@@ -43,6 +52,7 @@ def sit_down(study, state, dataset, process, abandoned, auxiliaries, rng):
     int
         The slot it sits in now.
     """
+    process = state.process[first]
     n_live = state.sizes[0]
     slots = np.empty(n_live + auxiliaries, dtype=np.int64)
     log_weights = np.empty(n_live + auxiliaries)
@@ -64,11 +74,7 @@ def sit_down(study, state, dataset, process, abandoned, auxiliaries, rng):
             n += 1
     occupied = n
     for a in range(auxiliaries):
-        if a == 0 and abandoned >= 0:
-            slot = abandoned
-        else:
-            slot = take_slot(state)
-            draw_kernel(study, state, process, slot, rng)
+        slot = first if a == 0 else new_cluster(study, state, process, rng)
         slots[n] = slot
         log_weights[n] = math.log(study.concentration / auxiliaries)
         log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
@@ -86,9 +92,10 @@ def reseat(study, state, datasets, auxiliaries, rng):
     """Let datasets, one after the other, choose their cluster anew within their process."""
     for dataset in datasets:
         before = detach(study, state, dataset)
-        abandoned = before if state.occupants[before] == 0 else -1
-        process = state.process[before]
-        after = sit_down(study, state, dataset, process, abandoned, auxiliaries, rng)
+        first = before
+        if state.occupants[before] > 0:
+            first = new_cluster(study, state, state.process[before], rng)
+        after = sit_down(study, state, dataset, first, auxiliaries, rng)
         state.counts[2 + 2 * SEATING] += 1
         state.counts[3 + 2 * SEATING] += after != before
 
@@ -116,7 +123,8 @@ def hand_forward(study, state, auxiliaries, rng):
                 slot = detach(study, state, dataset)
                 if state.occupants[slot] == 0:
                     give_slot(state, slot)
-                sit_down(study, state, dataset, process, -1, auxiliaries, rng)
+                first = new_cluster(study, state, process, rng)
+                sit_down(study, state, dataset, first, auxiliaries, rng)
                 moved += 1
     close_processes(state)
     return moved
@@ -130,7 +138,8 @@ def seat_everyone(study, state, auxiliaries, rng):
             if step < study.data.steps[user]:
                 dataset = study.first[user] + step
                 process = process_above(study, state, dataset)
-                sit_down(study, state, dataset, process, -1, auxiliaries, rng)
+                first = new_cluster(study, state, process, rng)
+                sit_down(study, state, dataset, first, auxiliaries, rng)
 
 
 @compiled

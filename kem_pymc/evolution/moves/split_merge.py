@@ -142,15 +142,15 @@ def split_or_merge(study, state, rng):
 
 
 @compiled
-def _allocate(study, state, i, j, stay, leave, order, blocks, given, sides, rng):
+def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
     """Allocate members to `stay` or `leave` one after the other.
+
+    Where `leave` is occupied, a merge asks for the probability of the allocation there is.
 
     Parameters
     ----------
     order : (k,) int64
         From `members_in_order`.
-    given : bool
-        Whether `sides` holds the allocation already, and only its probability is asked for.
     sides : (N,) bool
         True for members that leave.
 
@@ -160,6 +160,7 @@ def _allocate(study, state, i, j, stay, leave, order, blocks, given, sides, rng)
         The second sums, over those that leave (j among them), log likelihood under `leave` minus
         that under `stay`.
     """
+    given = state.occupants[leave] > 0
     weights = np.zeros(2)
     counts = np.ones(2)
     log_q = 0.0
@@ -218,7 +219,7 @@ def _split(study, state, i, j, blocks, rng):
     draw_relative_kernel(study, state, leave, stay, rng)
     order = members_in_order(study, state, i, j, blocks, rng)
     sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
-    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, False, sides, rng)
+    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     n_leave = np.sum(sides)
     n_stay = state.occupants[stay] - n_leave
     log_ratio = _log_split(study, n_stay, n_leave, state.log_prior[leave], log_q, gain)
@@ -249,7 +250,7 @@ def _merge(study, state, i, j, blocks, rng):
                 if both and sides[d] != sides[e]:
                     return False
     order = members_in_order(study, state, i, j, blocks, rng)
-    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, True, sides, rng)
+    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     log_ratio = -_log_split(
         study, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
     )

@@ -73,7 +73,8 @@ def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
     """Return how many spare slots and processes the moves of a schedule can ask for at once."""
     steps = int(study.data.ends.shape[1])
     if not schedule.joint:
-        return schedule.auxiliaries + 24, 2
+        # Processes that everyone left stay open until all memberships are handed forward.
+        return schedule.auxiliaries + 24, len(study.user)
     processes = 1 + schedule.particles * steps
     return processes * steps + 24, processes + 2
 

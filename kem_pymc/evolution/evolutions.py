@@ -1,0 +1,386 @@
+"""What was learned from the pilot users: which kernels follow which, and with what values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution import files
+from kem_pymc.evolution.clusters import Cluster, Typical, summarise
+from kem_pymc.evolution.from_posterior import read_clusters, study_settings
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from xarray import DataTree
+
+
+@dataclass(frozen=True, eq=False)
+class Child(Typical):
+    """A composition that followed a parent composition in the pilot study.
+
+    Attributes
+    ----------
+    composition : Composition
+    probability : float
+        Predictive probability that the next data set below this parent joins a cluster of this
+        composition: the posterior mean of n_child / (alpha + N_parent) over the draws in which the
+        parent has members. What is missing to one belongs to kernels not seen yet.
+    count : float
+        Posterior mean of n_child over the same draws.
+    occurrence : float
+        Share of all draws in which the evolution occurs.
+    """
+
+    composition: Composition
+    probability: float
+    count: float
+    occurrence: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evolutions:
+    """The learned evolutions of kernels, ready for selection.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    scaling : Scaling
+        From the users' units to those of the hyperparameters; learned from pilot users only.
+    features, target : tuple of str (D,), str
+        Names of the columns.
+    clusters : tuple of Cluster
+        Of all posterior draws.
+    n_draws : int
+    concentration : float
+        alpha of every parent's process.
+    priors : dict, optional
+        The study's priors, as `Priors.to_dict` wrote them.
+    settings, versions : dict, optional
+        How and with what the posterior was sampled.
+
+    Raises
+    ------
+    InputError
+        If there are no clusters, or names or values don't fit the pool.
+    """
+
+    pool: CandidatePool
+    scaling: Scaling
+    features: tuple[str, ...]
+    target: str
+    clusters: tuple[Cluster, ...]
+    n_draws: int
+    concentration: float = 1.0
+    priors: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise InputError("There are no clusters to learn from. Sample the posterior first.")
+        if len(self.features) != self.pool.dimension:
+            raise InputError(
+                f"There are {len(self.features)} features and {self.pool.dimension} dimensions. "
+                "Name one feature per dimension of the pool."
+            )
+        lengths = {c: len(Coordinates(self.pool, c)) for c in {c.child for c in self.clusters}}
+        for cluster in self.clusters:
+            if len(cluster.values) != lengths[cluster.child] or cluster.draw >= self.n_draws:
+                raise InputError(
+                    f"A cluster of {cluster.child} doesn't fit the pool or the number of draws. "
+                    "Give one value per coordinate, and count draws from 0."
+                )
+
+    @classmethod
+    def from_posterior(cls, idata: "DataTree", max_draws: int = 200) -> Self:
+        """Read the evolutions off the posterior of an ``EvolutionModel``.
+
+        Parameters
+        ----------
+        idata : DataTree
+            With the groups ``posterior`` and ``constant_data`` that ``pm.sample`` returns.
+        max_draws : int
+            Draws are thinned to this many, evenly over all chains.
+
+        Raises
+        ------
+        InputError
+            If it isn't the posterior of an evolution model, or `max_draws` is below 1.
+        """
+        settings = study_settings(idata)
+        pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
+        clusters, n_draws = read_clusters(idata, pool, max_draws)
+        return cls(
+            pool=pool,
+            scaling=Scaling.from_dict(settings.pop("scaling")),
+            features=tuple(settings.pop("features")),
+            target=settings.pop("target"),
+            clusters=clusters,
+            n_draws=n_draws,
+            concentration=settings.pop("concentration"),
+            priors=settings.pop("priors"),
+            versions=settings.pop("versions"),
+            settings=settings,
+        )
+
+    @cached_property
+    def _by_parent(self) -> dict[Composition, list[Cluster]]:
+        groups: dict[Composition, list[Cluster]] = {}
+        for cluster in self.clusters:
+            groups.setdefault(cluster.parent, []).append(cluster)
+        return groups
+
+    @cached_property
+    def _members(self) -> dict[Composition, np.ndarray]:
+        """Number of members of each parent's process by draw (n_draws,)."""
+        members = {parent: np.zeros(self.n_draws) for parent in self._by_parent}
+        for cluster in self.clusters:
+            members[cluster.parent][cluster.draw] += cluster.count
+        return members
+
+    @cached_property
+    def _cache(self) -> dict[Any, Any]:
+        return {}
+
+    @property
+    def parents(self) -> tuple[Composition, ...]:
+        """Compositions that some data set had one time step earlier, the most frequent first."""
+        return tuple(sorted(self._members, key=lambda p: (-self._members[p].sum(), p)))
+
+    def children(self, parent: Composition | str) -> tuple[Child, ...]:
+        """Return what followed a composition, the most probable first; nothing if nobody had it."""
+        parent = self._composition(parent)
+        if parent not in self._cache:
+            self._cache[parent] = tuple(
+                sorted(self._summarised(parent), key=lambda c: (-c.probability, c.composition))
+            )
+        return self._cache[parent]
+
+    def _summarised(self, parent: Composition) -> Iterator[Child]:
+        groups: dict[Composition, list[Cluster]] = {}
+        for cluster in self._by_parent.get(parent, ()):
+            groups.setdefault(cluster.child, []).append(cluster)
+        for composition, clusters in groups.items():
+            members = self._members[parent]
+            counts = np.zeros(self.n_draws)
+            for cluster in clusters:
+                counts[cluster.draw] += cluster.count
+            occupied = members > 0
+            shares = counts[occupied] / (self.concentration + members[occupied])
+            yield Child(
+                **vars(summarise(clusters)),
+                composition=composition,
+                probability=float(shares.mean()),
+                count=float(counts[occupied].mean()),
+                occurrence=float(np.mean(counts > 0)),
+            )
+
+    def probability_of_new(self, parent: Composition | str) -> float:
+        """Return the predictive probability of a kernel not seen below this parent.
+
+        The posterior mean of alpha / (alpha + N_parent); one where nobody had the parent.
+        """
+        parent = self._composition(parent)
+        if parent not in self._members:
+            return 1.0
+        members = self._members[parent][self.draws_with(parent)]
+        return float(np.mean(self.concentration / (self.concentration + members)))
+
+    def typical(self, composition: Composition | str) -> Typical | None:
+        """Return what the clusters of a composition say, below whichever parent; None without."""
+        composition = self._composition(composition)
+        key = "typical", composition
+        if key not in self._cache:
+            clusters = [c for c in self.clusters if c.child == composition]
+            self._cache[key] = summarise(clusters) if clusters else None
+        return self._cache[key]
+
+    def draws_with(self, parent: Composition | str) -> np.ndarray:
+        """Return the draws in which some data set had this composition one time step earlier."""
+        members = self._members.get(self._composition(parent), np.zeros(self.n_draws))
+        return np.flatnonzero(members)
+
+    def single_draw(self, index: int) -> "Evolutions":
+        """Return the evolutions of one posterior draw.
+
+        Raises
+        ------
+        InputError
+            If there is no such draw.
+        """
+        if not 0 <= index < self.n_draws:
+            raise InputError(f"There is no draw {index}. Give 0 to {self.n_draws - 1}.")
+        key = "draw", index
+        if key not in self._cache:
+            own = [c for c in self.clusters if c.draw == index]
+            state = {name: getattr(self, name) for name in self.__dataclass_fields__}
+            clusters = tuple(Cluster(0, c.parent, c.child, c.count, c.values) for c in own)
+            self._cache[key] = type(self)(**{**state, "clusters": clusters, "n_draws": 1})
+        return self._cache[key]
+
+    def draw(self, rng: np.random.Generator | int) -> "Evolutions":
+        """Return the evolutions of one posterior draw, picked at random."""
+        return self.single_draw(int(np.random.default_rng(rng).integers(self.n_draws)))
+
+    def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
+        """Return the graph of evolutions (paper, fig. 2).
+
+        Nodes are the compositions' labels; edges lead from parent to child and carry
+        ``probability``, ``count`` and ``occurrence``. Edges of less than `minimum_probability` are
+        left out.
+        """
+        graph = nx.DiGraph()
+        for row in self.to_frame().itertuples(index=False):
+            if row.probability >= minimum_probability:
+                graph.add_edge(
+                    row.parent,
+                    row.child,
+                    probability=row.probability,
+                    count=row.count,
+                    occurrence=row.occurrence,
+                )
+        return graph
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per evolution: parent, child, probability, count, occurrence."""
+        rows = [
+            (self.label(p), self.label(c.composition), c.probability, c.count, c.occurrence)
+            for p in self.parents
+            for c in self.children(p)
+        ]
+        return pd.DataFrame(rows, columns=["parent", "child", "probability", "count", "occurrence"])
+
+    def label(self, composition: Composition) -> str:
+        """Return a composition's label in this study; ARD is written as such."""
+        return composition.label(self.pool.dimension)
+
+    def _composition(self, composition: Composition | str) -> Composition:
+        if isinstance(composition, str):
+            return Composition.parse(composition, self.pool.dimension)
+        return composition
+
+    def __repr__(self) -> str:
+        lines = [self._caption()]
+        for parent in self.parents[:6]:
+            likely = [c for c in self.children(parent)[:5] if c.probability >= 0.02]
+            text = ", ".join(f"{self.label(c.composition)} {c.probability:.2f}" for c in likely)
+            lines.append(f"  {self.label(parent)} -> {text}")
+        more = len(self.parents) - 6
+        return "\n".join([*lines, f"  and {more} parents more"] if more > 0 else lines)
+
+    def _caption(self) -> str:
+        return (
+            f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
+            f"{', '.join(self.features)} -> {self.target}"
+        )
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().to_html(index=False, max_rows=20, float_format="{:.2f}".format)
+        return f"<p>{escape(self._caption())}</p>{table}"
+
+    def __rich__(self) -> "Table":
+        from rich.table import Table
+
+        table = Table("parent", "child", "probability", "in share of draws", title=self._caption())
+        frame = self.to_frame()
+        shown = frame[frame.probability >= 0.02]
+        for row in shown.itertuples(index=False):
+            table.add_row(row.parent, row.child, f"{row.probability:.2f}", f"{row.occurrence:.2f}")
+        return table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evolutions) and self.content_hash == other.content_hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, for files."""
+        children = sorted({c.child for c in self.clusters})
+        return {
+            "schema_version": files.SCHEMA_VERSION,
+            "dimension": self.pool.dimension,
+            "pool": self.pool.names,
+            "features": list(self.features),
+            "target": self.target,
+            "scaling": self.scaling.to_dict(),
+            "concentration": self.concentration,
+            "priors": self.priors,
+            "settings": self.settings,
+            "versions": self.versions,
+            "n_draws": self.n_draws,
+            "coordinates": {self.label(c): Coordinates(self.pool, c).names for c in children},
+            "clusters": [
+                {
+                    "draw": c.draw,
+                    "parent": self.label(c.parent),
+                    "child": self.label(c.child),
+                    "count": c.count,
+                    "values": list(c.values),
+                }
+                for c in self.clusters
+            ],
+        }
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the content, as it stands in files."""
+        return files.content_hash(self.to_dict())
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file that people can read and :meth:`load` checks.
+
+        The file appears whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the folder doesn't exist or can't be written to.
+        """
+        files.write(self.to_dict(), Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the file is missing, isn't one of evolutions, comes from a newer version, was
+            changed, or holds candidates that this version can't read.
+        """
+        data = files.read(Path(path))
+        pool = CandidatePool(data["pool"], data["dimension"])
+        named: dict[str, Composition] = {}
+        for cluster in data["clusters"]:
+            for label in (cluster["parent"], cluster["child"]):
+                if label not in named:
+                    named[label] = Composition.parse(label, pool.dimension)
+        for label, names in data["coordinates"].items():
+            if list(Coordinates(pool, named[label]).names) != names:
+                raise InputError(
+                    f"The hyperparameters of {label} are others than when {path} was written. "
+                    "Register the base kernels of that study."
+                )
+        clusters = (
+            Cluster(
+                c["draw"], named[c["parent"]], named[c["child"]], c["count"], tuple(c["values"])
+            )
+            for c in data["clusters"]
+        )
+        names = "n_draws", "target", "concentration", "priors", "settings", "versions"
+        return cls(
+            pool=pool,
+            scaling=Scaling.from_dict(data["scaling"]),
+            features=tuple(data["features"]),
+            clusters=tuple(clusters),
+            **{name: data[name] for name in names},
+        )

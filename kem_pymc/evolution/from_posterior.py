@@ -1,0 +1,111 @@
+"""Read clusters and settings off the DataTree that sampling an ``EvolutionModel`` returns."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: What the block of settings must name.
+NEEDED = (
+    *("pool", "dimension", "features", "target", "scaling"),
+    *("priors", "concentration", "versions"),
+)
+
+
+def study_settings(idata: "DataTree") -> dict[str, Any]:
+    """Return the settings of a study from its posterior's ``constant_data``.
+
+    They are the labels of the dimension ``setting`` of variable ``study``, each a name, a colon
+    and JSON.
+
+    Raises
+    ------
+    InputError
+        If they aren't there.
+    """
+    try:
+        labels = idata["constant_data"]["study"].coords["setting"].values
+        pairs = (str(label).split(":", 1) for label in labels)
+        settings = {name: json.loads(text) for name, text in pairs}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            "The posterior holds no settings of a study. Sample it with an EvolutionModel."
+        ) from error
+    for name in NEEDED:
+        if name not in settings:
+            raise InputError(
+                f"The posterior's settings lack {name!r}. Sample it again with this version."
+            )
+    return settings
+
+
+def read_clusters(
+    idata: "DataTree", pool: CandidatePool, max_draws: int
+) -> tuple[tuple[Cluster, ...], int]:
+    """Return the clusters of at most `max_draws` draws, and the number of draws.
+
+    Draws are spread evenly over all chains and numbered anew.
+
+    Raises
+    ------
+    InputError
+        If a variable is missing, the candidates are others than the pool's, or `max_draws` is
+        below 1.
+    """
+    if max_draws < 1:
+        raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
+    order = ("chain", "draw", "user", "time_step")
+    arrays = {}
+    for name in ("assignment", "inclusion", "hyperparameters", "noise"):
+        try:
+            variable = idata["posterior"][name].transpose(*order, ...)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The posterior lacks {name} by user and time step. "
+                "Sample it with an EvolutionModel."
+            ) from error
+        arrays[name] = variable.values.reshape(-1, *variable.shape[2:])
+        if name == "inclusion" and list(variable.coords["candidate"].values) != pool.names:
+            raise InputError(
+                "The posterior's candidates aren't those of its settings. "
+                "Sample it again, or restore the file."
+            )
+    total = len(arrays["assignment"])
+    kept = (np.arange(min(total, max_draws)) + 0.5) * total / min(total, max_draws)
+    clusters = [
+        cluster
+        for number, index in enumerate(kept.astype(int))
+        for cluster in _clusters_of_draw(number, pool, *(arrays[name][index] for name in arrays))
+    ]
+    return tuple(clusters), len(kept)
+
+
+def _clusters_of_draw(
+    number: int,
+    pool: CandidatePool,
+    assignment: np.ndarray,
+    inclusion: np.ndarray,
+    hyperparameters: np.ndarray,
+    noise: np.ndarray,
+) -> Iterator[Cluster]:
+    """Yield the clusters of one draw, from arrays (user, time step, ...)."""
+    steps = assignment.shape[1]
+    firsts, counts = np.unique(assignment[assignment >= 0], return_counts=True)
+    for first, count in zip(firsts, counts, strict=True):
+        user, step = divmod(int(first), steps)
+        parent = Composition() if step == 0 else pool.composition(inclusion[user, step - 1])
+        child = pool.composition(inclusion[user, step])
+        coordinates = Coordinates(pool, child)
+        natural = hyperparameters[user, step][coordinates.places]
+        values = coordinates.from_natural(natural, float(noise[user, step]))
+        yield Cluster(number, parent, child, int(count), tuple(values.tolist()))

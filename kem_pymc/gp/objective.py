@@ -1,0 +1,330 @@
+"""What a fit maximises: the log likelihood of one data set, perhaps with a log prior.
+
+Both are functions of a composition's *coordinates* (k + 1,): in the pool's order, the logs of its
+positive hyperparameters and the values of the others, then the log of the noise variance.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from kem_pymc.compiled import FunctionPointer, compiled, pointer, types
+from kem_pymc.errors import InputError
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, as_active, weighted_gradient
+from kem_pymc.kernels.composition import Composition, Hyperparameter
+from kem_pymc.kernels.library import Kernels, kernels
+from kem_pymc.kernels.pool import CandidatePool, Layout
+
+if TYPE_CHECKING:
+    from kem_pymc.prior_table import PriorTable
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The coordinates of one composition: which hyperparameters they are, and back.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    composition : Composition
+
+    Raises
+    ------
+    InputError
+        If the pool lacks one of the composition's candidates.
+    """
+
+    pool: CandidatePool
+    composition: Composition
+
+    def __post_init__(self) -> None:
+        self.inclusion  # noqa: B018  refuses compositions from elsewhere at once
+
+    @cached_property
+    def inclusion(self) -> np.ndarray:
+        """Inclusion indicators of the candidates, (C,) bool."""
+        return self.pool.inclusion(self.composition)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Where the hyperparameters lie in the engine's vector (H,): int64, (k,)."""
+        return np.flatnonzero(self.pool.active(self.inclusion))
+
+    @cached_property
+    def hyperparameters(self) -> tuple[Hyperparameter, ...]:
+        """The k hyperparameters in the order of the coordinates."""
+        return tuple(self.pool.hyperparameters[i] for i in self.places)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the k + 1 coordinates are, e.g. ``log SE0.lengthscale``; the last is the noise's."""
+        logs = (f"log {h.name}" if h.positive else h.name for h in self.hyperparameters)
+        return (*logs, "log noise")
+
+    def __len__(self) -> int:
+        return len(self.places) + 1
+
+    def expand(self, values: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the engine's vector (H,), zero where nothing is active, and the log noise."""
+        h = np.zeros(len(self.pool.hyperparameters))
+        h[self.places] = values[:-1]
+        return h, float(values[-1])
+
+    def named(self, values: np.ndarray) -> tuple[dict[str, float], float]:
+        """Return the hyperparameters' natural values by name, and the noise variance."""
+        h, log_noise = self.expand(values)
+        return self.pool.named(h, self.composition), math.exp(log_noise)
+
+    def from_named(self, hyperparameters: Mapping[str, float], noise: float) -> np.ndarray:
+        """Return the coordinates of natural values by name; other names are left out.
+
+        Raises
+        ------
+        InputError
+            If a value is missing or out of range.
+        """
+        natural = [hyperparameters.get(h.name, math.nan) for h in self.hyperparameters]
+        return self.from_natural(np.array(natural), noise)
+
+    def from_natural(self, hyperparameters: np.ndarray, noise: float) -> np.ndarray:
+        """Return the coordinates of natural values (k,) and a noise variance.
+
+        Raises
+        ------
+        InputError
+            If one isn't finite, or not positive where it must be.
+        """
+        natural = np.append(hyperparameters, noise)
+        positive = np.array([h.positive for h in self.hyperparameters] + [True])
+        wrong = ~np.isfinite(natural) | (positive & (natural <= 0))
+        if wrong.any():
+            name = [*(h.name for h in self.hyperparameters), "noise"][int(np.argmax(wrong))]
+            raise InputError(
+                f"{name} of {self.composition} is {natural[np.argmax(wrong)]}. "
+                "Give a finite value, positive unless it is a shift."
+            )
+        natural[positive] = np.log(natural[positive])
+        return natural
+
+
+class Prior(NamedTuple):
+    """A log density of coordinates: independent normals, or the study's priors, or flat.
+
+    Make one with :func:`flat_prior`, :func:`normal_prior` or :func:`study_prior`.
+
+    Attributes
+    ----------
+    centre, precision : (k + 1,) float64
+        Means and inverse variances of normals. A precision of zero means a flat density of 1.
+    entries : (k,) int64
+        Entries of the study's table; empty where it isn't used.
+    parent : (C,) bool
+        Inclusion indicators of the parent composition, on which the noise's prior depends.
+    log_density, gradient, noise_log_density, noise_gradient : pointer
+        As in :class:`kem_pymc.prior_table.PriorTable`.
+    from_study : bool
+        Whether the pointers are called.
+    """
+
+    centre: np.ndarray
+    precision: np.ndarray
+    entries: np.ndarray
+    parent: np.ndarray
+    log_density: FunctionPointer
+    gradient: FunctionPointer
+    noise_log_density: FunctionPointer
+    noise_gradient: FunctionPointer
+    from_study: bool
+
+
+def flat_prior(size: int) -> Prior:
+    """Return the density 1 for `size` coordinates: the fit is one of maximum likelihood."""
+    return normal_prior(np.zeros(size), np.full(size, np.inf))
+
+
+def normal_prior(centre: np.ndarray, spread: np.ndarray) -> Prior:
+    """Return independent normals, e.g. what pilot users' clusters say about a child.
+
+    Parameters
+    ----------
+    centre, spread : ndarray, shape (k + 1,)
+        Means and standard deviations; an infinite spread means a flat density of 1.
+    """
+    entry, noise = _no_study()
+    return Prior(
+        centre=np.array(centre, dtype=np.float64),
+        precision=1 / np.array(spread, dtype=np.float64) ** 2,
+        entries=np.empty(0, dtype=np.int64),
+        parent=np.empty(0, dtype=np.bool_),
+        log_density=entry,
+        gradient=entry,
+        noise_log_density=noise,
+        noise_gradient=noise,
+        from_study=False,
+    )
+
+
+def study_prior(priors: "PriorTable", coordinates: Coordinates, parent: Composition) -> Prior:
+    """Return the study's priors for a composition below a parent composition.
+
+    Parameters
+    ----------
+    priors : kem_pymc.prior_table.PriorTable
+        Densities of unconstrained coordinates.
+    coordinates : Coordinates
+    parent : Composition
+
+    Raises
+    ------
+    InputError
+        If the parent isn't made of the pool's candidates.
+    """
+    return Prior(
+        centre=np.zeros(len(coordinates)),
+        precision=np.zeros(len(coordinates)),
+        entries=priors.entry[coordinates.places],
+        parent=coordinates.pool.inclusion(parent),
+        log_density=priors.log_density,
+        gradient=priors.gradient,
+        noise_log_density=priors.noise_log_density,
+        noise_gradient=priors.noise_gradient,
+        from_study=True,
+    )
+
+
+@cache
+def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
+    """Return pointers that stand where the study's priors aren't used.
+
+    They keep one type for all priors, so that the optimiser is compiled once.
+    """
+    source = "def nothing(which, v):\n    return 0.0"
+    entry = types.float64(types.int64, types.float64)
+    noise = types.float64(types.boolean[::1], types.float64)
+    return (
+        pointer(source, "nothing", entry, {}, "entry"),
+        pointer(source, "nothing", noise, {}, "noise"),
+    )
+
+
+class Problem(NamedTuple):
+    """Everything the compiled objective needs but the coordinates; see :class:`Objective`."""
+
+    kernels: Kernels
+    layout: Layout
+    active: np.ndarray  # (number of candidates,) int64
+    places: np.ndarray  # (k,) int64
+    x: np.ndarray  # (D, n) float64
+    y: np.ndarray  # (n,) float64
+    weights: np.ndarray  # (n,) float64, all ones
+    prior: Prior
+
+
+@compiled
+def log_prior(prior, values, gradient):
+    """Return the log density at `values` (k + 1,); add its gradient to `gradient` (k + 1,)."""
+    k = values.shape[0] - 1
+    total = 0.0
+    for i in range(k + 1):
+        if prior.precision[i] > 0.0:
+            distance = values[i] - prior.centre[i]
+            total -= 0.5 * prior.precision[i] * distance * distance + HALF_LOG_2PI
+            total += 0.5 * math.log(prior.precision[i])
+            gradient[i] -= prior.precision[i] * distance
+    if prior.from_study:
+        for i in range(k):
+            total += prior.log_density(prior.entries[i], values[i])
+            gradient[i] += prior.gradient(prior.entries[i], values[i])
+        total += prior.noise_log_density(prior.parent, values[k])
+        gradient[k] += prior.noise_gradient(prior.parent, values[k])
+    return total
+
+
+@compiled
+def evaluate(problem, values, gradient):
+    """Return log likelihood and log prior at `values`; write the sum's gradient to `gradient`.
+
+    Where either isn't finite, the log likelihood is minus infinity and the gradient zero.
+    """
+    k = values.shape[0] - 1
+    size = problem.layout.positive.shape[0]
+    h = np.zeros(size)
+    slope = np.zeros(size + 1)
+    counts = np.zeros(2, dtype=np.int64)
+    for i in range(k):
+        h[problem.places[i]] = values[i]
+    likelihood = weighted_gradient(
+        problem.kernels,
+        problem.layout,
+        problem.active,
+        h,
+        values[k],
+        problem.x,
+        problem.y,
+        problem.weights,
+        slope,
+        counts,
+    )
+    for i in range(k):
+        gradient[i] = slope[problem.places[i]]
+    gradient[k] = slope[size]
+    density = log_prior(problem.prior, values, gradient)
+    finite = math.isfinite(likelihood) and math.isfinite(density)
+    for i in range(k + 1):
+        finite = finite and math.isfinite(gradient[i])
+    if not finite:
+        gradient[:] = 0.0
+        return -math.inf, 0.0
+    return likelihood, density
+
+
+class Objective:
+    """The log likelihood of one data set under one composition, plus a log prior.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+    x : ndarray, shape (n, D)
+        Inputs, in the units in which the hyperparameters are.
+    y : ndarray, shape (n,)
+    prior : Prior, optional
+        Flat by default.
+    """
+
+    def __init__(
+        self, coordinates: Coordinates, x: np.ndarray, y: np.ndarray, prior: Prior | None = None
+    ) -> None:
+        self.coordinates = coordinates
+        self.problem = Problem(
+            kernels=kernels(),
+            layout=coordinates.pool.layout,
+            active=as_active(coordinates.inclusion),
+            places=coordinates.places,
+            x=np.array(np.transpose(x), dtype=np.float64, order="C"),
+            y=np.array(y, dtype=np.float64),
+            weights=np.ones(len(y)),
+            prior=flat_prior(len(coordinates)) if prior is None else prior,
+        )
+
+    @property
+    def n_points(self) -> int:
+        """n."""
+        return len(self.problem.y)
+
+    def with_prior(self, prior: Prior) -> Self:
+        """Return the same likelihood with another prior."""
+        return type(self)(self.coordinates, self.problem.x.T, self.problem.y, prior)
+
+    def terms(self, values: np.ndarray) -> tuple[float, float]:
+        """Return log likelihood and log prior at coordinates (k + 1,)."""
+        return evaluate(self.problem, np.array(values, dtype=np.float64), np.empty(len(values)))
+
+    def gradient(self, values: np.ndarray) -> np.ndarray:
+        """Return the gradient of the sum at coordinates (k + 1,); zeros where it has none."""
+        out = np.empty(len(values))
+        evaluate(self.problem, np.array(values, dtype=np.float64), out)
+        return out

@@ -1,0 +1,135 @@
+"""How data are scaled before a model sees them, as learned from pilot users, and scaled back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.checks import check_varies, frozen
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How inputs and targets are scaled before a model sees them, and scaled back after.
+
+    Parameters
+    ----------
+    feature_low, feature_high : ndarray, shape (D,)
+        In the users' units; they become 0 and 1.
+    target_mean, target_sd : float
+        In the target's unit; the target becomes (y - mean) / sd.
+
+    Raises
+    ------
+    InputError
+        If a value isn't finite, a range is empty, or the sd isn't positive.
+    """
+
+    feature_low: np.ndarray
+    feature_high: np.ndarray
+    target_mean: float
+    target_sd: float
+
+    def __post_init__(self) -> None:
+        low, high = frozen(self.feature_low), frozen(self.feature_high)
+        sound = low.ndim == 1 and low.shape == high.shape and bool(np.all(low < high))
+        numbers = [*np.ravel(low), *np.ravel(high), self.target_mean, self.target_sd]
+        if not (sound and np.all(np.isfinite(numbers)) and self.target_sd > 0):
+            raise InputError(
+                "The scaling has an empty or infinite range. "
+                "Give finite values, each low below its high, and a positive sd."
+            )
+        object.__setattr__(self, "feature_low", low)
+        object.__setattr__(self, "feature_high", high)
+        object.__setattr__(self, "target_mean", float(self.target_mean))
+        object.__setattr__(self, "target_sd", float(self.target_sd))
+
+    @classmethod
+    def identity(cls, dimension: int) -> Self:
+        """Return the scaling that changes nothing, for `dimension` features."""
+        return cls(np.zeros(dimension), np.ones(dimension), 0.0, 1.0)
+
+    @classmethod
+    def unit(cls, cohort: Cohort) -> Self:
+        """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
+
+        It looks at this cohort only, each point once: give it the pilot users (section 10.2.1).
+
+        Raises
+        ------
+        InputError
+            If a feature or the target is constant.
+        """
+        x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
+        check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
+        return cls(x.min(axis=0), x.max(axis=0), y.mean(), y.std())
+
+    def inputs(self, x: npt.ArrayLike) -> np.ndarray:
+        """Scale inputs, shape (..., D).
+
+        Raises
+        ------
+        InputError
+            If there are not D columns.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        if x.shape[-1:] != self.feature_low.shape:
+            raise InputError(
+                f"The inputs have shape {x.shape}. "
+                f"Give {len(self.feature_low)} columns, one per feature of the pilot cohort."
+            )
+        return (x - self.feature_low) / (self.feature_high - self.feature_low)
+
+    def targets(self, y: npt.ArrayLike) -> np.ndarray:
+        """Scale targets, any shape."""
+        return (np.asarray(y, dtype=np.float64) - self.target_mean) / self.target_sd
+
+    def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
+        """Return a predicted mean in the target's unit."""
+        return np.asarray(mean) * self.target_sd + self.target_mean
+
+    def sd_back(self, sd: npt.ArrayLike) -> np.ndarray:
+        """Return a predicted sd in the target's unit."""
+        return np.asarray(sd) * self.target_sd
+
+    def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
+        """Return a predicted variance in the target's unit squared."""
+        return np.asarray(variance) * self.target_sd**2
+
+    def apply(self, cohort: Cohort) -> Cohort:
+        """Return the cohort in scaled units, without its truth, which is in the users' units."""
+        return replace(
+            cohort,
+            inputs=tuple(self.inputs(x) for x in cohort.inputs),
+            targets=tuple(self.targets(y) for y in cohort.targets),
+            truth=None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and floats; JSON keeps every digit of them."""
+        return {
+            "feature_low": self.feature_low.tolist(),
+            "feature_high": self.feature_high.tolist(),
+            "target_mean": self.target_mean,
+            "target_sd": self.target_sd,
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the scaling that `to_dict` described.
+
+        Raises
+        ------
+        InputError
+            If an entry is missing or unknown, or the values make no scaling.
+        """
+        if set(state) != set(cls.__dataclass_fields__):
+            raise InputError(
+                f"A scaling can't be read from the entries {sorted(state)}. "
+                f"Give {', '.join(cls.__dataclass_fields__)}."
+            )
+        return cls(**state)

@@ -1,0 +1,131 @@
+"""The ARD baseline: one fixed kernel, refitted at every time step (paper, section 6.1)."""
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.checks import check_points
+from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import NOISE_FLOOR, fit
+from kem_pymc.gp.objective import Coordinates, Objective, study_prior
+from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.selector import Considered, Previous, Selection
+
+if TYPE_CHECKING:
+    from kem_pymc.priors import Priors
+
+#: Starting lengthscales, as shares of each feature's range in the user's data,
+LENGTHSCALES = (0.1, 0.3, 1.0)
+
+#: and starting noise variances, as shares of the targets' mean square.
+NOISES = (0.5, 0.05)
+
+
+class ARDSelector:
+    """Refits the product of SE over all dimensions, without selecting anything.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of features D; with one the kernel is SE0.
+    fit : {"ml", "map"}
+        By maximum likelihood, or with priors.
+    scaling : Scaling
+        Applied to the user's data; by default none. Learn it from the pilot users, as KEM does.
+    priors : Priors, optional
+        For ``fit="map"``; the noise has the prior without a parent.
+    runs : int
+        How many of the 6 to 7 starting points are followed to an optimum, those with the largest
+        objective. The values of the previous selection are among them.
+
+    Raises
+    ------
+    InputError
+        If the fit is unknown, or ``fit="map"`` comes without priors.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        fit: Literal["ml", "map"] = "ml",
+        *,
+        scaling: Scaling | None = None,
+        priors: "Priors | None" = None,
+        runs: int = 7,
+    ) -> None:
+        if fit not in ("ml", "map"):
+            raise InputError(f"There is no fit {fit!r}. Use one of ml, map.")
+        if runs < 1:
+            raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
+        if dimension < 1:
+            raise InputError(f"There is no ARD kernel on {dimension} dimensions. Give at least 1.")
+        self.pool = CandidatePool([Candidate.ard(dimension)], dimension)
+        self.fit = fit
+        self.scaling = Scaling.identity(dimension) if scaling is None else scaling
+        self.runs = runs
+        self._priors = None
+        if fit == "map":
+            if priors is None:
+                raise InputError("fit='map' needs priors. Pass the study's as priors=.")
+            without_parent = priors.replace(noise=lambda _: priors.noise_without_parent)
+            self._priors = without_parent.compile(self.pool)
+
+    def __repr__(self) -> str:
+        return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Fit the kernel to one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            In the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            The values of an earlier selection of this kernel are one more starting point; anything
+            else plays no part.
+
+        Raises
+        ------
+        InputError
+            If the data can't be used.
+        """
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
+        prior = None
+        if self._priors is not None:
+            prior = study_prior(self._priors, coordinates, Composition())
+        objective = Objective(coordinates, x, y, prior)
+        starts = _starts(x, y)
+        if isinstance(previous, Selection) and previous.composition == coordinates.composition:
+            starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
+        fitted = fit(objective, starts, self.runs)
+        considered = Considered.of(
+            objective,
+            fitted,
+            status="fixed",
+            criterion=fitted.height,
+            score=fitted.height,
+            weight=1.0,
+            probability=1.0,
+        )
+        run_time = time.perf_counter() - started
+        return Selection((considered,), self.pool, self.scaling, x, y, run_time)
+
+
+def _starts(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+    """Return coordinates of the size of the data: log amplitude, log lengthscales, log noise."""
+    ranges = np.ptp(x, axis=0)
+    ranges[ranges == 0] = 1.0
+    square = max(float(np.mean(y**2)), NOISE_FLOOR)
+    return [
+        np.log([(1 - noise) * square, *(lengthscale * ranges), noise * square])
+        for lengthscale, noise in itertools.product(LENGTHSCALES, NOISES)
+    ]

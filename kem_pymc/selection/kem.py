@@ -1,0 +1,305 @@
+"""Select a kernel by walking along learned evolutions (paper, algorithm 1)."""
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.checks import check_points
+from kem_pymc.errors import InputError, SelectionWarning
+from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.objective import (
+    Coordinates,
+    Objective,
+    Prior,
+    flat_prior,
+    normal_prior,
+    study_prior,
+)
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.selector import Considered, Previous, Selection, previous_composition
+
+if TYPE_CHECKING:
+    from kem_pymc.prior_table import PriorTable
+    from kem_pymc.priors import Priors
+
+FITS = ("pilot", "map", "ml")
+CRITERIA = ("process", "bic", "aic", "laplace", "loo")
+
+#: Spread of the coordinates of a composition of which nothing at all is known.
+VAGUE_SPREAD = 2.0
+
+
+@dataclass(frozen=True)
+class _Option:
+    """A composition to consider, and what pilot users say about it."""
+
+    composition: Composition
+    status: str
+    probability: float
+    typical: Typical
+
+
+class KEMSelector:
+    """Selects among the children of the user's last composition, and that composition itself.
+
+    Parameters
+    ----------
+    evolutions : Evolutions
+        Learned from pilot users; their scaling is applied to the user's data.
+    fit : {"pilot", "map", "ml"}
+        How hyperparameters are fitted: with independent normals on the coordinates that have the
+        centre and spread of the pilot users' clusters as the prior; with the study's priors; by
+        maximum likelihood, from the pilot users' values (the paper's text).
+    criterion : {"process", "bic", "aic", "laplace", "loo"}
+        What decides. ``"process"`` is the log posterior probability of the evolution up to a
+        constant: its log predictive probability plus the log evidence, by Laplace's approximation
+        under the prior of the fit (for ``fit="ml"``, which has none, the pilot users' normals).
+        ``"bic"`` is the paper's. ``"laplace"`` is the log evidence alone. ``"loo"`` is the log
+        leave-one-out predictive density.
+    priors : Priors, optional
+        For ``fit="map"``; by default those stored with the evolutions.
+    minimum_probability : float
+        Children of a smaller predictive probability aren't considered, unless all are smaller:
+        then the most probable one is. The current composition always is.
+    max_candidates : int
+        At most so many children are considered, the most probable ones.
+    runs : int
+        How many starting points are followed to an optimum, out of the pilot users' centre, at
+        most 5 of their clusters, and the user's own last values: those with the largest objective.
+    average : int, optional
+        Select within each of so many posterior draws of the evolutions and take the composition
+        with the largest weight summed over them: exp(score), normalised within each draw. Its
+        hyperparameters come from the draw that scores it highest. Draws in which no pilot user had
+        the user's last composition have no say. By default the posterior is summarised first.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, or ``fit="map"`` finds no priors.
+
+    Notes
+    -----
+    Nothing is random: the same data and evolutions give the same selection.
+    """
+
+    def __init__(
+        self,
+        evolutions: Evolutions,
+        fit: Literal["pilot", "map", "ml"] = "pilot",
+        criterion: Literal["process", "bic", "aic", "laplace", "loo"] = "process",
+        *,
+        priors: "Priors | None" = None,
+        minimum_probability: float = 0.02,
+        max_candidates: int = 10,
+        runs: int = 3,
+        average: int | None = None,
+    ) -> None:
+        if fit not in FITS:
+            raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
+        if criterion not in CRITERIA:
+            raise InputError(
+                f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}."
+            )
+        if not 0 <= minimum_probability <= 1:
+            raise InputError(
+                f"minimum_probability={minimum_probability} is no probability. Give 0 to 1."
+            )
+        counts = {"max_candidates": max_candidates, "runs": runs, "average": average}
+        for name, count in counts.items():
+            if count is not None and count < 1:
+                raise InputError(f"{name}={count} leaves nothing to do. Give 1 or more.")
+        self.evolutions = evolutions
+        self.fit = fit
+        self.criterion = criterion
+        self.minimum_probability = minimum_probability
+        self.max_candidates = max_candidates
+        self.runs = runs
+        self.average = average
+        self._priors = _compiled(priors, evolutions) if fit == "map" else None
+
+    def __repr__(self) -> str:
+        average = f", average={self.average}" if self.average else ""
+        return f"KEMSelector(fit={self.fit!r}, criterion={self.criterion!r}{average})"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Select a kernel for one user's data up to now.
+
+        At the first time step the children of WHITE are considered, afterwards the children of the
+        previous composition and that composition itself.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            All of the user's inputs so far, in the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            What was selected one time step earlier; None at the first. The values of a Selection
+            are one more starting point.
+
+        Returns
+        -------
+        Selection
+
+        Raises
+        ------
+        InputError
+            If the data can't be used, or the previous composition isn't made of the candidates.
+
+        Warns
+        -----
+        SelectionWarning
+            If no pilot user had the previous composition: it stays and is refitted.
+        """
+        started = time.perf_counter()
+        pool, scaling = self.evolutions.pool, self.evolutions.scaling
+        x, y = check_points(x, y, pool.dimension)
+        x, y = scaling.inputs(x), scaling.targets(y)
+        parent = previous_composition(previous, pool)
+        message = ""
+        if not self.evolutions.children(parent):
+            message = (
+                f"No pilot user had {self.evolutions.label(parent)} one time step earlier, "
+                "so it stays. Add such users to the pilot study if it should evolve."
+            )
+            warnings.warn(message, SelectionWarning, stacklevel=2)
+        rounds = [
+            self._consider(self._options(source, parent, previous), parent, previous, x, y)
+            for source in self._sources(parent)
+        ]
+        considered = _averaged(rounds)
+        run_time = time.perf_counter() - started
+        return Selection(considered, pool, scaling, x, y, run_time, message)
+
+    def _sources(self, parent: Composition) -> list[Evolutions]:
+        """Return the evolutions to select with: all draws as one, or single draws."""
+        telling = self.evolutions.draws_with(parent)
+        if self.average is None or not len(telling):
+            return [self.evolutions]
+        count = min(self.average, len(telling))
+        spaced = telling[((np.arange(count) + 0.5) * len(telling) / count).astype(int)]
+        return [self.evolutions.single_draw(int(i)) for i in spaced]
+
+    def _options(
+        self, source: Evolutions, parent: Composition, previous: Previous
+    ) -> list[_Option]:
+        children = source.children(parent)
+        likely = [c for c in children if c.probability >= self.minimum_probability]
+        options = {
+            c.composition: _Option(c.composition, "child", c.probability, c)
+            for c in likely[: self.max_candidates] or children[:1]
+        }
+        if previous is not None or not options:
+            own = [c for c in children if c.composition == parent]
+            probability = own[0].probability if own else source.probability_of_new(parent)
+            typical = own[0] if own else self._typical(parent, previous)
+            options[parent] = _Option(parent, "current", probability, typical)
+        return list(options.values())
+
+    def _typical(self, composition: Composition, previous: Previous) -> Typical:
+        """Return what is known of a composition that isn't a child of itself."""
+        anywhere = self.evolutions.typical(composition)
+        if anywhere is not None:
+            return anywhere
+        coordinates = Coordinates(self.evolutions.pool, composition)
+        centre, spread = np.zeros(len(coordinates)), VAGUE_SPREAD
+        if isinstance(previous, Selection):
+            centre = coordinates.from_named(previous.hyperparameters, previous.noise)
+            spread = LONE_SPREAD
+        return Typical(centre, np.full(len(coordinates), spread), centre[None])
+
+    def _consider(
+        self,
+        options: Sequence[_Option],
+        parent: Composition,
+        previous: Previous,
+        x: np.ndarray,
+        y: np.ndarray,
+    ) -> list[Considered]:
+        rows = []
+        for option in options:
+            coordinates = Coordinates(self.evolutions.pool, option.composition)
+            pilot = normal_prior(option.typical.centre, option.typical.spread)
+            objective = Objective(coordinates, x, y, self._prior(coordinates, parent, pilot))
+            starts = [option.typical.centre, *option.typical.starts]
+            if isinstance(previous, Selection) and previous.composition == option.composition:
+                starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
+            fitted = fit(objective, starts, self.runs)
+            criterion = self._judge(objective, fitted, pilot, option.probability)
+            rows.append(
+                Considered.of(
+                    objective,
+                    fitted,
+                    status=option.status,
+                    criterion=criterion.value,
+                    score=criterion.score,
+                    weight=math.nan,
+                    probability=option.probability,
+                )
+            )
+        return [
+            replace(row, weight=weight)
+            for row, weight in zip(rows, _weights([r.score for r in rows]), strict=True)
+        ]
+
+    def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
+        if self._priors is not None:
+            return study_prior(self._priors, coordinates, parent)
+        return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
+
+    def _judge(
+        self, objective: Objective, fitted: Fit, pilot: Prior, probability: float
+    ) -> Criterion:
+        likelihood, n_parameters = fitted.log_likelihood, len(fitted.values)
+        if self.criterion == "bic":
+            return bic(likelihood, n_parameters, objective.n_points)
+        if self.criterion == "aic":
+            return aic(likelihood, n_parameters)
+        if self.criterion == "laplace":
+            return laplace(objective, fitted)
+        if self.criterion == "loo":
+            return leave_one_out(objective, fitted.values)
+        if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
+            objective = objective.with_prior(pilot)
+            fitted = fit(objective, [fitted.values], 1)
+        total = laplace(objective, fitted).value + math.log(probability)
+        return Criterion(total, total)
+
+
+def _compiled(priors: "Priors | None", evolutions: Evolutions) -> "PriorTable":
+    """Return the study's priors as the engine wants them."""
+    if priors is None:
+        if not evolutions.priors:
+            raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
+        from kem_pymc.priors import Priors
+
+        priors = Priors.from_dict(evolutions.priors)
+    return priors.compile(evolutions.pool)
+
+
+def _weights(scores: Sequence[float]) -> np.ndarray:
+    """Return exp(score), normalised; equal weights where all scores are minus infinity."""
+    highest = max(scores)
+    if highest == -math.inf:
+        return np.full(len(scores), 1 / len(scores))
+    weights = np.exp(np.array(scores) - highest)
+    return weights / weights.sum()
+
+
+def _averaged(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
+    """Return one row per composition, its weights averaged over rounds, the best first."""
+    best: dict[Composition, Considered] = {}
+    weights: dict[Composition, float] = {}
+    for row in (row for rows in rounds for row in rows):
+        weights[row.composition] = weights.get(row.composition, 0.0) + row.weight / len(rounds)
+        if row.composition not in best or row.score > best[row.composition].score:
+            best[row.composition] = row
+    rows = [replace(row, weight=weights[c]) for c, row in best.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.weight, -row.score)))

@@ -1,0 +1,293 @@
+"""What every method of selection gives: one user, one time step, one fitted kernel."""
+
+import json
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import Fit, bic
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import Component, Prediction, predict
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Considered:
+    """One composition that was considered, with its fit.
+
+    Attributes
+    ----------
+    composition : Composition
+    status : str
+        ``"child"`` of the previous composition, ``"current"`` (the previous composition itself) or
+        ``"fixed"``.
+    hyperparameters : dict of str to float
+        Fitted natural values by name, in scaled units.
+    noise : float
+        Fitted noise variance, in scaled units.
+    log_likelihood : float
+        At the fit, of the scaled targets.
+    n_parameters : int
+        Hyperparameters of the kernel, and the noise.
+    bic : float
+        |theta| ln n - 2 ln L (section 5.4), whatever the criterion.
+    criterion : float
+        The selector's criterion, by its convention.
+    score : float
+        The same so that larger is better.
+    weight : float
+        exp(score), normalised over what was considered; averaged where posterior draws are.
+    probability : float
+        Predictive probability of the evolution in the pilot study; 1 for fixed compositions.
+    evaluations : int
+        How often the likelihood was computed.
+    converged : bool
+        Whether the fit arrived at an optimum.
+    """
+
+    composition: Composition
+    status: str
+    hyperparameters: dict[str, float]
+    noise: float
+    log_likelihood: float
+    n_parameters: int
+    bic: float
+    criterion: float
+    score: float
+    weight: float
+    probability: float
+    evaluations: int
+    converged: bool
+
+    @classmethod
+    def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "Considered":
+        """Return the record of a fit; `fields` are those that a selector knows."""
+        coordinates = objective.coordinates
+        hyperparameters, noise = coordinates.named(fitted.values)
+        return cls(
+            composition=coordinates.composition,
+            hyperparameters=hyperparameters,
+            noise=noise,
+            log_likelihood=fitted.log_likelihood,
+            n_parameters=len(coordinates),
+            bic=bic(fitted.log_likelihood, len(coordinates), objective.n_points).value,
+            evaluations=fitted.evaluations,
+            converged=fitted.converged,
+            **fields,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """The kernel selected for one user at one time step.
+
+    Hyperparameters and noise are in scaled units, those of the pilot study: inputs and targets as
+    `scaling` makes them. Predictions are in the user's units.
+
+    Parameters
+    ----------
+    considered : tuple of Considered
+        Best first; the first one is selected.
+    pool : CandidatePool
+    scaling : Scaling
+    x, y : ndarray, shapes (n, D) and (n,)
+        The user's data, in scaled units.
+    run_time : float
+        Seconds that the selection took.
+    message : str
+        What a person should know about it; mostly empty.
+    """
+
+    considered: tuple[Considered, ...]
+    pool: CandidatePool
+    scaling: Scaling
+    x: np.ndarray
+    y: np.ndarray
+    run_time: float
+    message: str = ""
+
+    @property
+    def composition(self) -> Composition:
+        """The selected composition."""
+        return self.considered[0].composition
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """Its hyperparameters by name: natural values, in scaled units."""
+        return self.considered[0].hyperparameters
+
+    @property
+    def noise(self) -> float:
+        """The noise variance, in scaled units."""
+        return self.considered[0].noise
+
+    @property
+    def noise_in_target_units(self) -> float:
+        """The noise variance in the target's unit squared."""
+        return float(self.scaling.variance_back(self.noise))
+
+    def predict(self, x: npt.ArrayLike, include_noise: bool = False) -> Prediction:
+        """Predict at new inputs, given the data that the kernel was selected on.
+
+        Parameters
+        ----------
+        x : array_like, shape (m, D), or (m,) if D is 1
+            In the user's units.
+        include_noise : bool
+            Whether to predict new observations instead of the latent function.
+
+        Returns
+        -------
+        Prediction
+            In the target's unit.
+
+        Raises
+        ------
+        InputError
+            If the inputs don't have one column per feature, or aren't finite numbers.
+        """
+        x_new = np.asarray(x)
+        if x_new.dtype.kind not in "biuf" or not np.isfinite(x_new).all():
+            raise InputError("The inputs aren't all finite numbers. Give an array of real numbers.")
+        if self.pool.dimension == 1 and x_new.ndim == 1:
+            x_new = x_new[:, None]
+        if x_new.ndim != 2:
+            raise InputError(
+                f"The inputs have shape {x_new.shape}. "
+                f"Give one row per point and {self.pool.dimension} columns."
+            )
+        objective = Objective(Coordinates(self.pool, self.composition), self.x, self.y)
+        values = objective.coordinates.from_named(self.hyperparameters, self.noise)
+        scaled = predict(objective, values, self.scaling.inputs(x_new), include_noise)
+        back = self.scaling
+        return Prediction(
+            mean=back.mean_back(scaled.mean),
+            sd=back.sd_back(scaled.sd),
+            components={
+                label: Component(back.sd_back(part.mean), back.sd_back(part.sd))
+                for label, part in scaled.components.items()
+            },
+            noise=self.noise_in_target_units,
+            include_noise=include_noise,
+            offset=self.scaling.target_mean,
+        )
+
+    def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
+        """Return the log predictive density (m,) of each new observation, in the target's unit.
+
+        Parameters
+        ----------
+        x_new : array_like, shape (m, D), or (m,) if D is 1
+        y_new : array_like, shape (m,)
+
+        Raises
+        ------
+        InputError
+            If inputs or targets don't fit.
+        """
+        return self.predict(x_new, include_noise=True).log_predictive_density(y_new)
+
+    def label(self, composition: Composition | None = None) -> str:
+        """Return the label of a composition, by default the selected one's."""
+        chosen = self.composition if composition is None else composition
+        return chosen.label(self.pool.dimension)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per composition considered, best first."""
+        rows = [
+            asdict(row) | {"composition": self.label(row.composition)} for row in self.considered
+        ]
+        return pd.DataFrame(rows).drop(columns="hyperparameters")
+
+    def to_row(self) -> dict[str, str | int | float]:
+        """Return the selection as one row of a table; what has parts is JSON text."""
+        return {
+            "composition": self.label(),
+            "n_points": len(self.y),
+            "hyperparameters": json.dumps(self.hyperparameters),
+            "noise": self.noise,
+            "log_likelihood": self.considered[0].log_likelihood,
+            "bic": self.considered[0].bic,
+            "considered": json.dumps(
+                {
+                    self.label(c.composition): {"bic": c.bic, "score": c.score}
+                    for c in self.considered
+                }
+            ),
+            "run_time": self.run_time,
+            "message": self.message,
+        }
+
+    def __repr__(self) -> str:
+        others = ", ".join(self.label(c.composition) for c in self.considered[1:]) or "nothing else"
+        text = f"Selection({self.label()}, from {len(self.y)} points; also considered {others})"
+        return f"{text} {self.message}".rstrip()
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame()[["composition", "status", "log_likelihood", "bic", "weight"]]
+        html = table.to_html(index=False, float_format="{:.3g}".format)
+        return f"<p>{escape(repr(self))}</p>{html}"
+
+    def __rich__(self) -> "Table":
+        from rich.table import Table
+
+        columns = ("composition", "status", "log likelihood", "BIC", "score", "weight")
+        table = Table(*columns, title=f"{self.label()} from {len(self.y)} points")
+        table.caption = self.message or None
+        for c in self.considered:
+            numbers = (c.log_likelihood, c.bic, c.score, c.weight)
+            table.add_row(self.label(c.composition), c.status, *(f"{n:.2f}" for n in numbers))
+        return table
+
+
+#: What a selector may be told about the time step before.
+Previous = Selection | Composition | str | None
+
+
+class Selector(Protocol):
+    """A method of selection."""
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Select a kernel for one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            In the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            What was selected one time step earlier; None at the first.
+        """
+
+
+def previous_composition(previous: Previous, pool: CandidatePool) -> Composition:
+    """Return the composition of the time step before; WHITE at the first.
+
+    Raises
+    ------
+    InputError
+        If it isn't made of the pool's candidates, or is no composition.
+    """
+    if previous is None:
+        return Composition()
+    if isinstance(previous, Selection):
+        previous = previous.composition
+    if isinstance(previous, str):
+        previous = Composition.parse(previous, pool.dimension)
+    if not isinstance(previous, Composition):
+        raise InputError(
+            f"previous is a {type(previous).__name__}. "
+            "Give the last selection, a composition, its name, or None at the first time step."
+        )
+    pool.inclusion(previous)
+    return previous

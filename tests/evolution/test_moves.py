@@ -1,0 +1,222 @@
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.moves.births import draw_birth, log_birth
+from kem_pymc.evolution.moves.composition import closure
+from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, check_density, start, sweep
+from kem_pymc.evolution.process import memberships_agree
+from kem_pymc.evolution.state import candidate_log_prior, copy_state, kernel_log_prior
+from kem_pymc.gp.likelihood import prefix_log_likelihood
+from kem_pymc.kernels.pool import CandidatePool
+from tests.evolution.conftest import make_cohort
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        CUT._replace(steps=6),
+        JOINT._replace(steps=6, split_merge=20),
+        PAPER._replace(seating=2, steps=5),
+    ],
+    ids=["cut", "joint", "paper"],
+)
+def test_running_density_stays_exact_after_every_move(engine, schedule):
+    rng = np.random.default_rng(4)
+    state = start(engine.study, schedule, rng)
+    for _ in range(25):
+        sweep(engine.study, state, schedule._replace(check=True), rng)
+        assert memberships_agree(engine.study, state)
+        assert state.sizes.sum() == len(state.free)
+        assert sorted(np.unique(state.assignment)) == sorted(state.live[: state.sizes[0]])
+        assert (np.bincount(state.assignment, minlength=len(state.free)) == state.occupants).all()
+    accepted = state.counts[3::2]
+    assert accepted[4] > 0
+
+
+def test_check_notices_a_wrong_density(engine):
+    state = start(engine.study, CUT, np.random.default_rng(0))
+    state.log_density[0] += 1e-4
+    with pytest.raises(RuntimeError, match="running log density"):
+        check_density(engine.study, state)
+
+
+def test_the_same_generator_gives_the_same_sweeps(engine):
+    results = []
+    for _ in range(2):
+        rng = np.random.default_rng(9)
+        state = start(engine.study, JOINT, rng)
+        for _ in range(5):
+            sweep(engine.study, state, JOINT, rng)
+        results.append(engine.dump(state))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_copies_of_a_state_share_nothing(engine):
+    state = start(engine.study, CUT, np.random.default_rng(0))
+    copy = copy_state(state)
+    before = engine.dump(copy)
+    sweep(engine.study, state, CUT, np.random.default_rng(1))
+    for a, b in zip(before, engine.dump(copy), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_closure_joins_clusters_through_what_follows_them(engine):
+    # a: c0 c1 c2   b: c0 c3   c: c4 c1 c2
+    structure, hyperparameters, noise = engine.simplest()
+    structure[..., 0] = [[0, 1, 2], [0, 4, -1], [6, 1, 2]]
+    structure[..., 1] = engine.present  # LIN0 everywhere
+    hyperparameters[..., :2] = np.where(engine.present[..., None], 1.0, np.nan)
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+    slot = dict(zip([0, 1, 2, 4, 6], state.assignment[[0, 1, 2, 4, 5]], strict=True))
+
+    def component(label):
+        changed = np.zeros(len(state.free), dtype=bool)
+        moved = changed.copy()
+        allowed = closure(engine.study, state, slot[label], changed, moved)
+        names = {s: k for k, s in slot.items()}
+        return (
+            allowed,
+            {names[s] for s in np.flatnonzero(changed)},
+            {names[s] for s in np.flatnonzero(moved)},
+        )
+
+    # What follows c0 is c1 and c3; c1 also follows c4, which joins; nothing else does.
+    assert component(0) == (True, {0, 6}, {1, 4})
+    assert component(1) == (True, {1}, {2})
+    assert component(2) == (True, {2}, set())
+
+
+def test_a_first_dataset_cannot_change_process(engine):
+    structure, hyperparameters, noise = engine.simplest()
+    # White throughout, and one cluster holds first and later datasets: its process is the root's.
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+    changed = np.zeros(len(state.free), dtype=bool)
+    assert not closure(engine.study, state, state.assignment[0], changed, changed.copy())
+
+
+@compiled
+def _prior_over_birth(study, state, candidate, own, rng, n):
+    h = state.h[state.live[:1]].copy()
+    changed = np.zeros(state.occupants.shape[0], dtype=np.bool_)
+    changed[state.live[0]] = True
+    out = np.empty(n)
+    for i in range(n):
+        draw_birth(study, state, candidate, own, changed, 0, h, 0, rng)
+        log_q = log_birth(study, state, candidate, own, changed, 0, h, 0)
+        out[i] = math.exp(candidate_log_prior(study, candidate, h[0]) - log_q)
+    return out
+
+
+@pytest.mark.parametrize("own", [[0, 0, 0], [1, 1, 0]], ids=["alone", "with a relative"])
+def test_density_of_births_is_that_of_their_draws(engine, own):
+    # E_q[p / q] = 1 for the normalised prior p: it fails if q isn't what is drawn from.
+    rng = np.random.default_rng(3)
+    state = start(engine.study, CUT, rng)
+    while not state.included[state.live[1 : state.sizes[0]], 2].any():
+        sweep(engine.study, state, CUT, rng)  # until another cluster has something to copy
+    own = np.array(own, dtype=bool)
+    ratios = _prior_over_birth(engine.study, state, 2, own, rng, 200_000)
+    assert ratios.max() < 4  # the prior's share bounds it, so the mean is well behaved
+    assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios))
+
+
+@compiled
+def _evidence(study, state, slot, included, rng, n):
+    """Return log p(members | composition) by averaging the likelihood over prior draws."""
+    h = state.h[slot].copy()
+    parent = state.parent[state.process[slot]]
+    scratch = np.empty(study.data.ends.shape[1])
+    counts = np.zeros(2, dtype=np.int64)
+    active = np.flatnonzero(included)
+    out = np.empty(n)
+    for i in range(n):
+        for c in active:
+            for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+                h[p] = study.priors.draw(study.priors.entry[p], rng)
+        log_noise = study.priors.noise_draw(parent, rng)
+        total = 0.0
+        for d in range(state.assignment.shape[0]):
+            prefix_log_likelihood(
+                study.kernels,
+                study.layout,
+                active,
+                h,
+                log_noise,
+                study.data,
+                study.user[d],
+                study.step[d] + 1,
+                scratch,
+                counts,
+            )
+            total += scratch[study.step[d]]
+        out[i] = total
+    return out
+
+
+@compiled
+def _visits(study, state, slot, rng, n, thin):
+    out = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        local_steps(study, state, slot, thin, False, 0.3, 0.2, 0.1, rng)
+        code = 0
+        for c in range(state.included.shape[1]):
+            code += state.included[slot, c] << c
+        out[i] = code
+    return out
+
+
+def test_compositions_of_one_cluster_are_visited_as_enumeration_says(table):
+    cohort = make_cohort(ends=((4,), (3,)), seed=8)
+    pool = CandidatePool(["LIN0", "SE0", "LIN0 x SE0"])
+    table = table.replace(enter={"base kernel": 0.4, "interaction": 0.25})
+    engine = Engine(cohort, pool, table, concentration=1.0, likelihood_power=1.0)
+    study = engine.study
+    state = engine.load(study, *engine.simplest())
+    slot = state.assignment[0]
+    rng = np.random.default_rng(12)
+    log_posterior = np.empty(8)
+    errors = np.empty(8)
+    for code, bits in enumerate(product([False, True], repeat=3)):
+        included = np.array(bits[::-1])
+        draws = np.exp(_evidence(study, state, slot, included, rng, 60_000))
+        prior = np.where(included, study.priors.enter, 1 - study.priors.enter).prod()
+        log_posterior[code] = math.log(prior * draws.mean())
+        errors[code] = draws.std() / draws.mean() / math.sqrt(len(draws))
+    exact = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
+    assert errors.max() < 0.02  # the enumeration itself is good to 2 %
+
+    visits = _visits(study, state, slot, rng, 60_000, 3)
+    batches = np.stack([np.bincount(b, minlength=8) / len(b) for b in np.split(visits, 40)])
+    error = np.hypot(batches.std(0, ddof=1) / math.sqrt(40), exact * errors)
+    z = (batches.mean(0) - exact) / error
+    assert exact.max() < 0.6  # every composition matters
+    assert np.abs(z).max() < 4, (exact, batches.mean(0))
+
+
+def test_likelihood_off_leaves_the_prior(pool, table):
+    engine = Engine(make_cohort(), pool, table, concentration=1.0, likelihood_power=0.0)
+    rng = np.random.default_rng(5)
+    state = start(engine.study, CUT, rng)
+    sizes = []
+    for _ in range(3000):
+        sweep(engine.study, state, CUT._replace(steps=3, seating=1), rng)
+        sizes.append([state.included[state.assignment[d]].sum() for d in engine.study.first])
+    sizes = np.array(sizes).mean(1)
+    batches = sizes.reshape(30, -1).mean(1)
+    assert abs(sizes.mean() - 0.22) < 4 * batches.std(ddof=1) / math.sqrt(30)
+    slot = state.live[0]
+    fresh = kernel_log_prior(
+        engine.study,
+        state.parent[state.process[slot]],
+        state.included[slot],
+        state.h[slot],
+        state.log_noise[slot],
+    )
+    assert fresh == pytest.approx(state.log_prior[slot], abs=1e-10)

@@ -1,0 +1,143 @@
+"""Predictions equal a Gaussian process written out in NumPy."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import Component, Prediction, predict
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+POOL = CandidatePool(["LIN0", "SE1", "LIN1 x PER0", "ARD"], dimension=2)
+TEXT = "LIN0 + LIN1 x PER0 + SE1"
+HYPERPARAMETERS = {
+    "LIN0.amplitude": 1.3,
+    "LIN0.shift": 0.4,
+    "SE1.amplitude": 0.8,
+    "SE1.lengthscale": 0.7,
+    "LIN1 x PER0.amplitude": 0.6,
+    "LIN1 x PER0.LIN1.shift": -0.3,
+    "LIN1 x PER0.PER0.lengthscale": 1.1,
+    "LIN1 x PER0.PER0.period": 0.9,
+}
+NOISE = 0.2
+
+
+def lin0(x, z):
+    return 1.3 * (x[:, None, 0] - 0.4) * (z[None, :, 0] - 0.4)
+
+
+def se1(x, z):
+    return 0.8 * np.exp(-0.5 * ((x[:, None, 1] - z[None, :, 1]) / 0.7) ** 2)
+
+
+def product(x, z):
+    linear = (x[:, None, 1] + 0.3) * (z[None, :, 1] + 0.3)
+    sine = np.sin(np.pi * (x[:, None, 0] - z[None, :, 0]) / 0.9)
+    return 0.6 * linear * np.exp(-2 * (sine / 1.1) ** 2)
+
+
+PARTS = {"LIN0": lin0, "SE1": se1, "LIN1 x PER0": product}
+
+
+@pytest.fixture
+def points():
+    rng = np.random.default_rng(0)
+    x, x_new = rng.uniform(0, 2, (12, 2)), rng.uniform(0, 3, (7, 2))
+    return x, rng.normal(size=12), x_new
+
+
+def predicted(x, y, x_new, text=TEXT, **options):
+    where = Coordinates(POOL, Composition.parse(text, 2))
+    values = where.from_named(HYPERPARAMETERS | options.pop("also", {}), NOISE)
+    return predict(Objective(where, x, y), values, x_new, **options)
+
+
+def posterior(x, y, x_new, part):
+    gram = sum(k(x, x) for k in PARTS.values()) + NOISE * np.eye(len(x))
+    cross = part(x_new, x)
+    mean = cross @ np.linalg.solve(gram, y)
+    covariance = part(x_new, x_new) - cross @ np.linalg.solve(gram, cross.T)
+    return mean, np.sqrt(np.diag(covariance))
+
+
+def test_mean_and_sd_equal_the_closed_form(points):
+    mean, sd = posterior(*points, lambda x, z: sum(k(x, z) for k in PARTS.values()))
+    result = predicted(*points)
+    np.testing.assert_allclose(result.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(result.sd, sd, atol=1e-10)
+    noisy = predicted(*points, include_noise=True)
+    np.testing.assert_allclose(noisy.sd, np.sqrt(sd**2 + NOISE), atol=1e-10)
+    np.testing.assert_array_equal(noisy.mean, result.mean)
+
+
+def test_each_component_equals_the_closed_form(points):
+    result = predicted(*points)
+    assert set(result.components) == set(PARTS)
+    for label, part in PARTS.items():
+        mean, sd = posterior(*points, part)
+        np.testing.assert_allclose(result.components[label].mean, mean, atol=1e-10)
+        np.testing.assert_allclose(result.components[label].sd, sd, atol=1e-10)
+
+
+def test_component_means_add_up(points):
+    result = predicted(*points)
+    total = sum(part.mean for part in result.components.values())
+    np.testing.assert_allclose(total, result.mean, atol=1e-10)
+
+
+def test_white_predicts_the_prior(points):
+    result = predicted(*points, text="WHITE")
+    np.testing.assert_array_equal(result.mean, 0)
+    np.testing.assert_array_equal(result.sd, 0)
+    assert result.components == {}
+    noisy = predicted(*points, text="WHITE", include_noise=True)
+    np.testing.assert_allclose(noisy.sd, np.sqrt(NOISE))
+
+
+def test_ard_goes_by_its_name(points):
+    also = {
+        "SE0 x SE1.amplitude": 1,
+        "SE0 x SE1.SE0.lengthscale": 1,
+        "SE0 x SE1.SE1.lengthscale": 1,
+    }
+    assert set(predicted(*points, text="ARD", also=also).components) == {"ARD"}
+
+
+def test_noise_counts_once_in_the_predictive_density(points):
+    y_new = np.linspace(-1, 1, 7)
+    result = predicted(*points)
+    expected = norm(result.mean, np.sqrt(result.sd**2 + NOISE)).logpdf(y_new)
+    np.testing.assert_allclose(result.log_predictive_density(y_new), expected)
+    noisy = predicted(*points, include_noise=True)
+    np.testing.assert_allclose(noisy.log_predictive_density(y_new), expected)
+
+
+def test_targets_must_match_the_predictions():
+    prediction = Prediction(np.zeros(3), np.ones(3), {"SE0": Component(np.zeros(3), np.ones(3))})
+    with pytest.raises(InputError, match=r"shape \(2,\) for 3 predictions\. Give one"):
+        prediction.log_predictive_density(np.zeros(2))
+
+
+def test_no_new_inputs_give_empty_predictions(points):
+    x, y, _ = points
+    result = predicted(x, y, np.empty((0, 2)))
+    assert result.mean.shape == result.sd.shape == (0,)
+
+
+def test_variance_never_falls_below_zero():
+    x = np.array([[0.5, 0.5]])
+    where = Coordinates(POOL, Composition.parse("LIN0", 2))
+    values = where.from_named({"LIN0.amplitude": 1e12, "LIN0.shift": 0.0}, 1e-12)
+    result = predict(Objective(where, x, np.ones(1)), values, x)
+    assert np.all(result.sd >= 0)
+
+
+def test_a_hopeless_covariance_is_refused(points):
+    x, y, x_new = points
+    where = Coordinates(POOL, Composition.parse("LIN0", 2))
+    values = np.array([800.0, 0.0, 0.0])  # an infinite amplitude
+    with pytest.raises(InputError, match=r"isn't positive definite\. Use a larger"):
+        predict(Objective(where, x, y), values, x_new)

@@ -1,0 +1,43 @@
+"""Evolutions made by hand: WHITE -> LIN0 or SE0; LIN0 -> LIN0 + PER0; SE0 -> SE0."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.scaling import Scaling
+from tests.selection.pilots import POOL, pilot_cluster
+
+
+@pytest.fixture(scope="session")
+def learned():
+    """Evolutions of two posterior draws; alpha is 1."""
+    clusters = [
+        cluster
+        for draw, stretch in enumerate((0.8, 1.25))
+        for cluster in (
+            pilot_cluster(draw, "WHITE", "LIN0", 6, 2.0, stretch),
+            pilot_cluster(draw, "WHITE", "SE0", 3, 1.0, stretch),
+            pilot_cluster(draw, "LIN0", "LIN0 + PER0", 3, 0.5, stretch),
+            pilot_cluster(draw, "SE0", "SE0", 4, 0.5, stretch),
+        )
+    ]
+    return Evolutions(
+        pool=POOL,
+        scaling=Scaling.identity(1),
+        features=("week",),
+        target="steps",
+        clusters=tuple(clusters),
+        n_draws=2,
+    )
+
+
+@pytest.fixture(scope="session")
+def in_other_units():
+    """The same evolutions for users whose inputs are days and whose targets have an offset."""
+
+    def convert(learned):
+        state = {name: getattr(learned, name) for name in learned.__dataclass_fields__}
+        scaling = Scaling(np.array([0.0]), np.array([7.0]), 100.0, 50.0)
+        return Evolutions(**(state | {"scaling": scaling}))
+
+    return convert

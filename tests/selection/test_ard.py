@@ -1,0 +1,104 @@
+"""The ARD baseline fits its fixed kernel as well as it can be fitted."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from kem_pymc import priors
+from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import fit
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.ard import ARDSelector
+from tests.selection.pilots import user
+
+
+def test_one_dimension_means_se0():
+    selection = ARDSelector(1).select(*user(10))
+    assert selection.label() == "SE0"
+    assert [c.status for c in selection.considered] == ["fixed"]
+
+
+def test_more_dimensions_have_a_lengthscale_each():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (30, 3))
+    y = np.sin(6 * x[:, 0]) + 0.1 * rng.normal(size=30)
+    selection = ARDSelector(3).select(x, y)
+    assert selection.label() == "ARD"
+    scales = [selection.hyperparameters[f"SE0 x SE1 x SE2.SE{d}.lengthscale"] for d in range(3)]
+    assert scales[0] < scales[1] / 3
+    assert scales[0] < scales[2] / 3
+
+
+@pytest.mark.parametrize("n", [5, 15, 30])
+def test_no_random_restart_finds_a_better_fit(n):
+    x, y = user(n, seed=n)
+    selector = ARDSelector(1)
+    selection = selector.select(x, y)
+    where = Coordinates(selector.pool, selection.composition)
+    starts = np.random.default_rng(0).normal([1, 1, 0], 1.5, (60, 3))
+    assert (
+        selection.considered[0].log_likelihood >= fit(Objective(where, x, y), starts).height - 1e-3
+    )
+
+
+def test_map_adds_the_priors_without_a_parent():
+    x, y = user(8)
+    selection = ARDSelector(1, "map", priors=priors.synthetic()).select(x, y)
+    logs = [math.log(v) for v in selection.hyperparameters.values()]
+    expected = norm(0, 2).logpdf([*logs, math.log(selection.noise)]).sum()
+    chosen = selection.considered[0]
+    assert chosen.score == pytest.approx(chosen.log_likelihood + expected, abs=1e-8)
+
+
+def test_map_needs_priors():
+    with pytest.raises(InputError, match=r"fit='map' needs priors\. Pass"):
+        ARDSelector(1, "map")
+
+
+def test_units_do_not_matter():
+    x, y = user(20)
+    scaling = Scaling(np.array([0.0]), np.array([20.0]), 3.0, 2.0)
+    plain = ARDSelector(1).select(x / 20, (y - 3) / 2)
+    scaled = ARDSelector(1, scaling=scaling).select(x, y)
+    x_new = np.linspace(0, 20, 7)
+    np.testing.assert_allclose(
+        scaled.predict(x_new).mean, 3 + 2 * plain.predict(x_new / 20).mean, rtol=1e-6
+    )
+
+
+def test_last_values_are_a_start():
+    x, y = user(30)
+    selector = ARDSelector(1, runs=1)
+    first = selector.select(x, y)
+    again = selector.select(x, y, previous=first)
+    assert again.considered[0].score >= first.considered[0].score - 1e-9
+    assert again.considered[0].evaluations < first.considered[0].evaluations
+    assert selector.select(x, y, previous="WHITE").considered == first.considered
+
+
+def test_large_units_without_scaling_are_fitted():
+    x, y = user(20)
+    plain, large = ARDSelector(1).select(x, y), ARDSelector(1).select(1e3 * x, 1e3 * y)
+    assert large.noise == pytest.approx(1e6 * plain.noise, rel=1e-2)
+
+
+def test_awkward_data_are_fine():
+    for x, y in [(np.ones(1), np.ones(1)), (np.ones(4), np.zeros(4)), (np.arange(4.0), np.ones(4))]:
+        selection = ARDSelector(1).select(x, y)
+        assert np.isfinite(selection.considered[0].score)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dimension": 0}, r"no ARD kernel on 0 dimensions\. Give"),
+        ({"dimension": 1, "fit": "pilot"}, r"no fit 'pilot'\. Use one of ml, map"),
+        ({"dimension": 1, "runs": 0}, r"runs=0 leaves nothing to do\. Give"),
+    ],
+)
+def test_unknown_options_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        ARDSelector(**arguments)

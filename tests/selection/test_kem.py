@@ -1,0 +1,335 @@
+"""The walk along hand-made evolutions: what is considered, how it is judged, what is said."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from kem_pymc import priors
+from kem_pymc.errors import InputError, SelectionWarning
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.selection.kem import KEMSelector
+from tests.selection.pilots import POOL, pilot_cluster, user
+
+
+def names(selection):
+    return {str(c.composition) for c in selection.considered}
+
+
+def row(selection, name):
+    return next(c for c in selection.considered if str(c.composition) == name)
+
+
+def with_clusters(learned, *more, **fields):
+    state = {name: getattr(learned, name) for name in learned.__dataclass_fields__}
+    return Evolutions(**(state | {"clusters": learned.clusters + more} | fields))
+
+
+def test_first_step_considers_the_children_of_white_alone(learned):
+    selection = KEMSelector(learned).select(*user(5))
+    assert names(selection) == {"LIN0", "SE0"}
+    assert {c.status for c in selection.considered} == {"child"}
+    assert row(selection, "LIN0").probability == pytest.approx(6 / 10)
+    assert selection.message == ""
+
+
+def test_later_steps_consider_the_current_composition_as_well(learned):
+    selection = KEMSelector(learned).select(*user(10), previous="LIN0")
+    assert names(selection) == {"LIN0", "LIN0 + PER0"}
+    assert row(selection, "LIN0").status == "current"
+    assert row(selection, "LIN0 + PER0").status == "child"
+    assert row(selection, "LIN0").probability == pytest.approx(1 / 4)  # alpha / (alpha + 3)
+    assert row(selection, "LIN0 + PER0").probability == pytest.approx(3 / 4)
+
+
+def test_a_composition_that_is_its_own_child_keeps_that_probability(learned):
+    selection = KEMSelector(learned).select(*user(10), previous="SE0")
+    assert names(selection) == {"SE0"}
+    assert row(selection, "SE0").probability == pytest.approx(4 / 5)
+
+
+def test_white_after_white_is_considered(learned):
+    assert "WHITE" in names(KEMSelector(learned).select(*user(10), previous="WHITE"))
+
+
+def evidence_by_hand(where, x, y, values, log_prior):
+    """Laplace's approximation, its Hessian from second differences of the density itself."""
+
+    def height(v):
+        return Objective(where, x, y).terms(v)[0] + log_prior(v)
+
+    step = 1e-3 * np.eye(len(values))
+    hessian = [
+        [
+            height(values + a + b)
+            - height(values + a - b)
+            - height(values - a + b)
+            + height(values - a - b)
+            for a in step
+        ]
+        for b in step
+    ]
+    assert math.exp(values[-1]) > 0.0101  # at its floor the noise would count as known
+    _, log_determinant = np.linalg.slogdet(-np.array(hessian) / 4e-6)
+    return height(values) + len(values) / 2 * math.log(2 * math.pi) - log_determinant / 2
+
+
+def test_a_leaf_stays_and_says_so(learned):
+    with pytest.warns(SelectionWarning, match=r"No pilot user had LIN0 \+ PER0 .*stays\. Add"):
+        selection = KEMSelector(learned).select(*user(10), previous="LIN0 + PER0")
+    assert names(selection) == {"LIN0 + PER0"}
+    assert "stays" in selection.message
+    assert row(selection, "LIN0 + PER0").probability == 1
+    # Its prior is what its clusters say as a child of LIN0.
+    typical = learned.typical("LIN0 + PER0")
+    where = Coordinates(POOL, selection.composition)
+    values = where.from_named(selection.hyperparameters, selection.noise)
+    prior = norm(typical.centre, typical.spread)
+    expected = evidence_by_hand(where, *user(10), values, lambda v: prior.logpdf(v).sum())
+    assert selection.considered[0].score == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_composition_nobody_ever_had_keeps_near_the_users_own_values(learned):
+    x, y = user(10)
+    with pytest.warns(SelectionWarning):
+        first = KEMSelector(learned).select(x, y, previous="SE0 x LIN0")
+    with pytest.warns(SelectionWarning):
+        second = KEMSelector(learned).select(x, y, previous=first)
+    assert str(second.composition) == "LIN0 x SE0"
+    score = row(second, "LIN0 x SE0").score
+    assert score > row(first, "LIN0 x SE0").score  # its normals now sit where the fit was
+
+
+def test_previous_may_be_a_selection_a_composition_or_a_name(learned):
+    selector = KEMSelector(learned)
+    data = user(10)
+    last = selector.select(*user(5))
+    assert str(last.composition) == "LIN0"
+    chosen = [selector.select(*data, previous=p) for p in (last, last.composition, "LIN0")]
+    assert len({names(c) == {"LIN0", "LIN0 + PER0"} for c in chosen}) == 1
+    assert len({c.composition for c in chosen}) == 1
+
+
+def test_improbable_children_are_left_out(learned):
+    rare = with_clusters(learned, pilot_cluster(0, "LIN0", "LIN0 + SE0", 1, 1.0))
+    data = user(10)
+    assert "LIN0 + SE0" in names(KEMSelector(rare).select(*data, previous="LIN0"))
+    strict = KEMSelector(rare, minimum_probability=0.2)
+    assert "LIN0 + SE0" not in names(strict.select(*data, previous="LIN0"))
+    strictest = KEMSelector(rare, minimum_probability=1.0)
+    assert names(strictest.select(*data, previous="LIN0")) == {"LIN0", "LIN0 + PER0"}
+    assert names(KEMSelector(rare, max_candidates=1).select(*user(5))) == {"LIN0"}
+
+
+def test_process_criterion_by_hand(learned):
+    x, y = user(12)
+    selection = KEMSelector(learned).select(x, y, previous="LIN0")
+    for child in learned.children("LIN0"):
+        chosen = row(selection, str(child.composition))
+        where = Coordinates(POOL, child.composition)
+        values = where.from_named(chosen.hyperparameters, chosen.noise)
+        prior = norm(child.centre, child.spread)
+        evidence = evidence_by_hand(where, x, y, values, lambda v, p=prior: p.logpdf(v).sum())
+        likelihood, _ = Objective(where, x, y).terms(values)
+        expected = evidence + math.log(child.probability)
+        assert chosen.score == pytest.approx(expected, abs=1e-3)
+        assert chosen.log_likelihood == pytest.approx(likelihood)
+        assert chosen.n_parameters == len(values)
+
+
+def test_every_criterion_sorts_by_its_score(learned):
+    x, y = user(12)
+    for criterion, way in itertools.product(
+        ("process", "bic", "aic", "laplace", "loo"), ("pilot", "ml")
+    ):
+        rows = KEMSelector(learned, way, criterion).select(x, y, previous="LIN0").considered
+        assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
+        weights = np.exp([r.score - rows[0].score for r in rows])
+        np.testing.assert_allclose([r.weight for r in rows], weights / weights.sum())
+        for r in rows:
+            expected = r.n_parameters * math.log(12) - 2 * r.log_likelihood
+            assert r.bic == pytest.approx(expected)
+            if criterion == "bic":
+                assert (r.criterion, r.score) == pytest.approx((expected, -expected / 2))
+
+
+def test_maximum_likelihood_fits_at_least_as_well(learned):
+    x, y = user(12)
+    ml = KEMSelector(learned, "ml", "bic", runs=10).select(x, y, previous="LIN0")
+    pilot = KEMSelector(learned, "pilot", "bic", runs=10).select(x, y, previous="LIN0")
+    for name in ("LIN0", "LIN0 + PER0"):
+        assert row(ml, name).log_likelihood > row(pilot, name).log_likelihood
+
+
+def test_pilot_values_hold_where_there_is_one_point(learned):
+    selection = KEMSelector(learned).select(np.array([[4.0]]), np.array([0.1]))
+    for child in learned.children("WHITE"):
+        chosen = row(selection, str(child.composition))
+        where = Coordinates(POOL, child.composition)
+        values = where.from_named(chosen.hyperparameters, chosen.noise)
+        assert np.all(np.abs(values - child.centre) < 2 * child.spread)
+
+
+def test_values_of_the_last_selection_are_a_start(learned):
+    x, y = user(12)
+    selector = KEMSelector(learned, "ml", "bic", runs=20)
+    last = selector.select(x, y, previous="SE0")
+    again = selector.select(x, y, previous=last)
+    assert again.considered[0].log_likelihood >= last.considered[0].log_likelihood - 1e-6
+    one = KEMSelector(learned, "ml", "bic", runs=1)
+    fresh, warm = (one.select(x, y, previous=p).considered[0] for p in ("SE0", last))
+    assert warm.evaluations < fresh.evaluations
+
+
+def test_the_same_data_give_the_same_selection(learned):
+    x, y = user(12)
+    first, second = (KEMSelector(learned).select(x, y, previous="LIN0") for _ in range(2))
+    assert first.considered == second.considered
+
+
+@pytest.mark.parametrize("average", [None, 2])
+def test_units_do_not_matter(learned, in_other_units, average):
+    x, y = user(20)
+    plain = KEMSelector(learned, average=average).select(x, y, previous="LIN0")
+    other = KEMSelector(in_other_units(learned), average=average)
+    scaled = other.select(7 * x, 100 + 50 * y, previous="LIN0")
+    assert scaled.composition == plain.composition
+    assert scaled.noise == pytest.approx(plain.noise, rel=1e-6)
+    assert scaled.noise_in_target_units == pytest.approx(2500 * plain.noise, rel=1e-6)
+    x_new = np.linspace(0, 25, 9)
+    here, there = plain.predict(x_new), scaled.predict(7 * x_new)
+    np.testing.assert_allclose(there.mean, 100 + 50 * here.mean, rtol=1e-6)
+    np.testing.assert_allclose(there.sd, 50 * here.sd, rtol=1e-6)
+    y_new = np.ones(9)
+    np.testing.assert_allclose(
+        scaled.log_predictive_density(7 * x_new, 100 + 50 * y_new),
+        plain.log_predictive_density(x_new, y_new) - math.log(50),
+        rtol=1e-6,
+    )
+
+
+def test_averaging_over_draws_sums_weights(learned):
+    x, y = user(8)
+    averaged = KEMSelector(learned, average=2).select(x, y)
+    single = [KEMSelector(learned.single_draw(i)).select(x, y) for i in range(2)]
+    for name in ("LIN0", "SE0"):
+        rows = [row(s, name) for s in single]
+        assert row(averaged, name).weight == pytest.approx(np.mean([r.weight for r in rows]))
+        best = max(rows, key=lambda r: r.score)
+        assert row(averaged, name).hyperparameters == best.hyperparameters
+    heaviest = max(averaged.considered, key=lambda r: r.weight)
+    assert averaged.composition == heaviest.composition
+    once = KEMSelector(learned, average=1).select(x, y)
+    assert once.considered[0].weight == row(single[1], str(once.composition)).weight
+
+
+def test_draws_without_the_parent_have_no_say(learned):
+    once = with_clusters(learned, pilot_cluster(1, "LIN0 + PER0", "SE0", 5, 1.0))
+    averaged = KEMSelector(once, average=2).select(*user(10), previous="LIN0 + PER0")
+    assert names(averaged) == {"SE0", "LIN0 + PER0"}
+    assert row(averaged, "SE0").probability == pytest.approx(5 / 6)
+    with pytest.warns(SelectionWarning):
+        leaf = KEMSelector(learned, average=2).select(*user(10), previous="LIN0 + PER0")
+    assert names(leaf) == {"LIN0 + PER0"}
+
+
+@pytest.mark.parametrize("criterion", ["process", "bic", "laplace", "loo"])
+def test_a_clear_wave_is_found_and_its_absence_too(learned, criterion):
+    selector = KEMSelector(learned, criterion=criterion)
+    waves = [selector.select(*user(60, s), previous="LIN0") for s in range(10)]
+    lines = [
+        selector.select(*user(60, s, periodic=0.0, noise=2.0), previous="LIN0") for s in range(10)
+    ]
+    assert [str(s.composition) for s in waves] == 10 * ["LIN0 + PER0"]
+    assert [str(s.composition) for s in lines].count("LIN0") >= 8
+
+
+def test_map_uses_the_studys_priors(learned):
+    learned = with_clusters(learned, priors=priors.synthetic().to_dict())
+    x, y = user(12)
+    selection = KEMSelector(learned, "map").select(x, y, previous="LIN0")
+    given = KEMSelector(learned, "map", priors=priors.synthetic()).select(x, y, previous="LIN0")
+    assert given.considered == selection.considered
+    table = {
+        "LIN0.shift": norm(0, 0.1),
+        "LIN0.amplitude": norm(0, 2),
+        "PER0.period": norm(math.log(5), 0.25),
+        "PER0.lengthscale": norm(0, 2),
+        "PER0.amplitude": norm(0, 2),
+    }
+    for chosen in selection.considered:
+        where = Coordinates(POOL, chosen.composition)
+        below = norm(1, 1)  # the noise below a parent of size 1
+        own = [table[h.name] for h in where.hyperparameters] + [below]
+        values = where.from_named(chosen.hyperparameters, chosen.noise)
+        evidence = evidence_by_hand(
+            where,
+            x,
+            y,
+            values,
+            lambda v, own=own: sum(p.logpdf(c) for p, c in zip(own, v, strict=True)),
+        )
+        expected = evidence + math.log(chosen.probability)
+        assert chosen.score == pytest.approx(expected, abs=1e-3)
+
+
+def test_map_needs_priors(learned):
+    with pytest.raises(InputError, match=r"no priors for fit='map'\. Pass"):
+        KEMSelector(learned, "map")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": "bayes"}, r"no fit 'bayes'\. Use one of pilot, map, ml\."),
+        ({"criterion": "dic"}, r"no criterion 'dic'\. Use one of process, bic, aic, laplace, loo"),
+        ({"minimum_probability": 1.5}, r"is no probability\. Give 0 to 1"),
+        ({"max_candidates": 0}, r"max_candidates=0 leaves nothing to do\. Give"),
+        ({"runs": 0}, r"runs=0 leaves nothing to do\. Give"),
+        ({"average": 0}, r"average=0 leaves nothing to do\. Give"),
+    ],
+)
+def test_unknown_options_are_refused(learned, options, message):
+    with pytest.raises(InputError, match=message):
+        KEMSelector(learned, **options)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "previous", "message"),
+    [
+        ([[1.0, 2.0]], [1.0], None, r"shape \(1, 2\)"),
+        ([[1.0]], [1.0, 2.0], None, r"Give one target per row"),
+        ([], [], None, r"at least one point"),
+        ([[np.nan]], [1.0], None, r"missing, infinite"),
+        ([[1.0]], [np.inf], None, r"missing, infinite"),
+        ([["a"]], [1.0], None, r"all numbers"),
+        ([[1.0]], [1.0], "RQ0", r"RQ0 is not in the candidate pool"),
+        ([[1.0]], [1.0], "nonsense", r"not a base kernel"),
+        ([[1.0]], [1.0], "SE3", r"dimension 3 of 1"),
+        ([[1.0]], [1.0], 7, r"previous is a int\. Give"),
+    ],
+)
+def test_unusable_input_is_refused(learned, x, y, previous, message):
+    with pytest.raises(InputError, match=message):
+        KEMSelector(learned).select(x, y, previous=previous)
+
+
+def test_ordinary_but_awkward_data_are_fine(learned):
+    selector = KEMSelector(learned)
+    constant = selector.select(np.arange(6.0), np.full(6, 3.0))
+    repeated = selector.select(np.ones(6), np.arange(6.0))
+    for selection in (constant, repeated):
+        assert np.isfinite(selection.considered[0].score)
+        assert np.isfinite(selection.predict(np.arange(3.0)).mean).all()
+
+
+def test_white_data_have_the_likelihood_of_white_noise(learned):
+    x, y = user(10)
+    with_white = with_clusters(learned, pilot_cluster(0, "WHITE", "WHITE", 5, 3.0))
+    chosen = row(KEMSelector(with_white).select(x, y), "WHITE")
+    gram = chosen.noise * np.eye(10)
+    assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
+    assert chosen.n_parameters == 1

@@ -1,0 +1,100 @@
+"""What a selection offers: predictions in the user's units, tables, text."""
+
+import json
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from scipy.stats import norm
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.selector import previous_composition
+from tests.selection.pilots import user
+
+
+@pytest.fixture
+def selection(learned, in_other_units):
+    x, y = user(25)
+    return KEMSelector(in_other_units(learned)).select(7 * x, 100 + 50 * y, previous="LIN0")
+
+
+def test_it_is_the_best_of_what_was_considered(selection):
+    best = selection.considered[0]
+    assert str(selection.composition) == "LIN0 + PER0"
+    assert selection.composition == best.composition
+    assert (selection.hyperparameters, selection.noise) == (best.hyperparameters, best.noise)
+    assert best.score > selection.considered[1].score
+    assert selection.run_time > 0
+
+
+def test_components_and_offset_add_up_in_the_users_units(selection):
+    prediction = selection.predict(np.linspace(0, 140, 11))
+    total = prediction.offset + sum(c.mean for c in prediction.components.values())
+    np.testing.assert_allclose(total, prediction.mean, atol=1e-8)
+    assert prediction.offset == 100
+    assert set(prediction.components) == {"LIN0", "PER0"}
+
+
+def test_predictions_come_near_new_data(selection):
+    x, y = user(300, seed=9)
+    prediction = selection.predict(7 * x, include_noise=True)
+    z = (100 + 50 * y - prediction.mean) / prediction.sd
+    assert np.abs(z).mean() < 1.2
+    assert 0.85 < np.mean(np.abs(z) < 1.96) <= 1
+
+
+def test_predictive_density_is_in_the_users_units(selection):
+    x_new, y_new = np.array([10.0, 60.0]), np.array([120.0, 350.0])
+    latent = selection.predict(x_new)
+    sd = np.sqrt(latent.sd**2 + selection.noise_in_target_units)
+    expected = norm(latent.mean, sd).logpdf(y_new)
+    np.testing.assert_allclose(selection.log_predictive_density(x_new, y_new), expected)
+
+
+def test_shapes_of_new_inputs(selection):
+    flat, column = selection.predict([1.0, 2.0]), selection.predict([[1.0], [2.0]])
+    np.testing.assert_array_equal(flat.mean, column.mean)
+
+
+@pytest.mark.parametrize("x_new", [[[1.0, 2.0]], [np.nan], ["a"], 3.0, [[[1.0]]]])
+def test_unusable_new_inputs_are_refused(selection, x_new):
+    with pytest.raises(InputError, match=r"The inputs .*\. Give"):
+        selection.predict(x_new)
+
+
+def test_row_goes_into_a_table(selection, tmp_path):
+    row = selection.to_row()
+    pd.DataFrame([row, row]).to_parquet(tmp_path / "selections.parquet")
+    read = pd.read_parquet(tmp_path / "selections.parquet").iloc[0]
+    assert read["composition"] == "LIN0 + PER0"
+    assert read["n_points"] == 25
+    assert json.loads(read["hyperparameters"]) == selection.hyperparameters
+    considered = json.loads(read["considered"])
+    assert {name: c["bic"] for name, c in considered.items()} == {
+        str(c.composition): c.bic for c in selection.considered
+    }
+
+
+def test_it_shows_itself(selection):
+    assert repr(selection) == "Selection(LIN0 + PER0, from 25 points; also considered LIN0)"
+    assert "<td>LIN0 + PER0</td>" in selection._repr_html_()
+    console = Console(file=StringIO(), width=100)
+    console.print(selection)
+    assert "current" in console.file.getvalue()
+    assert list(selection.to_frame()["composition"]) == ["LIN0 + PER0", "LIN0"]
+
+
+def test_a_lone_fixed_kernel_shows_itself():
+    assert "nothing else" in repr(ARDSelector(1).select(*user(6)))
+
+
+def test_previous_is_read(selection):
+    pool = selection.pool
+    assert previous_composition(None, pool) == Composition()
+    for previous in (selection, selection.composition, "PER0 + LIN0"):
+        assert previous_composition(previous, pool) == Composition.parse("LIN0 + PER0")
