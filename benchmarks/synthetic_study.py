@@ -33,8 +33,6 @@ STEPS = 6
 RULES = [
     ("pilot", "process"),
     ("pilot", "laplace"),
-    ("pilot", "bic"),
-    ("map", "bic"),
     ("ml", "bic"),
 ]
 

@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from kem_pymc.scaling import Scaling
 from kem_pymc.selection.selector import Considered, Previous, Selection
 
 if TYPE_CHECKING:
+    from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
 
 #: Starting lengthscales, as shares of each feature's range in the user's data,
@@ -68,12 +70,20 @@ class ARDSelector:
         self.fit = fit
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
         self.runs = runs
-        self._priors = None
-        if fit == "map":
-            if priors is None:
-                raise InputError("fit='map' needs priors. Pass the study's as priors=.")
-            without_parent = priors.replace(noise=lambda _: priors.noise_without_parent)
-            self._priors = without_parent.compile(self.pool)
+        if fit == "map" and priors is None:
+            raise InputError("fit='map' needs priors. Pass the study's as priors=.")
+        self.priors = priors if fit == "map" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code mean nothing in another process, which makes its own.
+        return {k: v for k, v in self.__dict__.items() if k != "_table"}
+
+    @cached_property
+    def _table(self) -> "PriorTable | None":
+        if self.priors is None:
+            return None
+        noise = self.priors.noise_without_parent
+        return self.priors.replace(noise=lambda _: noise).compile(self.pool)
 
     def __repr__(self) -> str:
         return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
@@ -100,8 +110,8 @@ class ARDSelector:
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
         prior = None
-        if self._priors is not None:
-            prior = study_prior(self._priors, coordinates, Composition())
+        if self._table is not None:
+            prior = study_prior(self._table, coordinates, Composition())
         objective = Objective(coordinates, x, y, prior)
         starts = _starts(x, y)
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:

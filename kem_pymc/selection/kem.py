@@ -5,7 +5,8 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +124,15 @@ class KEMSelector:
         self.max_candidates = max_candidates
         self.runs = runs
         self.average = average
-        self._priors = _compiled(priors, evolutions) if fit == "map" else None
+        self.priors = _stored(priors, evolutions) if fit == "map" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code mean nothing in another process, which makes its own.
+        return {k: v for k, v in self.__dict__.items() if k != "_table"}
+
+    @cached_property
+    def _table(self) -> "PriorTable | None":
+        return None if self.priors is None else self.priors.compile(self.evolutions.pool)
 
     def __repr__(self) -> str:
         average = f", average={self.average}" if self.average else ""
@@ -250,8 +259,8 @@ class KEMSelector:
         ]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
-        if self._priors is not None:
-            return study_prior(self._priors, coordinates, parent)
+        if self._table is not None:
+            return study_prior(self._table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
     def _judge(
@@ -273,15 +282,15 @@ class KEMSelector:
         return Criterion(total, total)
 
 
-def _compiled(priors: "Priors | None", evolutions: Evolutions) -> "PriorTable":
-    """Return the study's priors as the engine wants them."""
-    if priors is None:
-        if not evolutions.priors:
-            raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
-        from kem_pymc.priors import Priors
+def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
+    """Return the study's priors: those given, or those stored with the evolutions."""
+    if priors is not None:
+        return priors
+    if not evolutions.priors:
+        raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
+    from kem_pymc.priors import Priors
 
-        priors = Priors.from_dict(evolutions.priors)
-    return priors.compile(evolutions.pool)
+    return Priors.from_dict(evolutions.priors)
 
 
 def _weights(scores: Sequence[float]) -> np.ndarray:

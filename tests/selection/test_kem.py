@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -333,3 +334,13 @@ def test_white_data_have_the_likelihood_of_white_noise(learned):
     gram = chosen.noise * np.eye(10)
     assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
     assert chosen.n_parameters == 1
+
+
+@pytest.mark.parametrize("way", ["pilot", "map"])
+def test_selectors_can_be_sent_to_other_processes(learned, way):
+    learned = with_clusters(learned, priors=priors.synthetic().to_dict())
+    selector = KEMSelector(learned, way)
+    x, y = user(12)
+    here = selector.select(x, y)  # compiles what it needs
+    there = pickle.loads(pickle.dumps(selector)).select(x, y)
+    assert there.considered == here.considered
