@@ -1,0 +1,91 @@
+"""The ``kem`` command: its commands, and how errors become messages and exit codes.
+
+0 is fine, 2 is the user's input, 1 is a fault of ours, 130 is Ctrl-C. What is slow to import is
+imported by the commands when they run, so that ``kem --help`` comes at once.
+"""
+
+import shlex
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from kem_pymc.commands import fit, init, quickstart, screen, select
+from kem_pymc.errors import DataWarning, InputError, SelectionWarning
+
+
+class _Kem(TyperGroup):
+    """Runs a command and tells of what goes wrong, without a traceback unless asked for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        debug = ctx.params["debug"]
+        with warnings.catch_warnings():
+            if not debug:  # nobody at a terminal can act on the warnings of other packages
+                warnings.simplefilter("ignore")
+                for category in (DataWarning, SelectionWarning):
+                    warnings.simplefilter("always", category)
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                screen.warn("Interrupted. Nothing was written.")
+                raise typer.Exit(130) from None
+            except Exception as error:
+                if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                    raise  # typer's own
+                if debug:
+                    screen.errors.print_exception()
+                theirs = isinstance(error, InputError)
+                screen.complain(str(error) if theirs else _fault(error))
+                raise typer.Exit(2 if theirs else 1) from error
+
+
+def _show_warning(message: Any, *_: Any) -> None:
+    screen.warn(str(message))
+
+
+def _fault(error: Exception) -> str:
+    what = f"{type(error).__name__}: {error}".rstrip(".: ")
+    command = shlex.join(["kem", "--debug", *sys.argv[1:]])
+    return f"Something failed that should not: {what}. To see where, run: {command}"
+
+
+app = typer.Typer(
+    cls=_Kem,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        screen.console.print(f"kem_pymc {version('kem-pymc')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: kem quickstart --out kem-quickstart")
+def kem(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and warnings.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
+
+
+app.command(epilog=quickstart.EXAMPLE)(quickstart.quickstart)
+app.command(epilog=fit.EXAMPLE)(fit.fit)
+app.command(epilog=select.EXAMPLE)(select.select)
+app.command(epilog=init.EXAMPLE)(init.init)
+
+
+def main() -> None:
+    """Run the ``kem`` command."""
+    app()

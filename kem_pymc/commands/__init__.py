@@ -1,0 +1,1 @@
+"""What the ``kem`` command does: one module per command, and what they share."""

@@ -1,0 +1,107 @@
+"""The options of the commands, with their help."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from kem_pymc.errors import InputError
+
+
+def _column(text: str) -> Any:
+    return typer.Option(metavar="COLUMN", help=text, rich_help_panel="Table")
+
+
+def _sampler(text: str, least: int = 1) -> Any:
+    return typer.Option(min=least, metavar="N", help=text, rich_help_panel="Sampler")
+
+
+def _study(text: str) -> Any:
+    return typer.Argument(metavar="STUDY.py", help=text, show_default=False)
+
+
+def _panel(panel: str, *names: str, metavar: str | None = None, text: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+
+
+PilotStudy = Annotated[Path | None, _study("Study file, as `kem init` writes one.")]
+TestStudy = Annotated[Path | None, _study("Study file, for its test users.")]
+
+Data = Annotated[
+    Path | None,
+    _panel("Table", metavar="FILE", text="Table with one row per point: .csv or .parquet."),
+]
+User = Annotated[str | None, _column("Tells users apart.")]
+Time = Annotated[str | None, _column("Time of each row: a number or a date.")]
+Target = Annotated[str | None, _column("What to predict.")]
+TestTarget = Annotated[str | None, _column("What to predict; by default the pilot study's target.")]
+Features = Annotated[
+    str | None,
+    _panel(
+        "Table", metavar="A,B,C", text="Inputs; by default all other numeric columns, or the time."
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Points per time step; by default each time is a time step.",
+        rich_help_panel="Table",
+    ),
+]
+SkipGaps = Annotated[bool, _panel("Table", "--skip-gaps", text="Allow gaps in the time.")]
+
+Candidates = Annotated[
+    str | None,
+    _panel(
+        "Model",
+        metavar="LIN0,SE1,...",
+        text='Candidate kernels, also products like "LIN0 x SE1"; features count from 0.',
+    ),
+]
+Base = Annotated[
+    str | None,
+    _panel(
+        "Model",
+        metavar="LIN,SE,...",
+        text="Or base kernels, each on every feature. By default LIN,PER,SE.",
+    ),
+]
+Interactions = Annotated[
+    bool, _panel("Model", "--interactions", text="With base kernels: their products as well.")
+]
+PriorTable = Annotated[
+    Literal["unit", "synthetic"] | None,
+    _panel("Model", text="Priors for data that are scaled to unit range (default), or unscaled."),
+]
+Feedback = Annotated[
+    Literal["cut", "joint"] | None,
+    _panel("Model", text="Do kernels of early time steps look at later data? cut: no, joint: yes."),
+]
+
+Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
+Tune = Annotated[int | None, _sampler("Draws per chain to settle before.", least=0)]
+Chains = Annotated[int | None, _sampler("Independent chains.")]
+Cores = Annotated[int | None, _sampler("Chains that run at a time; by default one per core.")]
+Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
+
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go: a new folder.")]
+OutFile = Annotated[Path, typer.Option(metavar="FILE", help="Table to write: a new file.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the results of an earlier run.")
+]
+
+
+def only_with_table(given: dict[str, Any]) -> None:
+    """Refuse options that describe a table, where there is a study file.
+
+    Raises
+    ------
+    InputError
+        If one was given.
+    """
+    for name, value in given.items():
+        if value not in (None, False):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} goes with --data. Leave it out, or edit the study file.")

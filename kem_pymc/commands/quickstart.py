@@ -1,0 +1,136 @@
+"""``kem quickstart``: the paper's synthetic study from end to end, in about two minutes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from kem_pymc.commands import folders, options, screen
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.commands.walk import Walks
+    from kem_pymc.selection.selector import Selector
+
+EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
+
+
+def quickstart(
+    users: Annotated[int, typer.Option(min=2, help="Pilot users, to learn from.")] = 10,
+    test_users: Annotated[int, typer.Option(min=1, help="Users to select kernels for.")] = 6,
+    feedback: options.Feedback = "cut",
+    draws: options.Draws = 200,
+    tune: options.Tune = 200,
+    chains: options.Chains = 4,
+    cores: options.Cores = None,
+    seed: options.Seed = 0,
+    out: options.Out = Path("kem-quickstart"),
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Simulate the paper's study, learn evolutions, and select kernels for new users.
+
+    Functions are drawn from LIN0 + PER0 and from SE0, in turn; every user has 6 time steps of 5
+    points. The kernels selected are judged by the mean log likelihood of 200 test points.
+    """
+    from kem_pymc import datasets, priors
+    from kem_pymc.commands.learning import learn
+    from kem_pymc.commands.walk import walk
+    from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.selection.ard import ARDSelector
+    from kem_pymc.selection.kem import KEMSelector
+
+    pilot_seed, test_seed = np.random.SeedSequence(seed).spawn(2)
+    pilot = datasets.synthetic(users=users, seed=np.random.default_rng(pilot_seed))
+    test = datasets.synthetic(users=test_users, seed=np.random.default_rng(test_seed))
+    pool, table = CandidatePool(datasets.candidates("synthetic")), priors.synthetic()
+    model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut")
+    sampler: dict[str, Any] = {
+        "draws": draws,
+        "tune": tune,
+        "chains": chains,
+        "cores": cores,
+        "random_seed": seed,
+    }
+    with folders.results(out, overwrite) as folder:
+        screen.study(pilot, pool)
+        learned, interrupted = learn(model, sampler, folder)
+        selectors: dict[str, Selector] = {
+            "KEM": KEMSelector(learned),
+            "ARD, maximum likelihood": ARDSelector(1),
+            "ARD, MAP": ARDSelector(1, "map", priors=table),
+        }
+        walks = {
+            method: walk(selector, test, f"Selecting kernels: {method}")
+            for method, selector in selectors.items()
+        }
+        _write(walks, test, folder)
+    screen.heading("Kernels selected for new users, by number of points")
+    screen.console.print(_selected(walks["KEM"], test))
+    screen.heading("Mean log likelihood of a test point, by number of points")
+    screen.console.print(_compared(walks, test))
+    screen.say(f"Results are in {out}.")
+    if interrupted:
+        screen.warn("Sampling was interrupted. The results rest on what was drawn until then.")
+        raise typer.Exit(130)
+
+
+def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:
+    """Write the table of everything considered, and a picture of one user's predictions."""
+    import pandas as pd
+
+    from kem_pymc.plots import few_and_many
+
+    frames = [
+        selection.to_frame().assign(user=user, time_step=step, n_points=len(selection.y))
+        for user, own in walks["KEM"].items()
+        for step, selection in enumerate(own)
+    ]
+    table = pd.concat(frames).set_index(["user", "time_step", "n_points", "composition"])
+    table.to_csv(folder / "selections.csv")
+    user = test.users[0]
+    chosen = {method: [own[user][0], own[user][-1]] for method, own in walks.items()}
+    truth = test.truth.x_test, test.truth.f_test[0]
+    axes = few_and_many(chosen, truth=truth, study=test)
+    axes[0, 0].figure.savefig(folder / "predictions.png", dpi=150)
+
+
+def _selected(walks: "Walks", test: "Cohort") -> "Table":
+    """Return one row per user and one column per time step; a dot where the kernel stays."""
+    first, *later = [str(n) for n in test.ends[0]]
+    table = screen.table("user", "truth", first, *later)
+    for user, truth in zip(test.users, test.truth.compositions, strict=True):
+        labels = [s.label() for s in walks[user]]
+        changes = [
+            label if label != before else "[dim]·[/]"
+            for label, before in zip(labels, [None, *labels], strict=False)
+        ]
+        table.add_row(str(user), f"[dim]{truth}[/]", *changes)
+    return table
+
+
+def _compared(walks: "dict[str, Walks]", test: "Cohort") -> "Table":
+    """Return one row per method and one column per time step, the best in bold."""
+    scores = np.array([_log_likelihoods(own, test) for own in walks.values()])
+    sizes = [str(n) for n in test.ends[0]]
+    table = screen.table("method", *sizes, right=sizes)
+    for method, row in zip(walks, scores, strict=True):
+        best = row == scores.max(axis=0)
+        cells = [
+            f"[bold]{v:.2f}[/]" if top else f"{v:.2f}" for v, top in zip(row, best, strict=True)
+        ]
+        table.add_row(method, *cells)
+    return table
+
+
+def _log_likelihoods(walks: "Walks", test: "Cohort") -> np.ndarray:
+    """Return the mean log predictive density of a test point, by time step."""
+    x, y = test.truth.x_test, test.truth.y_test
+    by_user = [
+        [selection.log_predictive_density(x, y[u]).mean() for selection in walks[user]]
+        for u, user in enumerate(test.users)
+    ]
+    return np.mean(by_user, axis=0)

@@ -1,0 +1,100 @@
+"""``kem select``: kernels for new users, time step by time step, from learned evolutions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from kem_pymc.commands import folders, options, screen
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.evolution.evolutions import Evolutions
+
+EXAMPLE = (
+    "Example: kem select --evolutions kem-fit/evolutions.json --data new.csv --user id --time week"
+)
+
+
+def select(
+    evolutions: Annotated[
+        Path, typer.Option(metavar="FILE", help="What `kem fit` learned: evolutions.json.")
+    ],
+    study: options.TestStudy = None,
+    data: options.Data = None,
+    user: options.User = None,
+    time: options.Time = None,
+    target: options.TestTarget = None,
+    batch: options.Batch = None,
+    skip_gaps: options.SkipGaps = False,
+    fit: Annotated[
+        Literal["pilot", "map", "ml"],
+        typer.Option(help="Fit hyperparameters with pilot users', the study's, or no priors."),
+    ] = "pilot",
+    criterion: Annotated[
+        Literal["process", "bic", "aic", "laplace", "loo"],
+        typer.Option(help="What decides between kernels."),
+    ] = "process",
+    out: options.OutFile = Path("selections.csv"),
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Select a kernel for every new user at every time step.
+
+    Users come from a table (--data, --user, --time) or are the test users of a study file. The
+    features are the pilot study's, by name.
+    """
+    import pandas as pd
+
+    from kem_pymc.commands.tables import read_cohort
+    from kem_pymc.commands.walk import walk
+    from kem_pymc.evolution.evolutions import Evolutions
+    from kem_pymc.selection.kem import KEMSelector
+
+    columns: dict[str, Any] = {
+        "user": user,
+        "time": time,
+        "target": target,
+        "batch": batch,
+        "skip_gaps": skip_gaps,
+    }
+    if (study is None) == (data is None):
+        raise InputError("Give either a study file or a table. The table comes with --data.")
+    learned = Evolutions.load(evolutions)
+    if study is not None:
+        options.only_with_table(columns)
+        cohort = _test_users(study, learned)
+    else:
+        columns["target"] = target or learned.target
+        cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
+    with folders.result(out, overwrite) as file:
+        walks = walk(KEMSelector(learned, fit, criterion), cohort, "Selecting")
+        rows: list[dict[str, Any]] = [
+            {"user": label, "time_step": step, **selection.to_row()}
+            for label, own in walks.items()
+            for step, selection in enumerate(own)
+        ]
+        pd.DataFrame(rows).to_csv(file, index=False)
+    screen.console.print(screen.paths(walks))
+    stayed = sum(bool(row["message"]) for row in rows)
+    if stayed:
+        screen.warn(
+            f"{stayed} of {len(rows)} kernels stayed because no pilot user had them before. "
+            f"Column message of {out} tells which."
+        )
+    seconds = sum(row["run_time"] for row in rows)
+    screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
+
+
+def _test_users(path: Path, learned: "Evolutions") -> "Cohort":
+    from kem_pymc.commands.study import load_study
+
+    test = load_study(path).test
+    if test is None:
+        raise InputError(f"{path} defines no test users. Add test = a kem.Cohort of new users.")
+    if test.features != learned.features:
+        raise InputError(
+            f"The test users' features are {', '.join(test.features)}, the pilot study's "
+            f"{', '.join(learned.features)}. Give the evolutions of the same study."
+        )
+    return test

@@ -1,0 +1,89 @@
+"""Study files: data, candidates, priors and the model of a study, as a plain Python file."""
+
+import traceback
+from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.evolution.model import EvolutionModel
+
+#: What a study's ``sampler`` may say: arguments of ``pm.sample``.
+SAMPLER = ("draws", "tune", "chains", "cores", "random_seed")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study file defines.
+
+    Attributes
+    ----------
+    model : EvolutionModel
+        Of the pilot users.
+    test : Cohort or None
+        Users to select kernels for.
+    sampler : dict
+        Arguments of ``pm.sample``.
+    """
+
+    model: "EvolutionModel"
+    test: "Cohort | None" = None
+    sampler: dict[str, Any] = field(default_factory=dict)
+
+
+def load_study(path: Path) -> Study:
+    """Run a study file and return what it defines: ``model``, and maybe ``test``, ``sampler``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, fails, or lacks a model.
+    """
+    if path.suffix != ".py":
+        raise InputError(f"{path} is no Python file. Give a study file, or a table with --data.")
+    if not path.is_file():
+        raise InputError(f"There is no study file {path}. Write one with `kem init {path.name}`.")
+    names = _run(path)
+
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.evolution.model import EvolutionModel
+
+    if not isinstance(names.get("model"), EvolutionModel):
+        raise InputError(
+            f"{path} defines no model. Add model = kem.EvolutionModel(cohort, pool, priors)."
+        )
+    if not isinstance(names.get("test"), Cohort | None):
+        raise InputError(f"test in {path} is no cohort. Make it a kem.Cohort of new users.")
+    sampler = names.get("sampler", {})
+    if not isinstance(sampler, dict) or not set(sampler) <= set(SAMPLER):
+        raise InputError(
+            f"sampler in {path} is {sampler!r}. Make it a dict with some of {', '.join(SAMPLER)}."
+        )
+    return Study(names["model"], names.get("test"), sampler)
+
+
+def _run(path: Path) -> dict[str, Any]:
+    """Run a file as a module of its own, which isn't registered: processes copy what they need."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise  # tells what to do already
+    except SyntaxError as error:
+        raise InputError(
+            f"{path} isn't Python in line {error.lineno}: {error.msg}. Correct the line."
+        ) from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next(f.lineno for f in reversed(frames) if f.filename == spec.origin)
+        raise InputError(
+            f"{path} fails in line {line}: {type(error).__name__}: {error}. Correct the line."
+        ) from error
+    return vars(module)

@@ -1,0 +1,28 @@
+"""Pictures of evolutions, posteriors, selections and scores.
+
+Every function draws on matplotlib axes, or into a figure, and returns the axes. Without ``ax=`` or
+``figure=`` it makes a figure of a fitting size that pyplot knows nothing of, so nothing piles up
+and nothing needs closing: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a notebook
+with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
+"""
+
+from kem_pymc.plots.curves import few_and_many, predictions
+from kem_pymc.plots.graph import evolution_graph
+from kem_pymc.plots.parts import components
+from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
+from kem_pymc.plots.scores import log_likelihood
+from kem_pymc.plots.style import composition_colours
+from kem_pymc.plots.tiles import trajectories
+
+__all__ = [
+    "co_clustering",
+    "components",
+    "composition_colours",
+    "evolution_graph",
+    "few_and_many",
+    "inclusion",
+    "inclusion_by_user",
+    "log_likelihood",
+    "predictions",
+    "trajectories",
+]

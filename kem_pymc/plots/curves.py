@@ -1,0 +1,247 @@
+"""What selected kernels predict for a user, from few and from many points (paper, fig. 1)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import covariance_factor, solve_lower
+from kem_pymc.plots import style
+from kem_pymc.selection.selector import Selection
+
+#: How many points curves are drawn through.
+FINE = 300
+
+#: A user's points.
+CROSSES: style.Look = {
+    **{"linestyle": "none", "marker": "x", "markersize": 5, "markeredgewidth": 1.2},
+    **{"color": style.INK, "zorder": 3},
+}
+
+type Truth = tuple[npt.ArrayLike, npt.ArrayLike]
+
+
+def predictions(
+    selection: Selection,
+    *,
+    truth: Truth | None = None,
+    grid: npt.ArrayLike | None = None,
+    feature: str | int | None = None,
+    study: style.Named | None = None,
+    colour: str = style.PALETTE[0],
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what a selected kernel predicts for its user.
+
+    With one feature: the user's points as crosses, the predictive mean as a dotted line, and two
+    bands of 2 sd to either side; the darker one is for the function, the lighter one for new
+    observations, noise included.
+
+    With several features there is no such line, so each point is predicted from the user's others
+    (leave-one-out, with the same hyperparameters) and compared with what was observed. Name a
+    `feature` to see a section instead: the others are held at the median of the user's points,
+    so the crosses needn't lie along the line.
+
+    Parameters
+    ----------
+    selection : Selection
+        It holds the user's points.
+    truth : (x, f), optional
+        The true function: values of the feature (m,), or (m, 1), and its values there (m,).
+    grid : array_like, shape (m,), optional
+        Values of the feature to predict at; by default the range of points and truth.
+    feature : str or int, optional
+        Name or index of the feature on the horizontal axis.
+    study : Cohort or Evolutions, optional
+        Names the axes.
+    colour : str
+    legend : bool
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If there is no such feature, or a truth or grid has no feature to be drawn against.
+    """
+    names = style.feature_names(study, selection.pool.dimension)
+    target = style.target_name(study)
+    place_legend = style.legend_beside if ax is None else style.legend_inside
+    ax = style.axes_or_new(ax, 6.5, 3.4)
+    if feature is None and len(names) > 1:
+        if truth is not None or grid is not None:
+            raise InputError(
+                f"There are {len(names)} features to draw a truth or grid against. "
+                "Choose one with feature=."
+            )
+        _draw_left_out(selection, colour, ax)
+        ax.set(xlabel="leave-one-out prediction", ylabel=f"observed {target}")
+    else:
+        column = _column(feature, names)
+        _draw_section(selection, column, truth, grid, colour, ax)
+        others = "\n(others at their median)" if len(names) > 1 else ""
+        ax.set(xlabel=f"{names[column]}{others}", ylabel=target)
+    n = len(selection.y)
+    label = style.balanced(style.spelled(selection.label()), 32)
+    ax.set_title(f"{label}, {n} point{'s' * (n > 1)}", fontsize="medium")
+    if legend:
+        place_legend(ax)
+    return style.tidy(ax)
+
+
+def few_and_many(
+    selections: Sequence[Selection] | Mapping[str, Sequence[Selection]],
+    *,
+    truth: Truth | None = None,
+    feature: str | int | None = None,
+    study: style.Named | None = None,
+    figure: style.Panel | None = None,
+) -> np.ndarray:
+    """Draw one user's predictions from few and from many points side by side.
+
+    Parameters
+    ----------
+    selections : sequence of Selection, or mapping of str to sequence of Selection
+        One panel each, all on the same axes; a mapping makes one row per method.
+    truth, feature, study
+        As for :func:`predictions`.
+    figure : Figure or SubFigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    ndarray of Axes, shape (rows, columns)
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw, or rows have different lengths; and as :func:`predictions`.
+    """
+    rows = selections if isinstance(selections, Mapping) else {"": selections}
+    lengths = {len(row) for row in rows.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise InputError(
+            f"The methods have {sorted(lengths)} selections. "
+            "Give each as many as the others, and at least one."
+        )
+    columns = lengths.pop()
+    figure = style.figure_or_new(figure, 0.4 + 3.4 * columns, 0.5 + 2.7 * len(rows))
+    axes = figure.subplots(len(rows), columns, sharex=True, sharey=True, squeeze=False)
+    styles = style.line_styles(list(rows))
+    for panels, (name, row) in zip(axes, rows.items(), strict=True):
+        colour = styles[name]["color"] if name else style.PALETTE[0]
+        for ax, selection in zip(panels, row, strict=True):
+            predictions(
+                selection,
+                truth=truth,
+                feature=feature,
+                study=study,
+                colour=colour,
+                legend=False,
+                ax=ax,
+            ).label_outer()
+        if name:
+            panels[0].set_ylabel(f"{name}\n{panels[0].get_ylabel()}")
+    legend = style.legend_below(figure, axes[0, 0])
+    if len(rows) > 1:  # it speaks for all methods
+        for handle in filter(None, legend.legend_handles[-3:]):
+            handle.set(color=style.MUTED)
+    return axes
+
+
+def points_of(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+    """Return the user's points, inputs (n, D) and targets (n,), in the user's units."""
+    scaling = selection.scaling
+    extent = scaling.feature_high - scaling.feature_low
+    return scaling.feature_low + selection.x * extent, scaling.mean_back(selection.y)
+
+
+def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
+    """Return inputs (m, D) with these values of one feature, the others at their medians."""
+    inputs = np.tile(np.median(x, axis=0), (len(values), 1))
+    inputs[:, column] = values
+    return inputs
+
+
+def draw_band(ax: Axes, x: np.ndarray, mean: np.ndarray, sd: np.ndarray, colour: str) -> None:
+    """Draw a mean as a dotted line in a band of 2 sd to either side."""
+    band: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.3}
+    ax.plot(x, mean, ":", color=colour, linewidth=2, label="mean")
+    ax.fill_between(x, mean - 2 * sd, mean + 2 * sd, **band, label="function ± 2 sd")
+
+
+def _draw_section(
+    selection: Selection,
+    column: int,
+    truth: Truth | None,
+    grid: npt.ArrayLike | None,
+    colour: str,
+    ax: Axes,
+) -> None:
+    x, y = points_of(selection)
+    shown = x[:, column]
+    ax.plot(shown, y, **CROSSES, label="data")
+    if truth is not None:
+        at, f = np.ravel(truth[0]), np.ravel(truth[1])
+        order = np.argsort(at)
+        ax.plot(at[order], f[order], color="black", linewidth=1.2, label="truth", zorder=2)
+        shown = np.append(shown, at)
+    if grid is None:
+        margin = 0.03 * np.ptp(shown) or 0.5
+        grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
+    at = np.sort(np.ravel(grid))
+    predicted = selection.predict(section(x, column, at))
+    wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
+    low, high = predicted.mean - wide, predicted.mean + wide
+    faint: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.15}
+    draw_band(ax, at, predicted.mean, predicted.sd, colour)
+    ax.fill_between(at, low, high, **faint, label="observation ± 2 sd")
+    ax.margins(x=0)
+
+
+def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
+    """Draw observed against predicted, each point from all others (closed form, 5.12 in R&W)."""
+    coordinates = Coordinates(selection.pool, selection.composition)
+    objective = Objective(coordinates, selection.x, selection.y)
+    values = coordinates.from_named(selection.hyperparameters, selection.noise)
+    factor = covariance_factor(objective, values)
+    if factor is None:
+        raise InputError(
+            f"The covariance of {selection.label()} isn't positive definite. "
+            "Use a larger noise variance."
+        )
+    root = solve_lower(factor, np.eye(len(factor)))  # root' root is the covariance's inverse
+    precision = (root**2).sum(axis=0)
+    left_out = selection.y - root.T @ (root @ selection.y) / precision
+    scaling, (_, y) = selection.scaling, points_of(selection)
+    mean, sd = scaling.mean_back(left_out), scaling.sd_back(precision**-0.5)
+    ax.axline(
+        (y[0], y[0]),
+        slope=1,
+        color=style.MUTED,
+        linewidth=0.8,
+        label="predicted = observed",
+        zorder=1,
+    )
+    bars: style.Look = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
+    ax.errorbar(mean, y, xerr=2 * sd, **bars, label="observation ± 2 sd")
+    ax.plot(mean, y, **CROSSES, label="data")
+
+
+def _column(feature: str | int | None, names: Sequence[str]) -> int:
+    """Return the index of a feature given by name or index."""
+    if feature is None:
+        return 0
+    if feature in names:
+        return names.index(feature)
+    if isinstance(feature, int) and 0 <= feature < len(names):
+        return feature
+    raise InputError(f"There is no feature {feature!r}. Give one of {', '.join(names)}.")

@@ -1,0 +1,123 @@
+"""A prediction taken apart into its additive components."""
+
+from math import ceil
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from kem_pymc.gp.predict import Component
+from kem_pymc.kernels.composition import Candidate
+from kem_pymc.plots import style
+from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
+from kem_pymc.selection.selector import Selection
+
+#: Points of a map along each of its two features.
+COARSE = 60
+
+
+def components(
+    selection: Selection,
+    *,
+    study: style.Named | None = None,
+    columns: int = 3,
+    figure: style.Panel | None = None,
+) -> np.ndarray:
+    """Draw the whole prediction, then what each additive component contributes.
+
+    A component of one feature is a dotted line in a band of 2 sd; its crosses are the user's
+    points less all other components, so what they scatter around the line is noise. Such panels
+    share their vertical range. A component of two features is a map of its mean. One of more
+    features is drawn at the user's points only, against what was observed there.
+
+    The sd of each component's mean over the user's points, in the target's unit, tells how much
+    it moves the prediction.
+
+    Parameters
+    ----------
+    selection : Selection
+        It holds the user's points.
+    study : Cohort or Evolutions, optional
+        Names the axes.
+    columns : int
+        At most so many panels side by side.
+    figure : Figure or SubFigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    ndarray of Axes, shape (1 + number of components,)
+    """
+    names = style.feature_names(study, selection.pool.dimension)
+    target = style.target_name(study)
+    count = 1 + len(selection.composition)
+    rows = ceil(count / columns)
+    columns = ceil(count / rows)
+    figure = style.figure_or_new(figure, 3.4 * columns, 2.9 * rows)
+    axes = [figure.add_subplot(rows, columns, i + 1) for i in range(count)]
+    predictions(selection, study=study, legend=False, ax=axes[0])
+    alike = []
+    for ax, candidate in zip(axes[1:], selection.composition, strict=True):
+        features = sorted(candidate.dimensions)
+        if len(features) == 1:
+            _draw_curve(selection, candidate, features[0], ax)
+            ax.set(xlabel=names[features[0]], ylabel=f"share of {target}")
+            alike.append(ax)
+        elif len(features) == 2:
+            _draw_map(selection, candidate, features, f"share of {target}", ax)
+            ax.set(xlabel=names[features[0]], ylabel=names[features[1]])
+        else:
+            _draw_at_points(selection, candidate, ax)
+            ax.set(xlabel=f"observed {target}", ylabel=f"share of {target}")
+        x, _ = points_of(selection)
+        spread = _share(selection, candidate, x).mean.std()
+        label = style.spelled(candidate.label(len(names)))
+        ax.set_title(label, loc="left", fontsize="medium")
+        ax.set_title(f"sd {spread:.2g}", loc="right", fontsize="small", color=style.MUTED)
+        style.tidy(ax)
+    if alike:
+        style.legend_below(figure, alike[0])
+        limits = np.array([ax.get_ylim() for ax in alike])
+        for ax in alike:
+            ax.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+    return np.array(axes)
+
+
+def _share(selection: Selection, candidate: Candidate, x: np.ndarray) -> Component:
+    label = candidate.label(selection.pool.dimension)
+    return selection.predict(x).components[label]
+
+
+def _draw_curve(selection: Selection, candidate: Candidate, column: int, ax: Axes) -> None:
+    x, y = points_of(selection)
+    low, high = x[:, column].min(), x[:, column].max()
+    margin = 0.03 * (high - low) or 0.5
+    at = np.linspace(low - margin, high + margin, FINE)
+    share = _share(selection, candidate, section(x, column, at))
+    draw_band(ax, at, share.mean, share.sd, style.PALETTE[0])
+    residual = y - selection.predict(x).mean
+    partial = _share(selection, candidate, x).mean + residual
+    ax.plot(x[:, column], partial, **CROSSES, label="data less the other components")
+    ax.margins(x=0)
+
+
+def _draw_map(
+    selection: Selection, candidate: Candidate, features: list[int], label: str, ax: Axes
+) -> None:
+    x, _ = points_of(selection)
+    first, second = (np.linspace(x[:, d].min(), x[:, d].max(), COARSE) for d in features)
+    inputs = section(x, features[0], np.tile(first, COARSE))
+    inputs[:, features[1]] = np.repeat(second, COARSE)
+    mean = _share(selection, candidate, inputs).mean.reshape(COARSE, COARSE)
+    most = np.abs(mean).max()
+    scale: style.Look = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    image = ax.pcolormesh(first, second, mean, **scale, shading="nearest", rasterized=True)
+    ax.figure.colorbar(image, ax=ax, label=label).outline.set_visible(False)
+    ax.plot(x[:, features[0]], x[:, features[1]], **CROSSES)
+
+
+def _draw_at_points(selection: Selection, candidate: Candidate, ax: Axes) -> None:
+    x, y = points_of(selection)
+    share = _share(selection, candidate, x)
+    bars: style.Look = {"fmt": "none", "ecolor": style.PALETTE[0], "elinewidth": 1.2, "alpha": 0.5}
+    ax.errorbar(y, share.mean, 2 * share.sd, **bars)
+    ax.plot(y, share.mean, **CROSSES)

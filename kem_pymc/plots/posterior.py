@@ -1,0 +1,274 @@
+"""What the posterior says of each candidate, and of each pair of datasets."""
+
+from collections.abc import Hashable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from kem_pymc.errors import InputError
+from kem_pymc.plots import style
+from kem_pymc.plots.draws import candidate_labels, co_membership, inclusion_shares, variable
+
+if TYPE_CHECKING:
+    from xarray import DataArray, DataTree
+
+#: The scale of probabilities.
+LIMITS: style.Look = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
+
+#: Numbers are written into tables of at most so many columns.
+WRITTEN = 12
+
+#: Ticks of single datasets are readable up to so many.
+TICKED = 40
+
+ORDERS = ("time_step", "user", "similarity")
+
+
+def inclusion(
+    idata: "DataTree",
+    user: Hashable | None = None,
+    *,
+    minimum: float = 0.01,
+    max_candidates: int = 30,
+    features: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the posterior probability that each candidate is in, by time step.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel``.
+    user : label, optional
+        By default the mean over the users who have the time step.
+    minimum : float
+        Candidates that are less probable at every time step aren't drawn; how many is told.
+    max_candidates : int
+        At most so many, the most probable.
+    features : bool
+        Whether features are written by name, ``SE(age)``, instead of by index.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior, or has no such user.
+    """
+    shares = inclusion_shares(idata)
+    if user is None:
+        table, whom = shares.mean("user"), f"mean of {shares.sizes['user']} users"
+    else:
+        table, whom = _of_user(shares, user), f"user {user}"
+    shown = _worth_showing(table, minimum, max_candidates)
+    labels = candidate_labels(idata, features)
+    steps = table.sizes["time_step"]
+    ax = style.axes_or_new(ax, 2.6 + 0.5 * steps, 1.1 + 0.26 * len(shown))
+    image = _draw_table(ax, table, shown, [labels[c] for c in shown])
+    if steps <= WRITTEN:
+        _write_numbers(ax, table.values[:, shown].T)
+    else:
+        _colour_bar(image, ax, "posterior inclusion probability")
+    ax.set_title(f"Inclusion probability, {whom}", fontsize="medium")
+    if len(shown) < len(labels):
+        style.note(ax, f"{len(labels) - len(shown)} less probable candidates aren't shown.")
+    return ax
+
+
+def inclusion_by_user(
+    idata: "DataTree",
+    users: Sequence[Hashable] | None = None,
+    *,
+    minimum: float = 0.01,
+    max_candidates: int = 30,
+    features: bool = False,
+    columns: int = 5,
+    figure: style.Panel | None = None,
+) -> np.ndarray:
+    """Draw the posterior inclusion probabilities of several users, one panel each.
+
+    Parameters
+    ----------
+    idata, minimum, max_candidates, features
+        As for :func:`inclusion`; candidates are drawn that any of these users include.
+    users : sequence of labels, optional
+        By default all.
+    columns : int
+        At most so many panels side by side.
+    figure : Figure or SubFigure, optional
+        By default a new one.
+
+    Returns
+    -------
+    ndarray of Axes, shape (number of users,)
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior, has no such user, or no user is named.
+    """
+    shares = inclusion_shares(idata)
+    users = shares.coords["user"].values.tolist() if users is None else list(users)
+    if not users:
+        raise InputError("There are no users to draw. Name at least one.")
+    tables = [_of_user(shares, user) for user in users]
+    shown = _worth_showing(shares.sel(user=users).max("user"), minimum, max_candidates)
+    labels = [candidate_labels(idata, features)[c] for c in shown]
+    columns = min(columns, len(users))
+    rows = ceil(len(users) / columns)
+    size = 1.4 + 1.5 * columns, 0.6 + (0.4 + 0.19 * len(shown)) * rows
+    figure = style.figure_or_new(figure, *size)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    axes = grid[: len(users)]
+    for ax, user, table in zip(axes, users, tables, strict=True):
+        image = _draw_table(ax, table, shown, labels)
+        ax.set_title(f"user {user}", fontsize="small")
+    for ax in axes:
+        ax.label_outer()
+    for ax in grid[len(users) :]:
+        ax.remove()
+    _colour_bar(image, axes, "posterior inclusion probability")
+    return axes
+
+
+def co_clustering(
+    idata: "DataTree",
+    *,
+    order: Literal["time_step", "user", "similarity"] = "time_step",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the posterior probability that two datasets share a cluster, for all pairs.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel``.
+    order : {"time_step", "user", "similarity"}
+        Datasets in blocks of a time step, with similar users side by side; in blocks of a user; or
+        with those that share clusters side by side, whosoever they are.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior, or the order is unknown.
+    """
+    if order not in ORDERS:
+        raise InputError(f"There is no order {order!r}. Use one of {', '.join(ORDERS)}.")
+    together, places = co_membership(idata)
+    ranks = _similar_first(together)
+    user_ranks = np.array([ranks[places[:, 0] == u].mean() for u in range(places[:, 0].max() + 1)])
+    key = {
+        "time_step": (user_ranks[places[:, 0]], places[:, 1]),
+        "user": (places[:, 1], places[:, 0]),
+        "similarity": (ranks,),
+    }[order]
+    chosen = np.lexsort(key)
+    ax = style.axes_or_new(ax, 5.4, 4.6)
+    image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
+    _colour_bar(image, ax, "posterior probability of the same cluster")
+    coords = variable(idata, "assignment").coords
+    users, steps = coords["user"].values, coords["time_step"].values
+    if order == "similarity":
+        names = [f"{users[u]}, {steps[t]}" for u, t in places[chosen]]
+        _tick_datasets(ax, names)
+    else:
+        column, names = (1, steps) if order == "time_step" else (0, users)
+        _tick_blocks(ax, places[chosen, column], names)
+        ax.set(xlabel=order.replace("_", " "), ylabel=order.replace("_", " "))
+    return ax
+
+
+def _of_user(shares: "DataArray", user: Hashable) -> "DataArray":
+    if user not in shares.coords["user"].values.tolist():
+        raise InputError(f"The posterior has no user {user!r}. Give one of its labels.")
+    return shares.sel(user=user)
+
+
+def _worth_showing(table: "DataArray", minimum: float, most: int) -> np.ndarray:
+    """Return which candidates to draw, in the pool's order; at least one."""
+    highest = table.max("time_step").values
+    likely = np.argsort(-highest, kind="stable")[:most]
+    return np.sort(likely[: max(int((highest >= minimum).sum()), 1)])
+
+
+def _draw_table(ax: Axes, table: "DataArray", shown: np.ndarray, labels: Sequence[str]) -> Any:
+    """Draw candidates by time steps."""
+    steps = table.coords["time_step"].values
+    image = ax.imshow(table.values[:, shown].T, **LIMITS, aspect="auto", interpolation="nearest")
+    ax.set_xticks(range(len(steps)), steps)
+    ax.set_yticks(range(len(labels)), labels, fontsize=_row_size(ax, len(labels)))
+    ax.set_xlabel("time step")
+    ax.set_xticks(np.arange(1, len(steps)) - 0.5, minor=True)
+    ax.set_yticks(np.arange(1, len(labels)) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", linewidth=1)
+    _frameless(ax)
+    return image
+
+
+def _row_size(ax: Axes, rows: int) -> float:
+    """Return the largest font size of which so many rows fit, at most the usual one."""
+    room = ax.get_window_extent().height / ax.figure.dpi * 72 / rows
+    return min(FontProperties(size="medium").get_size_in_points(), 0.8 * room)
+
+
+def _write_numbers(ax: Axes, values: np.ndarray) -> None:
+    font: style.Look = {"size": 0.85 * _row_size(ax, len(values)), "ha": "center", "va": "center"}
+    for (row, column), value in np.ndenumerate(values):
+        if value >= 0.005:  # and so isn't missing either
+            ink = style.ink_on(style.SHADES(value))
+            ax.text(column, row, f"{value:.2f}", color=ink, **font)
+
+
+def _colour_bar(image: Any, axes: Axes | np.ndarray, label: str) -> None:
+    bar = image.figure.colorbar(image, ax=axes, label=label, shrink=0.8)
+    bar.outline.set_visible(False)
+
+
+def _frameless(ax: Axes) -> None:
+    ax.spines[:].set_visible(False)
+    ax.tick_params(which="both", length=0)
+
+
+def _similar_first(together: np.ndarray) -> np.ndarray:
+    """Return a rank for each dataset, so that those that share clusters are close."""
+    if len(together) < 3:
+        return np.arange(len(together))
+    distance = squareform(1 - together, checks=False)
+    leaves = leaves_list(linkage(distance, "average", optimal_ordering=True))
+    return np.argsort(leaves)
+
+
+def _tick_datasets(ax: Axes, names: Sequence[str]) -> None:
+    ax.set(xlabel="user, time step", ylabel="user, time step")
+    ticks = range(len(names)) if len(names) <= TICKED else []
+    ax.set_xticks(ticks, names[: len(ticks)], rotation=90, fontsize="x-small")
+    ax.set_yticks(ticks, names[: len(ticks)], fontsize="x-small")
+    _frameless(ax)
+
+
+def _tick_blocks(ax: Axes, block: np.ndarray, names: Sequence[Any]) -> None:
+    """Put one tick to each run of equal blocks, and a line between them."""
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    middles = (starts + np.append(starts[1:], len(block)) - 1) / 2
+    labels = [str(names[b]) for b in block[starts]]
+    ax.set_xticks(middles, labels)
+    ax.set_yticks(middles, labels)
+    for start in starts[1:] - 0.5:
+        ax.axvline(start, color=style.FAINT, linewidth=0.8)
+        ax.axhline(start, color=style.FAINT, linewidth=0.8)
+    _frameless(ax)

@@ -1,0 +1,107 @@
+"""How well each method predicts, time step by time step (paper, figs. 4 and 6)."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from pandas.api.types import is_numeric_dtype
+from scipy.stats import t as student
+
+from kem_pymc.errors import InputError
+from kem_pymc.plots import style
+
+#: Methods stand beside each other within this share of a time step.
+DODGE = 0.3
+
+
+def log_likelihood(
+    table: pd.DataFrame,
+    *,
+    method: str = "method",
+    time_step: str = "time_step",
+    value: str = "value",
+    unit: str | None = "unit",
+    level: float = 0.95,
+    label: str = "test log-likelihood",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one line per method: the mean over units at each time step, with intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Tidy, with one value in each row.
+    method, time_step, value : str
+        Names of the columns.
+    unit : str, optional
+        Column of what varies independently, such as the trial or the user. Values of one unit are
+        averaged first. With None each row is a unit.
+    level : float
+        Of the intervals: Student's, for the mean over units. There are none for a single unit.
+    label : str
+        What the values are; they may be run times or sizes just as well.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a value or time step isn't a finite number, or the level isn't
+        between 0 and 1.
+    """
+    _check(table, method, time_step, value, unit)
+    if not 0 < level < 1:
+        raise InputError(f"level={level} is no level of an interval. Give one such as 0.95.")
+    means = _means(table, [method, time_step], value, unit, level)
+    methods = list(dict.fromkeys(table[method]))
+    styles = style.line_styles([str(m) for m in methods])
+    steps = means.index.get_level_values(time_step).unique().sort_values()
+    width = DODGE * float(np.diff(steps).min()) if len(steps) > 1 else DODGE
+    shifts = width * (np.arange(len(methods)) - (len(methods) - 1) / 2) / max(len(methods) - 1, 1)
+    place_legend = style.legend_beside if ax is None else style.legend_inside
+    ax = style.axes_or_new(ax, 6.2, 3.4)
+    for name, shift in zip(methods, shifts, strict=True):
+        own = means.loc[name].sort_index()
+        look = styles[str(name)] | {"markersize": 5, "linewidth": 1.4, "elinewidth": 1}
+        mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
+        ax.errorbar(own.index + shift, mean, half, label=str(name), **look)
+    ax.set_xlabel(time_step.replace("_", " "))
+    units = "rows" if unit is None else f"{unit.replace('_', ' ')}s"
+    interval = f"\n(mean, {level:.0%} interval over {units})"
+    ax.set_ylabel(label + (interval if means["half"].notna().any() else ""))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    # Methods are listed as their lines end, from above to below.
+    final = {str(m): means.loc[m].sort_index()["mean"].iloc[-1] for m in methods}
+    named = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=lambda h: -final[h[1]])
+    place_legend(ax, handles=[handle for handle, _ in named])
+    return style.tidy(ax)
+
+
+def _check(table: pd.DataFrame, method: str, time_step: str, value: str, unit: str | None) -> None:
+    for column in (method, time_step, value, unit):
+        if column is not None and column not in table.columns:
+            raise InputError(
+                f"The table has no column {column!r}. Name one of {list(table.columns)}."
+            )
+    for column in (time_step, value):
+        numeric = is_numeric_dtype(table[column])
+        if table.empty or not numeric or not np.isfinite(table[column]).all():
+            raise InputError(
+                f"Column {column!r} is empty, or not all finite numbers. Drop or convert the rest."
+            )
+
+
+def _means(
+    table: pd.DataFrame, by: list[str], value: str, unit: str | None, level: float
+) -> pd.DataFrame:
+    """Return the mean and half the width of its interval, by method and time step."""
+    if unit is not None:
+        table = table.groupby([*by, unit], as_index=False)[value].mean()
+    means = table.groupby(by)[value].agg(["mean", "std", "count"])
+    quantile = student.ppf((1 + level) / 2, means["count"] - 1)
+    means["half"] = quantile * means["std"] / np.sqrt(means["count"])
+    return means

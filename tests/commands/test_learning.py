@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+import xarray as xr
+
+from kem_pymc.commands.learning import verdict
+
+
+def posterior(chains, draws, shift=0.0):
+    values = np.random.default_rng(0).normal(size=(chains, draws))
+    values += shift * np.arange(chains)[:, None]
+    variables = {name: (("chain", "draw"), values) for name in ("n_clusters", "log_joint")}
+    return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
+
+
+@pytest.mark.parametrize(
+    ("idata", "words"),
+    [
+        (posterior(4, 200), "The chains agree: R-hat 1.00 for n_clusters, 1.00 for log_joint."),
+        (posterior(4, 200, shift=2.0), "The chains differ still"),
+        (posterior(1, 200), "don't tell"),
+        (posterior(4, 2), "don't tell"),
+    ],
+)
+def test_verdict(idata, words):
+    assert words in verdict(idata)
+
+
+def test_chains_that_stand_still():
+    idata = posterior(2, 10) * 0
+    assert "don't tell" in verdict(idata)

@@ -1,0 +1,55 @@
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from kem_pymc import Evolutions
+from tests.commands.conftest import SMALL, fine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("quickstart") / "results"
+
+
+@pytest.fixture(scope="module")
+def text(folder):
+    users = ("--users", 3, "--test-users", 2, "--seed", 3)
+    return fine("quickstart", *users, *SMALL, "--out", folder)
+
+
+def test_prints_evolutions_selections_and_scores(text):
+    assert "3 users, 6 time steps, 90 points: x -> y" in text
+    assert "WHITE" in text
+    assert "R-hat" in text
+    selected, scores = text.split("Kernels selected")[1].split("Mean log likelihood")
+    assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))
+    assert "LIN0 + PER0" in selected
+    for method in ("KEM", "ARD, maximum likelihood", "ARD, MAP"):
+        (line,) = [line for line in scores.splitlines() if line.strip().startswith(method)]
+        assert np.isfinite([float(number) for number in line.replace(method, "").split()]).all()
+
+
+def test_writes_everything(text, folder):
+    assert str(folder) in text
+    assert {path.name for path in folder.iterdir()} >= {
+        "evolutions.json",
+        "posterior.zarr",
+        "predictions.png",
+        "selections.csv",
+        "summary.csv",
+    }
+    assert Evolutions.load(folder / "evolutions.json").features == ("x",)
+    with xr.open_datatree(folder / "posterior.zarr", engine="zarr") as idata:
+        assert idata["posterior"].sizes["user"] == 3
+    assert (folder / "predictions.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("text")
+def test_selections_have_everything_considered(folder):
+    table = pd.read_csv(folder / "selections.csv")
+    assert not table.duplicated(["user", "time_step", "composition"]).any()
+    steps = table.groupby(["user", "time_step"])
+    assert len(steps) == 12
+    np.testing.assert_allclose(steps["weight"].sum(), 1)
+    assert table["bic"].notna().all()

@@ -1,0 +1,121 @@
+import json
+
+import pandas as pd
+import pytest
+
+from kem_pymc import Evolutions, KEMSelector
+from tests.commands.conftest import COLUMNS, fine, refused, run, table
+
+
+@pytest.fixture
+def new(tmp_path):
+    """A table of new users; one of them is new indeed."""
+    path = tmp_path / "new.csv"
+    frame = table(users=2, weeks=2, seed=1)
+    pd.concat([frame, frame.tail(1).assign(id=7)]).to_csv(path, index=False)
+    return path
+
+
+def selections(evolutions, new, out, *options):
+    columns = ("--user", "id", "--time", "week")
+    text = fine(
+        "select", "--evolutions", evolutions, "--data", new, *columns, *options, "--out", out
+    )
+    return text, pd.read_csv(out)
+
+
+def test_one_row_per_user_and_time_step(evolutions, new, tmp_path):
+    text, rows = selections(evolutions, new, tmp_path / "s.csv")
+    assert rows[["user", "time_step", "n_points"]].to_numpy().tolist() == [
+        *([0, 0, 2], [0, 1, 4], [1, 0, 2], [1, 1, 4], [7, 0, 1])
+    ]
+    assert (rows["run_time"] > 0).all()
+    assert (rows["noise"] > 0).all()
+    for row in rows.itertuples():
+        considered = json.loads(row.considered)
+        assert considered[row.composition]["bic"] == pytest.approx(row.bic)
+        names = {name.split(".")[0] for name in json.loads(row.hyperparameters)}
+        assert names == set(row.composition.split(" + ")) - {"WHITE"}
+    assert "5 selections" in text
+
+
+def test_selections_are_the_librarys(evolutions, new, tmp_path):
+    _, rows = selections(evolutions, new, tmp_path / "s.csv", "--criterion", "bic", "--fit", "map")
+    own = table(users=2, weeks=2, seed=1).query("id == 0")
+    x, y = own[["sleep", "mood"]].to_numpy(), own["steps"].to_numpy()
+    selector = KEMSelector(Evolutions.load(evolutions), "map", "bic")
+    first = selector.select(x[:2], y[:2])
+    second = selector.select(x, y, first)
+    assert rows["composition"][0] == first.label()
+    assert rows["bic"][1] == pytest.approx(second.considered[0].bic)
+
+
+def test_target_under_another_name(evolutions, new, tmp_path):
+    pd.read_csv(new).rename(columns={"steps": "walked"}).to_csv(new, index=False)
+    _, rows = selections(evolutions, new, tmp_path / "s.csv", "--target", "walked")
+    assert len(rows) == 5
+
+
+def test_test_users_of_a_study(evolutions, new, tmp_path):
+    study = tmp_path / "study.py"
+    study.write_text(
+        f"""
+import pandas as pd
+import kem_pymc as kem
+columns = dict(user="id", time="week", target="steps", features=["sleep", "mood"])
+test = kem.Cohort.from_frame(pd.read_csv({str(new)!r}), **columns, scope="new")
+model = kem.EvolutionModel(
+    kem.Cohort.from_frame(pd.read_csv({str(new)!r}), **columns, scope="new"),
+    kem.CandidatePool(["LIN0"], 2),
+)
+"""
+    )
+    arguments = ("select", study, "--evolutions", evolutions, "--out", tmp_path / "of_study.csv")
+    fine(*arguments)
+    _, rows = selections(evolutions, new, tmp_path / "of_table.csv")
+    of_study = pd.read_csv(tmp_path / "of_study.csv")
+    pd.testing.assert_frame_equal(of_study.drop(columns="run_time"), rows.drop(columns="run_time"))
+    assert "goes with --data" in refused(run(*arguments, "--batch", 5))
+
+
+def test_file_that_exists_stays(evolutions, new, tmp_path):
+    selections(evolutions, new, tmp_path / "s.csv")
+    arguments = ("select", "--evolutions", evolutions, "--data", new, *COLUMNS)
+    assert "exists" in refused(run(*arguments, "--out", tmp_path / "s.csv"))
+    assert "is a folder" in refused(run(*arguments, "--out", tmp_path))
+    fine(*arguments, "--out", tmp_path / "s.csv", "--overwrite")
+    assert {path.name for path in tmp_path.iterdir()} == {"new.csv", "s.csv"}
+
+
+def test_other_features_than_the_pilots(evolutions, new, tmp_path):
+    pd.read_csv(new).rename(columns={"mood": "temper"}).to_csv(new, index=False)
+    arguments = ("select", "--evolutions", evolutions, "--data", new, *COLUMNS)
+    message = refused(run(*arguments, "--out", tmp_path / "s.csv"))
+    assert "lacks the pilot study's features mood" in message
+    assert not (tmp_path / "s.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda data: data.update(schema_version=99), "newer version"),
+        (lambda data: data.update(concentration=2.0), "was changed"),
+        (lambda data: data.pop("schema_version"), "doesn't hold evolutions"),
+    ],
+)
+def test_evolutions_that_cannot_be_trusted(evolutions, new, tmp_path, change, complaint):
+    data = json.loads(evolutions.read_text())
+    change(data)
+    path = tmp_path / "evolutions.json"
+    path.write_text(json.dumps(data))
+    assert complaint in refused(run("select", "--evolutions", path, "--data", new, *COLUMNS))
+
+
+def test_no_evolutions(new, tmp_path):
+    missing = tmp_path / "evolutions.json"
+    message = refused(run("select", "--evolutions", missing, "--data", new, *COLUMNS))
+    assert "can't be read" in message
+
+
+def test_neither_table_nor_study(evolutions):
+    assert "either a study file or a table" in refused(run("select", "--evolutions", evolutions))

@@ -1,0 +1,76 @@
+"""The components of a prediction, each in a panel of its own kind."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from kem_pymc.plots import components
+
+
+class Study:
+    features = ("age", "bmi", "day")
+    target = "steps"
+
+
+def line(ax, label):
+    return next(one for one in ax.lines if one.get_label() == label)
+
+
+def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, points):
+    x, y = points(15)
+    selection = make_selection("LIN0 + PER0", x, y)
+    _, linear, periodic = components(selection)
+    fitted = selection.predict(x)
+    for ax, name in ((linear, "LIN0"), (periodic, "PER0")):
+        assert ax.get_title(loc="left") == name
+        at = line(ax, "mean").get_xdata()
+        share = selection.predict(at).components[name]
+        np.testing.assert_allclose(line(ax, "mean").get_ydata(), share.mean)
+        crosses = line(ax, "data less the other components").get_ydata()
+        np.testing.assert_allclose(crosses - fitted.components[name].mean, y - fitted.mean)
+        assert ax.get_title(loc="right") == f"sd {fitted.components[name].mean.std():.2g}"
+    assert linear.get_ylim() == periodic.get_ylim()
+
+
+def test_every_kind_of_component_has_its_axes_named(make_selection, points):
+    x, y = points(12, dimension=3)
+    selection = make_selection("SE2 + LIN0 x SE1 + ARD", x, y)
+    axes = components(selection, study=Study)
+    named = {ax.get_title(loc="left"): (ax.get_xlabel(), ax.get_ylabel()) for ax in axes[1:]}
+    product = next(name for name in named if name.startswith("LIN0"))
+    assert named.pop(product) == ("age", "bmi")
+    assert named == {
+        "SE2": ("day", "share of steps"),
+        "ARD": ("observed steps", "share of steps"),
+    }
+    bars = [ax for ax in axes[0].figure.axes if ax.get_label() == "<colorbar>"]
+    assert [bar.get_ylabel() for bar in bars] == ["share of steps"]
+
+
+def test_a_map_is_centred_on_no_effect(make_selection, points):
+    x, y = points(12, dimension=2)
+    _, ax = components(make_selection("LIN0 x SE1", x, y))
+    image = ax.collections[0]
+    for targets in (y, -y):
+        low, high = (
+            components(make_selection("LIN0 x SE1", x, targets))[1].collections[0].get_clim()
+        )
+        assert low == -high
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), x)
+    # Rows are values of the second feature.
+    grid = np.array([[x[:, 0].max(), x[:, 1].min()]])
+    selection = make_selection("LIN0 x SE1", x, y)
+    corner = selection.predict(grid).components["LIN0 x SE1"].mean[0]
+    np.testing.assert_allclose(image.get_array().reshape(60, 60)[0, -1], corner)
+
+
+def test_white_has_no_components(make_selection, points):
+    axes = components(make_selection("WHITE", *points(3), others=["SE0"]))
+    assert axes.shape == (1,)
+
+
+def test_a_given_figure_is_used(make_selection, points):
+    figure = Figure(layout="constrained")
+    axes = components(make_selection("LIN0 + PER0 + SE0", *points(9)), figure=figure)
+    assert axes.shape == (4,)
+    assert all(ax.figure is figure for ax in axes)
+    assert axes[3].get_subplotspec().get_geometry()[:2] == (2, 2)

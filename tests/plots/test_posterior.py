@@ -1,0 +1,113 @@
+"""Inclusion probabilities and co-clustering of a hand-made posterior (see conftest)."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from kem_pymc.errors import InputError
+from kem_pymc.plots import co_clustering, inclusion, inclusion_by_user
+
+
+def table(ax):
+    return np.ma.getdata(ax.images[0].get_array())
+
+
+def test_inclusion_is_averaged_over_the_users_who_have_the_step(posterior, texts):
+    ax = inclusion(posterior)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN0", "PER0"]
+    np.testing.assert_allclose(table(ax), [[1, 1, 1], [0, 0.25, 0.375]])
+    assert {"1.00", "0.25", "0.38"} <= set(texts(ax))
+    assert "0.00" not in texts(ax)
+    assert "1 less probable candidates aren't shown." in texts(ax)
+    assert ax.get_title() == "Inclusion probability, mean of 3 users"
+
+
+def test_inclusion_of_one_user_leaves_missing_steps_blank(posterior):
+    np.testing.assert_allclose(table(inclusion(posterior, 7)), [[1, 1, 1], [0, 0.75, 0.75]])
+    last = inclusion(posterior, 9).images[0].get_array()[:, 2]
+    assert np.ma.getmaskarray(last).all()
+
+
+def test_inclusion_shows_the_most_probable_candidates(posterior):
+    ax = inclusion(posterior, max_candidates=1)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN0"]
+    ax = inclusion(posterior, minimum=0)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN0", "PER0", "SE0"]
+
+
+def test_inclusion_names_features(posterior):
+    ax = inclusion(posterior, features=True)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN(week)", "PER(week)"]
+
+
+def test_inclusion_by_user_has_a_panel_each_on_one_scale(posterior):
+    figure = Figure(layout="constrained")
+    axes = inclusion_by_user(posterior, columns=2, figure=figure)
+    assert [ax.get_title() for ax in axes] == ["user 7", "user 8", "user 9"]
+    assert all(ax.images[0].get_clim() == (0, 1) for ax in axes)
+    np.testing.assert_allclose(table(axes[0])[1], [0, 0.75, 0.75])
+    assert len(figure.axes) == 4  # and the colour bar
+    (single,) = inclusion_by_user(posterior, [8])
+    assert table(single).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda posterior: inclusion(posterior, 4),
+        lambda posterior: inclusion_by_user(posterior, [7, 4]),
+    ],
+)
+def test_an_unknown_user_is_refused(posterior, draw):
+    with pytest.raises(InputError, match="no user 4"):
+        draw(posterior)
+
+
+def test_no_users_are_refused(posterior):
+    with pytest.raises(InputError, match="no users to draw"):
+        inclusion_by_user(posterior, [])
+
+
+def test_another_posterior_is_refused():
+    other = xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": (("chain", "draw"), [[0.0]])})})
+    with pytest.raises(InputError, match="lacks assignment"):
+        inclusion(other)
+    with pytest.raises(InputError, match="lacks assignment"):
+        co_clustering(other)
+
+
+def test_co_clustering_counts_draws_in_which_clusters_are_shared(posterior):
+    ax = co_clustering(posterior)
+    together = table(ax)
+    # 8 datasets: by time step 3, 3 and 2; user 9, alone in half of the draws, is at one end.
+    assert together.shape == (8, 8)
+    np.testing.assert_allclose(np.diag(together), 1)
+    np.testing.assert_allclose(together, together.T)
+    assert sorted(together[0, :3].tolist() + together[2, :3].tolist()) == [0.5] * 3 + [1] * 3
+    np.testing.assert_allclose(together[:3, 3:], 0)
+    np.testing.assert_allclose(together[6:, 6:], 1)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2"]
+    assert ax.get_xlabel() == "time step"
+
+
+def test_co_clustering_by_user_has_blocks_of_users(posterior):
+    ax = co_clustering(posterior, order="user")
+    np.testing.assert_allclose(table(ax)[:3, :3], np.eye(3))
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["7", "8", "9"]
+    np.testing.assert_allclose(ax.get_xticks(), [1, 4, 6.5])
+
+
+def test_co_clustering_by_similarity_puts_clusters_together(posterior):
+    ax = co_clustering(posterior, order="similarity", ax=Figure().add_subplot())
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    steps = [label[-1] for label in labels]
+    assert sum(a != b for a, b in pairwise(steps)) == 2
+    assert sorted(labels)[:2] == ["7, 0", "7, 1"]
+
+
+def test_an_unknown_order_is_refused(posterior):
+    with pytest.raises(InputError, match="no order 'random'"):
+        co_clustering(posterior, order="random")

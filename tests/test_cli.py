@@ -1,0 +1,93 @@
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from kem_pymc import cli
+from kem_pymc.commands import init
+
+COMMANDS = ("quickstart", "fit", "select", "init")
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, arguments)
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output == f"kem_pymc {version('kem-pymc')}\n"
+
+
+@pytest.mark.parametrize("command", [(), *((c,) for c in COMMANDS)])
+def test_help_has_an_example(command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: kem {' '.join(command)}" in result.output
+
+
+def test_help_names_the_commands():
+    assert all(command in run().output for command in COMMANDS)
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys\n"
+        "import kem_pymc.cli\n"
+        "heavy = {'pymc', 'pytensor', 'numba', 'pandas', 'xarray', 'matplotlib'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [("fit", "--drawz", "3"), ("sample",), ("select",)])
+def test_wrong_usage(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("a fault of ours.")
+
+    monkeypatch.setattr(init, "files", fail)
+
+
+@pytest.mark.usefixtures("broken")
+def test_fault_of_ours():
+    result = run("init", "study.py")
+    assert result.exit_code == 1
+    assert "ZeroDivisionError: a fault of ours. To see where, run: kem --debug" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("broken")
+def test_debug_shows_the_traceback():
+    result = run("--debug", "init", "study.py")
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+
+
+def test_debug_of_input_errors():
+    result = run("--debug", "init", "study")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+
+
+def test_messages_are_not_read_as_markup(tmp_path):
+    result = run("init", str(tmp_path / "[bold]"))
+    assert "[bold]" in result.stderr
+
+
+def test_interruption(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(init, "files", interrupted)
+    result = run("init", "study.py")
+    assert result.exit_code == 130
+    assert "Nothing was written" in result.stderr
