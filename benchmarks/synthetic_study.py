@@ -175,10 +175,14 @@ def main() -> None:
         with Pool(options.cores) as workers:
             done = workers.map(walk, jobs, chunksize=5)
         frames.append(pd.DataFrame([row for rows in done for row in rows]))
-        console.print(f"pilot seed {seed} done")
-    rows = pd.concat(frames)
-    rows.to_csv(options.out / "selections.csv", index=False)
+        rows = pd.concat(frames)
+        rows.to_csv(options.out / "selections.csv", index=False)
+        console.rule(f"{len(frames)} of {len(options.seeds)} pilot seeds")
+        report(console, rows, pilots)
 
+
+def report(console: Console, rows: pd.DataFrame, pilots: list[dict]) -> None:
+    """Print what the pilot posteriors look like, and how the methods compare."""
     figures = [k for k in pilots[0] if k not in ("evolutions", "pilot_size")]
     table = Table(*figures, "size by time step", title="pilot posteriors")
     for pilot in pilots:

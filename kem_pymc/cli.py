@@ -7,6 +7,7 @@ imported by the commands when they run, so that ``kem --help`` comes at once.
 import shlex
 import sys
 import warnings
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ class _Kem(TyperGroup):
                 screen.warn("Interrupted. Nothing was written.")
                 raise typer.Exit(130) from None
             except Exception as error:
-                if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                if isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
                     raise  # typer's own
                 if debug:
                     screen.errors.print_exception()
@@ -88,4 +89,7 @@ app.command(epilog=init.EXAMPLE)(init.init)
 
 def main() -> None:
     """Run the ``kem`` command."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal may not know every character
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()

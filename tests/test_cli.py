@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -91,3 +92,12 @@ def test_interruption(monkeypatch):
     result = run("init", "study.py")
     assert result.exit_code == 130
     assert "Nothing was written" in result.stderr
+
+
+def test_terminal_without_unicode(tmp_path):
+    program = "from kem_pymc.cli import main; main()"
+    command = [sys.executable, "-c", program, "init", str(tmp_path / "→.txt")]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert "?.txt is no name" in done.stderr

@@ -13,7 +13,7 @@ EXAMPLE = "Example: kem init study.py"
 
 
 def init(
-    name: Annotated[Path, typer.Argument(help="File to write, such as study.py.")],
+    name: Annotated[Path, typer.Argument(metavar="NAME.py", help="File to write.")],
 ) -> None:
     """Write a commented study file to start from: data, candidates, priors, sampler."""
     if name.suffix != ".py":

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import arviz as az
-import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
@@ -22,8 +21,8 @@ from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 
-#: Above this R-hat, chains disagree.
-AGREEMENT = 1.05
+#: Above this R-hat chains disagree; with fewer draws per chain it says nothing.
+AGREEMENT, ENOUGH = 1.05, 50
 
 #: What the verdict on convergence looks at: single numbers that don't depend on labels.
 SCALARS = ("n_clusters", "log_joint")
@@ -57,8 +56,7 @@ def learn(model: EvolutionModel, sampler: dict[str, Any], folder: Path) -> tuple
         write_posterior(idata, folder / "posterior.zarr")
         summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
         _draw(learned, folder / "evolutions.png")
-    screen.heading("Learned evolutions")
-    screen.console.print(screen.evolutions(learned))
+    screen.evolutions(learned)
     screen.say(verdict(idata))
     return learned, interruption.happened
 
@@ -125,7 +123,7 @@ def sample(
     message = "Compiling the sampler. The first time, this takes about a minute."
     with screen.console.status(message):
         EvolutionStep(model=model).step(model.initial_point())
-    plan = "Sampling {chains} chains: {tune} draws to settle, {draws} to keep"
+    plan = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
     screen.say(plan.format(**sampler))
     options = {
         "callback": interruption,
@@ -167,12 +165,10 @@ def verdict(idata: xr.DataTree) -> str:
     """Return a sentence or two on whether the chains agree."""
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
+    if chains < 2 or draws < ENOUGH:
+        return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
+    rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
     texts = ", ".join(f"{value:.2f} for {name}" for name, value in rhat.items())
-    worst = np.max(list(rhat.values()))  # not a number where chains are short or stand still
-    if np.isnan(worst):
-        return f"{chains} x {draws} draws don't tell whether chains agree. Sample more."
-    if worst <= AGREEMENT:
-        return f"The chains agree: R-hat {texts}."
-    return f"The chains differ still: R-hat {texts}. Sample more with --draws and --tune."
+    if any(value > AGREEMENT for value in rhat.values()):
+        return f"The chains differ still: R-hat {texts}. Sample more with --draws and --tune."
+    return f"The chains agree: R-hat {texts}."

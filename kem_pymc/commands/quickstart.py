@@ -19,8 +19,12 @@ EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 
 
 def quickstart(
-    users: Annotated[int, typer.Option(min=2, help="Pilot users, to learn from.")] = 10,
-    test_users: Annotated[int, typer.Option(min=1, help="Users to select kernels for.")] = 6,
+    users: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Pilot users, to learn from.")
+    ] = 10,
+    test_users: Annotated[
+        int, typer.Option(min=1, metavar="N", help="New users, to select kernels for.")
+    ] = 6,
     feedback: options.Feedback = "cut",
     draws: options.Draws = 200,
     tune: options.Tune = 200,
@@ -102,10 +106,11 @@ def _selected(walks: "Walks", test: "Cohort") -> "Table":
     """Return one row per user and one column per time step; a dot where the kernel stays."""
     first, *later = [str(n) for n in test.ends[0]]
     table = screen.table("user", "truth", first, *later)
+    width = (screen.console.width - 20) // (1 + len(later)) - 3
     for user, truth in zip(test.users, test.truth.compositions, strict=True):
         labels = [s.label() for s in walks[user]]
         changes = [
-            label if label != before else "[dim]·[/]"
+            screen.broken(label, width) if label != before else "[dim]·[/]"
             for label, before in zip(labels, [None, *labels], strict=False)
         ]
         table.add_row(str(user), f"[dim]{truth}[/]", *changes)

@@ -1,6 +1,7 @@
 """What commands print: messages, and tables of kernels and how they evolve."""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ LEAST = 0.05
 
 #: At most so many parents, children of each, and users are printed.
 PARENTS, CHILDREN, USERS = 8, 5, 20
+
+NBSP = "\N{NO-BREAK SPACE}"
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -49,7 +52,7 @@ def heading(text: str) -> None:
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
     """Return an empty table in the style of this command; columns in `right` hold numbers."""
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", caption_justify="left", pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left")
     return made
@@ -57,41 +60,58 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:
     """Print what a model is about to learn from."""
-    console.print(f"[bold]Data[/]        {escape(repr(cohort)[len('Cohort(') : -1])}")
+    lists = {"Data": [repr(cohort).removeprefix("Cohort(").removesuffix(")")]}
     if cohort.dimension > 1:
-        numbered = ", ".join(f"{i} {name}" for i, name in enumerate(cohort.features))
-        console.print(f"[bold]Features[/]    {escape(numbered)}")
-    console.print(f"[bold]Candidates[/]  {', '.join(pool.names)}")
+        lists["Features"] = [f"{i} {name}" for i, name in enumerate(cohort.features)]
+    lists["Candidates"] = pool.names
+    for title, items in lists.items():
+        first, *rest = wrapped(items, ", ", console.width - 12)
+        console.print(f"[bold]{title:<12}[/]{escape(first)}")
+        for line in rest:
+            say(f"{'':12}{line}")
 
 
-def evolutions(learned: "Evolutions") -> Table:
-    """Return the main evolutions: below each frequent parent, its children."""
+def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
+    """Return lines with these items, none of which is broken in the middle."""
+    separator = separator.rstrip().replace(" ", NBSP) + " "  # lines break behind it
+    glued = separator.join(item.replace(" ", NBSP) for item in items)
+    lines = textwrap.wrap(glued, max(width, 12), break_long_words=False, break_on_hyphens=False)
+    return [line.replace(NBSP, " ") for line in lines]
+
+
+def broken(composition: str, width: int) -> str:
+    """Return a composition in lines, broken between its candidates."""
+    return "\n".join(wrapped(composition.split(" + "), " + ", width))
+
+
+def evolutions(learned: "Evolutions") -> None:
+    """Print the main evolutions: below each frequent parent, its children."""
     numbers = ("probability", "in draws")
     made = table("from", "to", *numbers, right=numbers)
     frame = learned.to_frame()
     main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]
+    width = (console.width - 30) // 2
     by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
-    shown = 0
     for parent, rows in islice(by_parent, PARENTS):
         for i, row in enumerate(islice(rows, CHILDREN)):
-            child = "[dim]stays[/]" if row.child == parent else row.child
-            shares = f"{row.probability:.2f}", f"{row.occurrence:.0%}"
-            made.add_row("" if i else parent, child, *shares)
-            shown += 1
-    made.caption = (
-        f"probability of the next kernel; share of {learned.n_draws} draws that have it\n"
-        f"{shown} of {len(frame)} evolutions; {EVOLUTIONS} has them all"
-    )
-    return made
+            first = "" if i else broken(parent, width)
+            child = "[dim]stays[/]" if row.child == parent else broken(row.child, width)
+            made.add_row(first, child, f"{row.probability:.2f}", f"{row.occurrence:.0%}")
+    heading("Learned evolutions")
+    say("Probability that this kernel comes next, and share of posterior draws that have it.")
+    console.print(made)
+    say(f"{made.row_count} of {len(frame)} evolutions; {EVOLUTIONS} has them all.")
 
 
-def paths(walks: "Mapping[object, Sequence[Selection]]") -> Table:
-    """Return one row per user: the kernels selected, each with the points from which it held."""
+def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:
+    """Print one row per user: the kernels selected, each with the points from which it held."""
+    shown = dict(islice(walks.items(), USERS))
     made = table("user", "kernel (from so many points on)", "points", right=("points",))
-    for user, walk in list(walks.items())[:USERS]:
+    width = console.width - max(len(str(user)) for user in shown) - len("points") - 12
+    for user, walk in shown.items():
         changes = [next(same) for _, same in groupby(walk, key=lambda s: s.composition)]
-        steps = (f"{s.label()} [dim]({len(s.y)})[/]" for s in changes)
-        made.add_row(escape(str(user)), " → ".join(steps), str(len(walk[-1].y)))
+        lines = wrapped([f"{s.label()} ({len(s.y)})" for s in changes], " → ", width)
+        made.add_row(escape(str(user)), "\n".join(lines), str(len(walk[-1].y)))
+    console.print(made)
     if len(walks) > USERS:
-        made.caption = f"The first {USERS} of {len(walks)} users"
-    return made
+        say(f"The first {USERS} of {len(walks)} users.")

@@ -75,7 +75,7 @@ def select(
             for step, selection in enumerate(own)
         ]
         pd.DataFrame(rows).to_csv(file, index=False)
-    screen.console.print(screen.paths(walks))
+    screen.paths(walks)
     stayed = sum(bool(row["message"]) for row in rows)
     if stayed:
         screen.warn(

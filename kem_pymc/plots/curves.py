@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.objective import Coordinates, Objective
@@ -153,7 +155,8 @@ def few_and_many(
     legend = style.legend_below(figure, axes[0, 0])
     if len(rows) > 1:  # it speaks for all methods
         for handle in filter(None, legend.legend_handles[-3:]):
-            handle.set(color=style.MUTED)
+            opacity = to_rgba(handle.get_facecolor())[3] if isinstance(handle, Patch) else 1
+            handle.set(color=to_rgba(style.MUTED, opacity))
     return axes
 
 

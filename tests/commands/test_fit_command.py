@@ -53,7 +53,7 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     assert "0 sleep, 1 mood" in text
     assert "LIN0, LIN1, ARD" in text
     assert "WHITE" in text
-    assert "R-hat" in text
+    assert "whether chains agree" in text
 
 
 def test_same_seed_same_evolutions(trial, tmp_path):
@@ -62,8 +62,9 @@ def test_same_seed_same_evolutions(trial, tmp_path):
         fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
         return Evolutions.load(tmp_path / name / "evolutions.json")
 
-    assert learned(1, "first") == learned(1, "again")
-    assert learned(2, "other") != learned(1, "third")
+    first = learned(1, "first")
+    assert learned(1, "again") == first
+    assert learned(2, "other") != first
 
 
 def test_parquet_dates_features_and_batches(tmp_path):
@@ -145,7 +146,7 @@ def interrupt(study: Path, marks: int, *options: str) -> subprocess.CompletedPro
             time.sleep(0.1)
         os.killpg(running.pid, SIGINT)  # a terminal sends it to all processes of the group
         try:
-            out, err = running.communicate(timeout=120)
+            out, err = running.communicate(timeout=400)
         finally:
             running.kill()
     return subprocess.CompletedProcess(arguments, running.returncode, out, err)

@@ -21,7 +21,7 @@ def text(folder):
 def test_prints_evolutions_selections_and_scores(text):
     assert "3 users, 6 time steps, 90 points: x -> y" in text
     assert "WHITE" in text
-    assert "R-hat" in text
+    assert "whether chains agree" in text
     selected, scores = text.split("Kernels selected")[1].split("Mean log likelihood")
     assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))
     assert "LIN0 + PER0" in selected

@@ -33,7 +33,7 @@ def test_model_alone_is_enough(study):
 def test_sampler_and_command_line(study, tmp_path):
     with_line(study, 'sampler = {"draws": 7, "tune": 1, "chains": 1}\n')
     text = fine("fit", study, "--draws", 5, "--feedback", "joint", "--out", tmp_path / "r")
-    assert "Sampling 1 chains: 1 draws to settle, 5 to keep" in text
+    assert "Sampling 1 x 1 draws to settle, 1 x 5 to keep" in text
     assert (tmp_path / "r" / "study.py").read_text() == study.read_text()
 
 

@@ -220,3 +220,15 @@ def test_likelihood_off_leaves_the_prior(pool, table):
         state.log_noise[slot],
     )
     assert fresh == pytest.approx(state.log_prior[slot], abs=1e-10)
+
+
+def test_there_is_room_where_every_dataset_changes_process(table):
+    pool = CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
+    restless = table.replace(enter={"base kernel": 0.5, "interaction": 0.5}, stay=0.5)
+    cohort = make_cohort(ends=(tuple(range(1, 11)),) * 4)
+    engine = Engine(cohort, pool, restless, concentration=50.0, likelihood_power=0.0)
+    rng = np.random.default_rng(0)
+    state = start(engine.study, CUT, rng)
+    for _ in range(60):
+        sweep(engine.study, state, CUT._replace(steps=2), rng)
+    assert memberships_agree(engine.study, state)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from kem_pymc.errors import InputError
@@ -157,7 +158,12 @@ def test_methods_make_rows_of_different_colours_in_a_given_figure(make_selection
     assert axes.shape == (2, 2)
     assert all(ax.figure is figure for ax in axes.ravel())
     assert [ax.get_ylabel() for ax in axes[:, 0]] == ["Final\ny", "KEM\ny"]
-    assert line(axes[0, 0], "mean").get_color() != line(axes[1, 0], "mean").get_color()
+    colours = {line(ax, "mean").get_color() for ax in axes[:, 0]}
+    assert len(colours) == 2
+    *_, mean, dark, light = figure.legends[0].legend_handles
+    assert to_hex(mean.get_color()) not in colours
+    assert dark.get_facecolor()[:3] == light.get_facecolor()[:3]
+    assert dark.get_facecolor()[3] > light.get_facecolor()[3] > 0
 
 
 def test_rows_of_unequal_length_or_none_are_refused(make_selection, points):
