@@ -1,6 +1,7 @@
 """Learn evolutions at the terminal: sample, stop at Ctrl-C with what was drawn, write it down."""
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,13 +127,15 @@ def sample(
     plan = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
     screen.say(plan.format(**sampler))
     options = {
+        # PyMC's own guess is half of the cores there are.
+        "cores": sampler.get("cores") or os.cpu_count(),
         "callback": interruption,
         "progressbar": screen.errors.is_terminal,  # that is where PyMC draws it
         "compute_convergence_checks": False,
     }
     try:
         with _quiet(), model:
-            return pm.sample(**sampler, **options)
+            return pm.sample(**{**sampler, **options})
     except ValueError as error:
         if interruption.happened:  # no chain had left tuning
             raise KeyboardInterrupt from error
