@@ -21,6 +21,7 @@ class _Kem(TyperGroup):
     """Runs a command and tells of what goes wrong, without a traceback unless asked for."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for; turn what it raises into a message and a code."""
         debug = ctx.params["debug"]
         with warnings.catch_warnings():
             if not debug:  # nobody at a terminal can act on the warnings of other packages

@@ -37,7 +37,7 @@ class _EvolutionVariable(RandomVariable):
         super().__init__(**kwargs)
 
     def _shape(self) -> tuple[int, ...]:
-        raise NotImplementedError
+        raise NotImplementedError  # every variable below has its own
 
     def _supp_shape_from_params(self, *_: Any, **__: Any) -> tuple[Any, ...]:
         return tuple(pt.constant(n, dtype="int64") for n in self._shape())

@@ -178,6 +178,7 @@ class _Drawing:
         return min(room.width / pixels / np.ptp(self.x), room.height / pixels / np.ptp(self.y), 1.0)
 
     def draw(self, ax: Axes | None, colours: Mapping[str, str]) -> Axes:
+        """Draw boxes and arrows, in a figure of their own size if no axes are given."""
         if ax is None:
             figure = Figure(figsize=(np.ptp(self.x) / 72, np.ptp(self.y) / 72))
             ax = figure.add_axes((0, 0, 1, 1))
