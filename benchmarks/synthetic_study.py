@@ -13,6 +13,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -63,18 +64,19 @@ def learn(feedback: str, seed: int, options: argparse.Namespace) -> dict:
     last = inclusion.isel(time_step=-1).to_numpy()
     contains = np.mean([last[:, :, u][..., t].all(-1).mean() for u, t in enumerate(truth)])
     share = inclusion.mean(("chain", "draw")).to_numpy()
-    r_hat = az.rhat(idata, var_names=["n_clusters", "log_joint", "noise", "inclusion"])
+    with np.errstate(invalid="ignore", divide="ignore"):  # chains that never move
+        r_hat = az.rhat(idata, var_names=["n_clusters", "log_joint", "noise", "inclusion"])
     open_question = (share > 0.02) & (share < 0.98)
     return {
         "evolutions": kem.Evolutions.from_posterior(idata),
         "seconds": seconds,
         "contains": contains,
         "pilot_size": inclusion.sum("candidate").mean(("chain", "draw", "user")).to_numpy(),
-        "r_hat clusters": float(r_hat["n_clusters"]),
-        "r_hat log joint": float(r_hat["log_joint"]),
-        "r_hat noise (max)": float(r_hat["noise"].max()),
-        "r_hat inclusion (max)": float(r_hat["inclusion"].where(open_question).max()),
-        "r_hat inclusion (median)": float(r_hat["inclusion"].where(open_question).median()),
+        "clusters": float(r_hat["n_clusters"]),
+        "log joint": float(r_hat["log_joint"]),
+        "noise": float(r_hat["noise"].max()),
+        "inclusion": float(r_hat["inclusion"].where(open_question).max()),
+        "(median)": float(r_hat["inclusion"].where(open_question).median()),
     }
 
 
@@ -125,10 +127,16 @@ def selectors(learned: dict[str, dict]) -> Iterator[tuple[str, object]]:
     yield "ARD, map", kem.ARDSelector(dimension=1, fit="map", priors=table)
 
 
+def _short(value: float | str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.2f}" if math.isfinite(value) and value < 100 else "> 100"
+
+
 def by_points(rows: pd.DataFrame, value: str, digits: int) -> Table:
     """Return a table of means: methods down, numbers of points across."""
     points = sorted(rows["points"].unique())
-    table = Table("method", *(f"{p} points" for p in points), title=value)
+    table = Table("method", *(f"{p}" for p in points), title=f"{value} by number of points")
     means = rows.groupby(["method", "points"], sort=False)[value].mean().unstack()
     for method, row in means.iterrows():
         table.add_row(str(method), *(f"{row[p]:.{digits}f}" for p in points))
@@ -162,7 +170,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("kem-out-synthetic"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    console = Console()
+    console = Console(width=max(Console().width, 110))
 
     frames, pilots = [], []
     for seed in options.seeds:
@@ -184,11 +192,10 @@ def main() -> None:
 def report(console: Console, rows: pd.DataFrame, pilots: list[dict]) -> None:
     """Print what the pilot posteriors look like, and how the methods compare."""
     figures = [k for k in pilots[0] if k not in ("evolutions", "pilot_size")]
-    table = Table(*figures, "size by time step", title="pilot posteriors")
+    title = "pilot posteriors: share of final compositions containing the truth; largest R-hats"
+    table = Table(*figures, "size by time step", title=title)
     for pilot in pilots:
-        numbers = [
-            f"{v:.2f}" if isinstance(v, float) else str(v) for k, v in pilot.items() if k in figures
-        ]
+        numbers = [_short(v) for k, v in pilot.items() if k in figures]
         table.add_row(*numbers, " ".join(f"{s:.1f}" for s in pilot["pilot_size"]))
     console.print(table)
     console.print(by_points(rows, "log_likelihood", 2))
