@@ -137,7 +137,9 @@ model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]))
 
 def interrupt(study: Path, marks: int, *options: str) -> subprocess.CompletedProcess:
     """Run ``kem fit`` as at a terminal, and press Ctrl-C after so many steps."""
-    program = [sys.executable, "-c", "from kem_pymc.cli import main; main()"]
+    # Jobs that a shell runs in the background inherit that Ctrl-C is ignored; terminals' don't.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{heed}; from kem_pymc.cli import main; main()"]
     arguments = ["fit", str(study), "--out", str(study.parent / "r"), *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     file = study.parent / "marks"
