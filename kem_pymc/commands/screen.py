@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Evolutions of less probability, or in a smaller share of draws, aren't printed.
 LEAST = 0.05
 
+#: Unless fewer than this many are left; then the most frequent are printed.
+FEW = 10
+
 #: At most so many parents, children of each, and users are printed.
 PARENTS, CHILDREN, USERS = 8, 5, 20
 
@@ -90,6 +93,8 @@ def evolutions(learned: "Evolutions") -> None:
     made = table("from", "to", *numbers, right=numbers)
     frame = learned.to_frame()
     main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]
+    if len(main) < FEW:  # a diffuse posterior: none stands out, so show the most frequent
+        main = frame.loc[frame["occurrence"].nlargest(FEW).index.sort_values()]
     width = (console.width - 30) // 2
     by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
     for parent, rows in islice(by_parent, PARENTS):
