@@ -30,7 +30,7 @@ from kem_pymc.compiled import (
 )
 from kem_pymc.errors import InputError
 
-#: Draws from which the scale of a prior is estimated (it only sets step sizes).
+#: Draws from which a prior's median and scale are estimated (they only make proposals).
 SCALE_DRAWS = 4000
 
 
@@ -210,8 +210,8 @@ def _draws(draw, entry, generator, out):
         out[i] = draw(entry, generator)
 
 
-def scale_of(draw: FunctionPointer, entry: int) -> float:
-    """Return the standard deviation of a prior's coordinate; NaN if it leaves the support."""
+def location_and_scale(draw: FunctionPointer, entry: int) -> tuple[float, float]:
+    """Return a prior's median and standard deviation, as coordinates; NaN beyond its support."""
     out = np.empty(SCALE_DRAWS)
     _draws(draw, entry, np.random.default_rng(0), out)
-    return float(np.std(out))
+    return float(np.median(out)), float(np.std(out))

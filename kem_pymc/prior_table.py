@@ -25,6 +25,8 @@ class PriorTable(NamedTuple):
         ``f(parent, generator) -> float``
     entry : (H,) int64
         Which distinct prior each hyperparameter has.
+    centre : (H,) float64
+        Median of each coordinate: where a fit starts that knows no better.
     scale : (H,) float64
         min(prior standard deviation, 1) of each coordinate: the unit of proposals.
     stay, enter : (C,) float64
@@ -38,6 +40,7 @@ class PriorTable(NamedTuple):
     noise_gradient: FunctionPointer
     noise_draw: FunctionPointer
     entry: np.ndarray
+    centre: np.ndarray
     scale: np.ndarray
     stay: np.ndarray
     enter: np.ndarray

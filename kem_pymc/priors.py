@@ -24,7 +24,7 @@ from kem_pymc.distributions import (
     compile_noise,
     describe,
     from_data,
-    scale_of,
+    location_and_scale,
     to_data,
 )
 from kem_pymc.errors import InputError
@@ -239,7 +239,8 @@ class Priors:
                 distinct.append(found)
             entry[i] = distinct.index(found)
         pointers = compile_entries(distinct)
-        scales = np.array([scale_of(pointers[2], i) for i in range(len(distinct))])
+        located = [location_and_scale(pointers[2], i) for i in range(len(distinct))]
+        centres, scales = np.array(located).reshape(-1, 2).T
         if not np.isfinite(scales).all():
             wrong = distinct[int(np.flatnonzero(~np.isfinite(scales))[0])][0]
             raise InputError(
@@ -258,6 +259,7 @@ class Priors:
             noise_gradient=noise_gradient,
             noise_draw=noise_draw,
             entry=entry,
+            centre=centres[entry],
             scale=np.minimum(scales, 1.0)[entry],
             stay=np.full(len(pool), self.stay),
             enter=np.array([self.entering(c) for c in pool]),

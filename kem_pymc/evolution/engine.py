@@ -32,7 +32,11 @@ from kem_pymc.evolution.state import (
 from kem_pymc.gp.likelihood import Data
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.prior_table import PriorTable
 from kem_pymc.priors import Priors
+
+#: Attributes of an engine that hold pointers to compiled code.
+COMPILED = ("study", "prior_study", "prior_table")
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -72,7 +76,20 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
-        return {k: v for k, v in self.__dict__.items() if k not in ("study", "prior_study")}
+        return {k: v for k, v in self.__dict__.items() if k not in COMPILED}
+
+    def of_user(self, user: int) -> "Engine":
+        """Return the engine of one user alone, by number."""
+        alone = Engine(
+            self.cohort.subset([self.cohort.users[user]]),
+            self.pool,
+            self.priors,
+            self.concentration,
+            self.likelihood_power,
+            self.schedule,
+        )
+        alone.prior_table = self.prior_table
+        return alone
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,6 +104,11 @@ class Engine:
         return np.where(points < padded.ends[:, :, None], padded.y[:, None, :], 0.0)
 
     @cached_property
+    def prior_table(self) -> PriorTable:
+        """The priors as the compiled side sees them."""
+        return self.priors.compile(self.pool)
+
+    @cached_property
     def study(self) -> Study:
         """The compiled side, with the cohort's targets."""
         padded = self.cohort.padded()
@@ -94,7 +116,7 @@ class Engine:
         return Study(
             kernels=kernels(),
             layout=self.pool.layout,
-            priors=self.priors.compile(self.pool),
+            priors=self.prior_table,
             data=Data(padded.x, self.targets.copy(), padded.ends, steps, nested=True),
             concentration=self.concentration,
             power=self.likelihood_power,

@@ -81,7 +81,7 @@ class State(NamedTuple):
         n_live, n_free.
     log_density : (1,) float64
         Running log of the joint density.
-    counts : (16,) int64
+    counts : (2 + 2 len(MOVES),) int64
         Factorisations, failed ones, then proposals and acceptances by move (see `MOVES`).
     """
 
@@ -106,8 +106,8 @@ class State(NamedTuple):
 
 
 #: Moves whose proposals and acceptances are counted, in ``counts[2 + 2 i]`` and ``[3 + 2 i]``.
-MOVES = ("seating", "add", "remove", "swap", "hyperparameters", "split", "merge", "path")
-SEATING, ADD, REMOVE, SWAP, HYPERPARAMETERS, SPLIT, MERGE, PATH = range(len(MOVES))
+MOVES = ("seating", "add", "remove", "swap", "refit", "hyperparameters", "split", "merge", "path")
+SEATING, ADD, REMOVE, SWAP, REFIT, HYPERPARAMETERS, SPLIT, MERGE, PATH = range(len(MOVES))
 
 
 def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:

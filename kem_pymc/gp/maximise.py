@@ -62,7 +62,7 @@ def maximise(problem, starts, runs, low, high):
         if heights[s] == -math.inf:
             break
         values = starts[s].copy()
-        height, used, arrived = climb(problem, values, low, high)
+        height, used, arrived = climb(problem, values, low, high, 0.0)
         evaluations += used
         if height > best_height:
             best_height = height
@@ -73,10 +73,12 @@ def maximise(problem, starts, runs, low, high):
 
 
 @compiled
-def climb(problem, values, low, high):
+def climb(problem, values, low, high, enough):
     """Move `values` (d,) to a local optimum; return its height, evaluations and whether it is one.
 
-    The height at the start must be finite.
+    The search also ends where the quadratic model promises a gain of `enough` or less, twice
+    running: for whoever needs the neighbourhood of an optimum only. The height at the start must
+    be finite.
     """
     size = values.shape[0]
     slope = np.empty(size)
@@ -86,7 +88,7 @@ def climb(problem, values, low, high):
     curvature = np.empty((size, size))
     reset(curvature, slope)
     fresh = True  # no curvature learned since the last reset
-    small_gains = 0
+    small_gains, small_promises = 0, 0
     step = np.empty(size)
     trial = np.empty(size)
     trial_slope = np.empty(size)
@@ -94,6 +96,12 @@ def climb(problem, values, low, high):
         if largest_free_slope(values, slope, low, high) <= SLOPE:
             return height, evaluations, True
         newton_step(curvature, values, slope, low, high, step)
+        gain = 0.0
+        for i in range(size):
+            gain += 0.5 * slope[i] * step[i]
+        small_promises = small_promises + 1 if gain <= enough and not fresh else 0
+        if small_promises == 2:
+            return height, evaluations, True
         fraction = 1.0
         reached = -math.inf
         accepted = False

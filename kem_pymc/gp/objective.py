@@ -212,15 +212,35 @@ def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
 
 
 class Problem(NamedTuple):
-    """Everything the compiled objective needs but the coordinates; see :class:`Objective`."""
+    """Everything the compiled objective needs but the coordinates; see :class:`Objective`.
+
+    It is about one data set, or about several that share a kernel but aren't correlated: those of
+    the users in a cluster.
+
+    Attributes
+    ----------
+    kernels, layout : Kernels, Layout
+    active : (number of candidates,) int64
+    places : (k,) int64
+        Where the composition's hyperparameters lie among those of the pool.
+    x, y : (D, n), (n,) float64
+        Points of all data sets, one data set after the other.
+    weights : (n,) float64
+        How often each point's conditional log density counts, see
+        :func:`~kem_pymc.gp.likelihood.weighted_gradient`.
+    starts : (number of data sets + 1,) int64
+        Data set b holds the points ``starts[b]`` to ``starts[b + 1]``.
+    prior : Prior
+    """
 
     kernels: Kernels
     layout: Layout
-    active: np.ndarray  # (number of candidates,) int64
-    places: np.ndarray  # (k,) int64
-    x: np.ndarray  # (D, n) float64
-    y: np.ndarray  # (n,) float64
-    weights: np.ndarray  # (n,) float64, all ones
+    active: np.ndarray
+    places: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    starts: np.ndarray
     prior: Prior
 
 
@@ -257,18 +277,21 @@ def evaluate(problem, values, gradient):
     counts = np.zeros(2, dtype=np.int64)
     for i in range(k):
         h[problem.places[i]] = values[i]
-    likelihood = weighted_gradient(
-        problem.kernels,
-        problem.layout,
-        problem.active,
-        h,
-        values[k],
-        problem.x,
-        problem.y,
-        problem.weights,
-        slope,
-        counts,
-    )
+    likelihood = 0.0
+    for b in range(problem.starts.shape[0] - 1):
+        first, last = problem.starts[b], problem.starts[b + 1]
+        likelihood += weighted_gradient(
+            problem.kernels,
+            problem.layout,
+            problem.active,
+            h,
+            values[k],
+            problem.x[:, first:last],
+            problem.y[first:last],
+            problem.weights[first:last],
+            slope,
+            counts,
+        )
     for i in range(k):
         gradient[i] = slope[problem.places[i]]
     gradient[k] = slope[size]
@@ -307,6 +330,7 @@ class Objective:
             x=np.array(np.transpose(x), dtype=np.float64, order="C"),
             y=np.array(y, dtype=np.float64),
             weights=np.ones(len(y)),
+            starts=np.array([0, len(y)]),
             prior=flat_prior(len(coordinates)) if prior is None else prior,
         )
 

@@ -1,21 +1,8 @@
-"""Add, remove or swap a candidate of a cluster's composition.
+"""Add, remove or swap a candidate of a cluster's composition (or its component's, if joint).
 
-Under the `cut` target the composition of one cluster changes, and nothing else: who belongs to
-which process is fixed meanwhile.
-
-Under the `joint` target a cluster's composition is the parent of its members' next datasets, so
-the change has to act on a closed component: S, clusters whose composition changes together, and
-D, clusters that hold a dataset following one in S. S holds every predecessor of D, D every
-successor of S. All of S gets the new composition K', all of D moves whole from process K to
-process K'. The new state has the same closure, so choosing it cancels, and so do alpha^C and
-(n_c - 1)!, which don't change. With R(n) = lgamma(alpha + n) - lgamma(alpha), and m datasets in D,
-
-    log ratio = sum over S of the change in log likelihood
-              + sum over S and D of the change in log G
-              + [R(N_K) - R(N_K - m)] - [R(N_K' + m) - R(N_K')]
-              + log (reverse / forward choice) + log q(removed) - log q(added).
-
-The cut move is the special case S = {cluster}, D = {}.
+The candidates that stay keep their values; those of one that enters are proposed as in
+:mod:`~kem_pymc.evolution.moves.births`. What changes together, and the ratio, are described in
+:mod:`~kem_pymc.evolution.moves.component`.
 """
 
 import math
@@ -24,16 +11,13 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
-from kem_pymc.evolution.moves.kernel_change import commit, member_reach, propose_likelihoods
-from kem_pymc.evolution.state import (
-    ADD,
-    REMOVE,
-    SWAP,
-    active_candidates,
-    close_processes,
-    kernel_log_prior,
-    process_of_parent,
+from kem_pymc.evolution.moves.component import (
+    affected_slots,
+    complete,
+    component,
+    move_processes,
 )
+from kem_pymc.evolution.state import ADD, REMOVE, SWAP, active_candidates, close_processes
 
 #: Share of proposals that change the noise along with the composition, and by how much.
 NOISE_SHARE, NOISE_STEP = 0.5, 0.5
@@ -66,39 +50,55 @@ def nth(included, value, n):
 
 
 @compiled
-def closure(study, state, slot, changed, moved):
-    """Mark the component of a slot: S in `changed`, D in `moved` (S_slots,) bool.
+def neighbour(included, p_add, p_remove, p_swap, rng):
+    """Choose a candidate to remove and one to add (-1: none) from a composition.
 
     Returns
     -------
-    bool
-        False if D holds a first dataset, whose process is that of the empty composition for good.
+    removed, added : int
+        Both -1 where the composition is full or empty and what was drawn is impossible.
+    log_choice : float
+        Log probability of the reverse choice minus that of this one.
     """
-    n = state.assignment.shape[0]
-    changed[slot] = True
-    growing = True
-    while growing:
-        growing = False
-        for d in range(n):
-            if study.step[d] == 0:
-                continue
-            before, after = state.assignment[d - 1], state.assignment[d]
-            if changed[before] and not moved[after]:
-                moved[after] = True
-                growing = True
-            if moved[after] and not changed[before]:
-                changed[before] = True
-                growing = True
-    for d in range(n):
-        if study.step[d] == 0 and moved[state.assignment[d]]:
-            return False
-    return True
+    candidates = included.shape[0]
+    active = active_candidates(included)
+    size = active.shape[0]
+    add, remove, swap = action_probabilities(size, candidates, p_add, p_remove, p_swap)
+    u = rng.random() * (p_add + p_remove + p_swap)
+    removed, added = -1, -1
+    log_choice = 0.0
+    if u < add:
+        added = nth(included, False, int(rng.random() * (candidates - size)))
+        back = action_probabilities(size + 1, candidates, p_add, p_remove, p_swap)[1]
+        log_choice = math.log(back / (size + 1)) - math.log(add / (candidates - size))
+    elif u < add + remove:
+        removed = active[int(rng.random() * size)]
+        back = action_probabilities(size - 1, candidates, p_add, p_remove, p_swap)[0]
+        log_choice = math.log(back / (candidates - size + 1)) - math.log(remove / size)
+    elif u < add + remove + swap:
+        removed = active[int(rng.random() * size)]
+        added = nth(included, False, int(rng.random() * (candidates - size)))
+    return removed, added, log_choice
 
 
 @compiled
-def rising(alpha, n):
-    """Return log of alpha (alpha + 1) ... (alpha + n - 1)."""
-    return math.lgamma(alpha + n) - math.lgamma(alpha)
+def neighbour_probability(included, wanted, p_add, p_remove, p_swap):
+    """Return the probability that `neighbour` leads from one composition to another."""
+    candidates = included.shape[0]
+    size, removed, added = 0, 0, 0
+    for c in range(candidates):
+        size += included[c]
+        removed += included[c] and not wanted[c]
+        added += wanted[c] and not included[c]
+    add, remove, swap = action_probabilities(size, candidates, p_add, p_remove, p_swap)
+    probability = 0.0
+    if removed == 0 and added == 1:
+        probability = add / (candidates - size)
+    elif removed == 1 and added == 0:
+        probability = remove / size
+    elif removed == 1 and added == 1:
+        probability = swap / (size * (candidates - size))
+    return probability / (p_add + p_remove + p_swap)
 
 
 @compiled
@@ -108,131 +108,51 @@ def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     `p_add`, `p_remove` and `p_swap` are relative: a proposal is always made, except where a
     full composition leaves some of them impossible.
     """
-    candidates = state.included.shape[1]
     old = state.included[slot].copy()
-    active = active_candidates(old)
-    size = active.shape[0]
-    add, remove, swap = action_probabilities(size, candidates, p_add, p_remove, p_swap)
-    u = rng.random() * (p_add + p_remove + p_swap)
-    removed, added = -1, -1
-    log_choice = 0.0
-    if u < add:
-        move = ADD
-        added = nth(old, False, int(rng.random() * (candidates - size)))
-        back = action_probabilities(size + 1, candidates, p_add, p_remove, p_swap)[1]
-        log_choice = math.log(back / (size + 1)) - math.log(add / (candidates - size))
-    elif u < add + remove:
-        move = REMOVE
-        removed = active[int(rng.random() * size)]
-        back = action_probabilities(size - 1, candidates, p_add, p_remove, p_swap)[0]
-        log_choice = math.log(back / (candidates - size + 1)) - math.log(remove / size)
-    elif u < add + remove + swap:
-        move = SWAP
-        removed = active[int(rng.random() * size)]
-        added = nth(old, False, int(rng.random() * (candidates - size)))
-    else:
+    removed, added, log_ratio = neighbour(old, p_add, p_remove, p_swap, rng)
+    if removed < 0 and added < 0:
         return False
+    move = SWAP if removed >= 0 and added >= 0 else (ADD if added >= 0 else REMOVE)
     state.counts[2 + 2 * move] += 1
-
-    slots = state.included.shape[0]
-    changed = np.zeros(slots, dtype=np.bool_)
-    moved = np.zeros(slots, dtype=np.bool_)
-    changed[slot] = True
-    if joint and not closure(study, state, slot, changed, moved):
+    changed = np.zeros(state.included.shape[0], dtype=np.bool_)
+    moved = changed.copy()
+    if not component(study, state, slot, joint, changed, moved):
         return False
     new = old.copy()
     if removed >= 0:
         new[removed] = False
     if added >= 0:
         new[added] = True
-
-    source, target, migrants = -1, -1, 0
-    for k in range(state.sizes[0]):
-        if moved[state.live[k]]:
-            migrants += state.occupants[state.live[k]]
-    log_seating = 0.0
-    if migrants > 0:
-        alpha = study.concentration
-        source, target = process_of_parent(state, old), process_of_parent(state, new)
-        n, m = state.members[source], state.members[target]
-        log_seating += rising(alpha, n) - rising(alpha, n - migrants)
-        log_seating -= rising(alpha, m + migrants) - rising(alpha, m)
-
-    accepted = _change(
-        study, state, changed, moved, old, new, target, removed, added, log_choice, log_seating, rng
-    )
-    if accepted:
-        if migrants > 0:
-            state.members[source] -= migrants
-            state.members[target] += migrants
-        state.counts[3 + 2 * move] += 1
-    close_processes(state)
-    return accepted
-
-
-@compiled
-def _affected(state, changed, moved):
-    """Return the slots of S and D in order of slot, so that both directions agree on the first."""
-    found = np.empty(state.sizes[0], dtype=np.int64)
-    n = 0
-    for slot in range(changed.shape[0]):
-        if changed[slot] or moved[slot]:
-            found[n] = slot
-            n += 1
-    return found[:n]
-
-
-@compiled
-def _change(
-    study, state, changed, moved, old, new, target, removed, added, log_choice, log_seating, rng
-):
-    """Draw what is new, complete the ratio, and apply the change if it is accepted."""
-    affected = _affected(state, changed, moved)
-    n = affected.shape[0]
+    target, log_seating = move_processes(study, state, moved, old, new)
+    affected = affected_slots(changed, moved)
     h = state.h[affected]
     log_noise = state.log_noise[affected]
-    log_prior = np.empty(n)
-    density_change = log_seating
-    first = n
-    for i in range(n):
-        slot = affected[i]
-        if changed[slot]:
-            first = min(first, i)
-            if added >= 0:
-                draw_birth(study, state, added, old, changed, first, h, i, rng)
-                log_choice -= log_birth(study, state, added, old, changed, first, h, i)
-            if removed >= 0:
-                log_choice += log_birth(study, state, removed, new, changed, first, h, i)
-            if rng.random() < NOISE_SHARE:
-                log_noise[i] += NOISE_STEP * rng.normal()
-        included = new if changed[slot] else state.included[slot]
-        process = target if moved[slot] else state.process[slot]
-        parent = state.parent[process]
-        log_prior[i] = kernel_log_prior(study, parent, included, h[i], log_noise[i])
-        density_change += log_prior[i] - state.log_prior[slot]
-    if density_change == -math.inf:
-        return False
-    users, steps = state.log_likelihood.shape[1:]
-    reach = np.zeros((n, users), dtype=np.int64)
-    proposed = np.empty((n, users, steps))
-    for i in range(n):
-        slot = affected[i]
-        if changed[slot]:
-            reach[i] = member_reach(study, state, slot)
-            density_change += propose_likelihoods(
-                study, state, slot, new, h[i], log_noise[i], reach[i], proposed[i]
-            )
-    if not math.log(rng.random()) < log_choice + density_change:
-        return False
-    state.log_density[0] += density_change
-    for i in range(n):
-        slot = affected[i]
-        state.log_prior[slot] = log_prior[i]
-        if moved[slot]:
-            state.process[slot] = target
-        if changed[slot]:
-            state.included[slot] = new
-            state.h[slot] = h[i]
-            state.log_noise[slot] = log_noise[i]
-            commit(state, slot, reach[i], proposed[i])
-    return True
+    first = -1
+    for i in range(affected.shape[0]):
+        if not changed[affected[i]]:
+            continue
+        first = i if first < 0 else first
+        if added >= 0:
+            draw_birth(study, state, added, old, changed, first, h, i, rng)
+            log_ratio -= log_birth(study, state, added, old, changed, first, h, i)
+        if removed >= 0:
+            log_ratio += log_birth(study, state, removed, new, changed, first, h, i)
+        if rng.random() < NOISE_SHARE:
+            log_noise[i] += NOISE_STEP * rng.normal()
+    accepted = complete(
+        study,
+        state,
+        affected,
+        changed,
+        moved,
+        new,
+        target,
+        h,
+        log_noise,
+        log_ratio,
+        log_seating,
+        rng,
+    )
+    state.counts[3 + 2 * move] += accepted
+    close_processes(state)
+    return accepted

@@ -7,6 +7,7 @@ import numpy as np
 
 from kem_pymc.evolution.moves.local import local_steps
 from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
 from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.process import log_joint
@@ -26,6 +27,8 @@ class Schedule(NamedTuple):
         Metropolis-Hastings steps per cluster.
     p_add, p_remove, p_swap : float
         Probabilities that such a step changes the composition; it walks otherwise.
+    refits : int
+        Proposals of a composition with fitted values, for the cluster of a random dataset.
     auxiliaries : int
         Auxiliary clusters of a seating (cut).
     split_merge : int
@@ -42,6 +45,7 @@ class Schedule(NamedTuple):
     p_add: float
     p_remove: float
     p_swap: float
+    refits: int
     auxiliaries: int
     split_merge: int
     particles: int
@@ -56,6 +60,7 @@ PAPER = Schedule(
     p_add=0.2,
     p_remove=0.4,
     p_swap=0.0,
+    refits=0,
     auxiliaries=3,
     split_merge=10,
     particles=0,
@@ -119,6 +124,14 @@ def _moves(
                 local_steps,
                 (slot, steps, schedule.joint, schedule.p_add, schedule.p_remove, schedule.p_swap),
             )
+    # A dataset drawn at random leads to a cluster with many more often than to one with few, whose
+    # composition changes easily without a fit.
+    for dataset in rng.integers(n, size=schedule.refits):
+        slot = state.assignment[dataset]
+        yield (
+            refit_composition,
+            (slot, schedule.joint, schedule.p_add, schedule.p_remove, schedule.p_swap),
+        )
     if not schedule.joint:
         yield hand_forward, (schedule.auxiliaries,)
 

@@ -1,0 +1,52 @@
+"""Where chains start: at mixed places, so that agreement between them means something."""
+
+import numpy as np
+
+from kem_pymc.evolution.engine import Arrays, Engine
+from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
+from kem_pymc.evolution.state import State
+
+#: Sweeps of every user alone, before their clusters are put side by side.
+SWEEPS = 20
+
+
+def start_from_users(
+    engine: Engine, schedule: Schedule, rng: np.random.Generator, sweeps: int = SWEEPS
+) -> State:
+    """Return the union of short runs on every user alone: nobody shares a cluster yet.
+
+    Where :func:`~kem_pymc.evolution.moves.sweep.start` begins with few clusters for many users,
+    this begins with kernels that suit each user. All chains of a set of which some began here and
+    some there agree only if where they began is forgotten.
+    """
+    parts = [_alone(engine, user, schedule, rng, sweeps) for user in range(engine.shape[0])]
+    users, steps = engine.shape
+    structure, hyperparameters, noise = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
+    labels = structure[..., 0]
+    structure[..., 0] = np.where(labels >= 0, labels + np.arange(users)[:, None] * steps, -1)
+    return engine.load(engine.study, structure, hyperparameters, noise, schedule)
+
+
+def _alone(
+    engine: Engine, user: int, schedule: Schedule, rng: np.random.Generator, sweeps: int
+) -> Arrays:
+    """Return one user's arrays (1, T, ...) after some sweeps without the others."""
+    own = engine.of_user(user)
+    state = start(own.study, schedule, rng)
+    for _ in range(sweeps):
+        sweep(own.study, state, schedule, rng)
+    structure, hyperparameters, noise = own.dump(state)
+    steps = engine.shape[1]
+    return _padded(structure, steps), _padded(hyperparameters, steps), _padded(noise, steps)
+
+
+def _padded(array: np.ndarray, steps: int) -> np.ndarray:
+    """Return an array (1, t, ...) filled up to (1, T, ...) with what stands for no dataset."""
+    absent = -1 if array.dtype.kind == "i" else np.nan
+    shape = (1, steps - array.shape[1], *array.shape[2:])
+    missing = np.full_like(array, absent, shape=shape)
+    if array.dtype.kind == "i":
+        missing[..., 1:] = 0  # no candidate is in
+    return np.concatenate([array, missing], axis=1)
