@@ -31,7 +31,7 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         If the folder can't be used.
     """
     path = path.resolve()
-    _check(path, overwrite)
+    check(path, overwrite)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.mkdir(parents=True)
@@ -48,7 +48,14 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check(path: Path, overwrite: bool) -> None:
+def check(path: Path, overwrite: bool) -> None:
+    """Check that a folder of results may be made here.
+
+    Raises
+    ------
+    InputError
+        If something is there that may not be replaced.
+    """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Choose a folder with --out.")
     if not path.exists() or not any(path.iterdir()):
