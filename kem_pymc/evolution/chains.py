@@ -26,6 +26,10 @@ from kem_pymc.evolution.progress import PERIOD, Bars
 from kem_pymc.evolution.run_folder import RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 
+#: Whether processes start as copies of this one, with everything compiled. Elsewhere copies aren't
+#: safe, and processes make their own from what is sent to them.
+FORKS = sys.platform == "linux"
+
 #: Told of every draw, by number of draws so far and statistics; says whether to go on.
 Report = Callable[[int, dict[str, Any]], bool]
 
@@ -144,11 +148,8 @@ class _Workers:
         self.failures: list[Failure] = []
         self._run, self._bars = run, bars
         self._done: dict[int, int] = {}
-        # A process that starts as a copy of this one has everything compiled. Elsewhere copies
-        # aren't safe, and processes make their own from what is sent to them.
-        forks = sys.platform == "linux"
-        self._context: Any = multiprocessing.get_context("fork" if forks else "spawn")
-        self._step = step if forks else cloudpickle.dumps(step)
+        self._context: Any = multiprocessing.get_context("fork" if FORKS else "spawn")
+        self._step = step if FORKS else cloudpickle.dumps(step)
 
     def start(self, chain: int) -> None:
         """Start the process of a chain."""

@@ -237,8 +237,9 @@ class ChainFiles:
 
     def _read(self, first: int, path: Path) -> Chunk:
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file)
+            # numpy would leave a damaged file open.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+                arrays = dict(loaded)
             about = json.loads(str(arrays.pop("about")))
             points = unpack({name: arrays.pop(name) for name in NAMES}, self.counts)
         except (

@@ -161,6 +161,7 @@ def begin(
     progress: bool,
 ) -> Outcome:
     """Begin a run in a folder, by a step from :func:`ready_step`; see :func:`sample`."""
+    cores = _at_a_time(cores, plan)
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
     run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
     return _carry_out(model, step, run, cores, progress)
@@ -171,7 +172,14 @@ def go_on(
 ) -> Outcome:
     """Go on with a run, by a step from :func:`ready_step`; see :func:`resume`."""
     run.check(fingerprint(model, step.y))
-    return _carry_out(model, step, run, cores, progress)
+    return _carry_out(model, step, run, _at_a_time(cores, run.plan), progress)
+
+
+def _at_a_time(cores: int | None, plan: Plan) -> int:
+    """Return how many chains to run at a time."""
+    if cores is not None and cores < 1:
+        raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
+    return min(cores or os.cpu_count() or 1, plan.chains)
 
 
 def ready_step(model: EvolutionModel) -> EvolutionStep:
@@ -194,13 +202,10 @@ def ready_step(model: EvolutionModel) -> EvolutionStep:
 
 
 def _carry_out(
-    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int | None, progress: bool
+    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int, progress: bool
 ) -> Outcome:
     """Sample what isn't sampled yet, and return what there is then."""
     plan = run.plan
-    cores = min(cores or os.cpu_count() or 1, plan.chains)
-    if cores < 1:
-        raise InputError(f"cores={cores} is no number of processes. Give 1 or more.")
     with run.alone():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
