@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kem_pymc.commands import folders, options, screen
-from kem_pymc.commands.job import COPY, Job, check_free, find_run, run_folder
+from kem_pymc.commands.job import COPY, DRAFT, Job, check_free, find_run, run_folder
 from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _write_results(
     from kem_pymc.commands import learning
 
     try:
-        with folders.results(out, overwrite) as folder:
+        with folders.results(out, overwrite, run / DRAFT) as folder:
             learning.write(outcome, folder)
             if job.study is not None:
                 shutil.copy(run / COPY, folder / "study.py")

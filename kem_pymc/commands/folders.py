@@ -13,7 +13,7 @@ EVOLUTIONS = "evolutions.json"
 
 
 @contextmanager
-def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
+def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> Iterator[Path]:
     """Make a folder of results: yields a folder beside it that takes its place at the end.
 
     If something fails meanwhile, `path` stays as it was.
@@ -24,6 +24,9 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         Absent or empty, unless it may be overwritten.
     overwrite : bool
         Whether earlier results may be replaced; other people's folders never are.
+    draft : Path, optional
+        Where to write until then, on the same file system; what a killed process left there is
+        deleted. By default a hidden folder beside `path`.
 
     Raises
     ------
@@ -32,7 +35,9 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """
     path = path.resolve()
     check(path, overwrite)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    if draft is None:
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir(parents=True)
     except OSError as error:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kem_pymc.commands.study import Study
     from kem_pymc.evolution.model import EvolutionModel
 
-#: Files in the folder of a run: what was asked for, and a copy of the study file.
-NAME, COPY = "fit.json", "study.py"
+#: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
+NAME, COPY, DRAFT = "fit.json", "study.py", "results"
 
 SCHEMA_VERSION = 1
 

@@ -39,7 +39,7 @@ def noisy(parent):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda c, p, t: (make_cohort(seed=4), p, t), ["data"]),
+        (lambda _, p, t: (make_cohort(seed=4), p, t), ["data"]),
         (lambda c, p, t: (replace(c, features=("z",)), p, t), ["data"]),
         (lambda c, p, t: (c, p, t.replace(stay=0.8)), ["priors"]),
         (lambda c, p, t: (c, p, t.replace({"SE.lengthscale": pm.Gamma.dist(2, 1)})), ["priors"]),
