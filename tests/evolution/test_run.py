@@ -1,8 +1,10 @@
 import errno
 import json
 import os
+import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -12,7 +14,7 @@ import kem_pymc as kem
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.evolution import chains, run_folder
 from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.moves.sweep import CUT
+from kem_pymc.evolution.moves.sweep import CUT, JOINT
 from kem_pymc.evolution.run_folder import RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 from tests.evolution.runs import Moments, in_child, killed_at, same_draws
@@ -71,6 +73,21 @@ def test_serial_and_parallel_are_the_same_whatever_the_files(model, whole):
 def test_other_seeds_give_other_draws(model, whole):
     other = kem.sample(model, **(SHORT | {"random_seed": 12}), cores=1)
     assert (other["posterior"]["noise"] != whole["posterior"]["noise"]).any()
+
+
+@pytest.mark.usefixtures("whole")
+def test_documented_way_of_reading(whole_folder, tmp_path, monkeypatch):
+    (tmp_path / "energy.run").symlink_to(whole_folder)
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs" / "runs.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names = {}
+    exec(compile(block, "runs.md", "exec"), names)
+    chunk = RunFolder.open(whole_folder).chain(0).read()[0]
+    assert names["generator"] == chunk.generator
+    assert len(names["noise"]) == 4
+    for noise, drawn in zip(names["noise"], chunk.points["noise"], strict=True):
+        assert set(noise) == set(drawn[np.isfinite(drawn)])
 
 
 @pytest.mark.usefixtures("whole")
@@ -143,6 +160,18 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path, monkeypatch):
 
     assert in_child(doomed) == -signal.SIGKILL
     same_draws(kem.resume(folder, model, cores=2), whole)
+
+
+def test_killed_with_joint_feedback(cohort, pool, table, tmp_path):
+    schedule = JOINT._replace(steps=2, particles=3, split_merge=2)
+    model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule)
+    few = SHORT | {"draws": 4, "tune": 4, "chains": 1, "chunk": 3}
+    with pytest.MonkeyPatch.context() as patch:
+        moments = Moments(patch)
+        whole = kem.sample(model, **few, folder=tmp_path / "whole")
+    folder = tmp_path / "run"
+    killed_at(len(moments.names) - 12, lambda: kem.sample(model, **few, folder=folder))
+    same_draws(kem.resume(folder, model), whole)
 
 
 # Interrupted.
