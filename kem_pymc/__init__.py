@@ -24,9 +24,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kem_pymc import cohort, datasets, errors, evolution, gp, kernels, plots, priors, selection
     from kem_pymc.cohort import Cohort
-    from kem_pymc.errors import DataWarning, InputError, SelectionWarning
+    from kem_pymc.errors import (
+        DataWarning,
+        InputError,
+        SamplingError,
+        SamplingWarning,
+        SelectionWarning,
+    )
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+    from kem_pymc.evolution.run import resume, sample
     from kem_pymc.gp.predict import Prediction
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
@@ -52,6 +59,8 @@ __all__ = [
     "KEMSelector",
     "Prediction",
     "Priors",
+    "SamplingError",
+    "SamplingWarning",
     "Scaling",
     "Selection",
     "SelectionWarning",
@@ -64,6 +73,8 @@ __all__ = [
     "kernels",
     "plots",
     "priors",
+    "resume",
+    "sample",
     "selection",
 ]
 
@@ -82,9 +93,13 @@ _HOMES = {
     "KEMSelector": "selection.kem",
     "Prediction": "gp.predict",
     "Priors": "priors",
+    "SamplingError": "errors",
+    "SamplingWarning": "errors",
     "Scaling": "scaling",
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
+    "resume": "evolution.run",
+    "sample": "evolution.run",
 }
 
 

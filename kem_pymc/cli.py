@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from kem_pymc.commands import fit, init, quickstart, screen, select
-from kem_pymc.errors import DataWarning, InputError, SelectionWarning
+from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning
 
 
 class _Kem(TyperGroup):
@@ -40,7 +40,8 @@ class _Kem(TyperGroup):
                 if debug:
                     screen.errors.print_exception()
                 theirs = isinstance(error, InputError)
-                screen.complain(str(error) if theirs else _fault(error))
+                ours = not (theirs or isinstance(error, SamplingError))
+                screen.complain(_fault(error) if ours else str(error))
                 raise typer.Exit(2 if theirs else 1) from error
 
 

@@ -11,9 +11,17 @@ class InputError(ValueError):
     """
 
 
+class SamplingError(RuntimeError):
+    """No chain of a run gave draws to go on with; what the files of the run hold stays there."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but a person should look at them."""
 
 
 class SelectionWarning(UserWarning):
     """A kernel was selected, but under circumstances a person should know of."""
+
+
+class SamplingWarning(UserWarning):
+    """A run ended early or lost a chain; its draws can be used, and the run can go on."""

@@ -3,24 +3,22 @@
 import json
 import shlex
 import shutil
-import sys
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kem_pymc.commands import folders, options, screen
-from kem_pymc.errors import InputError
+from kem_pymc.commands.job import COPY, DRAFT, Job, check_free, find_run, run_folder
+from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
-    from kem_pymc.cohort import Cohort
     from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.evolution.run import Outcome
 
 EXAMPLE = "Example: kem fit --data trial.csv --user id --time week --target steps --out kem-fit"
 
-#: How to sample where neither the study nor the command line says.
-SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
+OUT = Path("kem-fit")
 
 
 def fit(
@@ -42,17 +40,17 @@ def fit(
     chains: options.Chains = None,
     cores: options.Cores = None,
     seed: options.Seed = None,
-    out: options.Out = Path("kem-fit"),
+    out: options.Out = OUT,
     overwrite: options.Overwrite = False,
+    resume: options.Resume = None,
 ) -> None:
     """Learn evolutions of kernels from pilot users.
 
     They come from a study file, or from a table: then --data, --user, --time and --target are
-    needed, and the rest has defaults. Ctrl-C stops sampling and keeps what was drawn.
+    needed, and the rest has defaults. Draws are written as they come, to a folder beside the
+    results that ends in .run. Ctrl-C stops sampling and keeps what was drawn; --resume goes on
+    with it, and with a run that was killed.
     """
-    from kem_pymc.commands.learning import learn
-    from kem_pymc.commands.study import Study, load_study
-
     columns: dict[str, Any] = {
         "user": user,
         "time": time,
@@ -67,85 +65,119 @@ def fit(
         "interactions": interactions,
         "priors": priors,
     }
-    asked = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "random_seed": seed}
+    sampler = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
+    if resume is not None:
+        sources = {"study": study, "data": data, "feedback": feedback, "seed": seed}
+        given = {**sources, **columns, **model_of, **sampler, "overwrite": overwrite}
+        options.alone_with_resume(given | {"out": None if out == OUT else out})
+        run = find_run(resume)
+        _carry_out(Job.load(run), run, cores)
+        return
     if (study is None) == (data is None):
         raise InputError("Give either a study file or a table. The table comes with --data.")
-    with folders.results(out, overwrite) as folder:
-        if study is not None:
-            options.only_with_table(columns | model_of)
-            found = load_study(study)
-            shutil.copy(study, folder / "study.py")
-        else:
-            from kem_pymc.commands.tables import read_cohort
+    if study is not None:
+        options.only_with_table(columns | model_of)
+    folders.check(out, overwrite)
+    job = Job.asked(
+        study,
+        data,
+        out,
+        columns=columns,
+        model_of=model_of,
+        feedback=feedback,
+        sampler=sampler | {"cores": cores},
+    )
+    _carry_out(job, run_folder(out), cores, new=True, overwrite=overwrite)
 
-            found = Study(
-                _model(read_cohort(cast(Path, data), **columns, scope="pilot"), **model_of)
-            )
-        model = _with_feedback(found.model, feedback)
-        sampler = SAMPLER | found.sampler | {k: v for k, v in asked.items() if v is not None}
-        screen.study(model.cohort, model.pool)
-        started = perf_counter()
-        _, interrupted = learn(model, sampler, folder)
-        _write_settings(folder / "settings.json", model, sampler, started, interrupted)
+
+def _carry_out(
+    job: Job, run: Path, cores: int | None, new: bool = False, overwrite: bool = True
+) -> None:
+    """Sample and write results; the folder of the run stays until it is complete.
+
+    A run that goes on may replace results, since only its own can be there.
+    """
+    from kem_pymc.commands import learning
+    from kem_pymc.evolution.interruption import noticing_interruption
+
+    found = job.build()
+    if new:
+        check_free(run, overwrite)
+        job.save(run)
+    screen.study(found.model.cohort, found.model.pool)
+    out = Path(job.directory, job.out) if not new else Path(job.out)
+    again = f"kem fit --resume {shlex.quote(str(run))}"
+    try:
+        step = learning.ready(found.model)
+        with noticing_interruption():
+            options = found.sampler | ({} if cores is None else {"cores": cores})
+            outcome = learning.sample(found.model, step, options, run)
+            _write_results(job, found.model, found.sampler, outcome, out, overwrite, run)
+    except KeyboardInterrupt:
+        if not learning.has_begun(run):
+            shutil.rmtree(run)
+            raise
+        screen.warn(f"Interrupted before there were results. To go on, run: {again}")
+        raise typer.Exit(130) from None
+    except SamplingError as error:
+        screen.complain(str(error))
+        screen.warn(f"What was drawn is kept. To go on, run: {again}")
+        raise typer.Exit(1) from error
     screen.say(f"Results are in {out}.")
-    if interrupted:
-        screen.warn("Sampling was interrupted. What was drawn until then is kept.")
-        raise typer.Exit(130)
+    if outcome.complete:
+        shutil.rmtree(run)
+        return
+    for failure in outcome.failures:
+        screen.warn(f"The results lack a chain: {failure}. See {run}.")
+    what = "Sampling was interrupted." if outcome.interrupted else "A chain failed."
+    screen.warn(f"{what} What was drawn until then is kept. To go on, run: {again}")
+    raise typer.Exit(130 if outcome.interrupted else 1)
+
+
+def _write_results(
+    job: Job,
+    model: "EvolutionModel",
+    sampler: dict[str, Any],
+    outcome: "Outcome",
+    out: Path,
+    overwrite: bool,
+    run: Path,
+) -> None:
+    from kem_pymc.commands import learning
+
+    try:
+        with folders.results(out, overwrite, run / DRAFT) as folder:
+            learning.write(outcome, folder)
+            if job.study is not None:
+                shutil.copy(run / COPY, folder / "study.py")
+            _write_settings(folder / "settings.json", job, model, sampler, outcome)
+    except OSError as error:
+        raise InputError(
+            f"The results can't be written to {out} ({error.strerror or error}). "
+            f"Make room, then run: kem fit --resume {shlex.quote(str(run))}"
+        ) from error
 
 
 def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
-def _model(
-    cohort: "Cohort",
-    *,
-    candidates: list[str] | None,
-    base: list[str] | None,
-    interactions: bool,
-    priors: str | None,
-) -> "EvolutionModel":
-    from kem_pymc import priors as tables
-    from kem_pymc.evolution.model import EvolutionModel
-    from kem_pymc.kernels.pool import CandidatePool
-
-    if candidates is None:
-        names = base or ["LIN", "PER", "SE"]
-        pool = CandidatePool.from_base(names, cohort.dimension, interactions)
-    elif base is not None or interactions:
-        raise InputError("The candidates are given twice. Use --candidates or --base, not both.")
-    else:
-        pool = CandidatePool(candidates, cohort.dimension)
-    table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
-    return EvolutionModel(cohort, pool, table)
-
-
-def _with_feedback(model: "EvolutionModel", feedback: Any) -> "EvolutionModel":
-    """Return the model with the other target, if the command line asks for it."""
-    if feedback in (None, model.feedback):
-        return model
-    return type(model)(
-        model.cohort,
-        model.pool,
-        model.priors,
-        model.concentration,
-        feedback,
-        scaling=model.scaling,
-        likelihood_power=model.engine.likelihood_power,
-    )
-
-
 def _write_settings(
-    path: Path, model: "EvolutionModel", sampler: dict[str, Any], started: float, interrupted: bool
+    path: Path,
+    job: Job,
+    model: "EvolutionModel",
+    sampler: dict[str, Any],
+    outcome: "Outcome",
 ) -> None:
     """Write what was done, for people to read."""
     settings = {
-        "command": shlex.join(["kem", *sys.argv[1:]]),
+        "command": job.command,
         "data": repr(model.cohort),
         **model.settings(),
         "priors": dict(model.priors.to_frame().to_numpy().tolist()),
         "sampler": sampler,
-        "seconds": round(perf_counter() - started, 1),
-        "interrupted": interrupted,
+        "seconds": round(outcome.idata["posterior"].attrs["sampling_time"], 1),
+        "interrupted": outcome.interrupted,
+        "failed_chains": [failure.chain for failure in outcome.failures],
     }
     path.write_text(json.dumps(settings, indent=2) + "\n", "utf-8")

@@ -13,7 +13,7 @@ EVOLUTIONS = "evolutions.json"
 
 
 @contextmanager
-def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
+def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> Iterator[Path]:
     """Make a folder of results: yields a folder beside it that takes its place at the end.
 
     If something fails meanwhile, `path` stays as it was.
@@ -24,6 +24,9 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         Absent or empty, unless it may be overwritten.
     overwrite : bool
         Whether earlier results may be replaced; other people's folders never are.
+    draft : Path, optional
+        Where to write until then, on the same file system; what a killed process left there is
+        deleted. By default a hidden folder beside `path`.
 
     Raises
     ------
@@ -31,8 +34,10 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         If the folder can't be used.
     """
     path = path.resolve()
-    _check(path, overwrite)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    check(path, overwrite)
+    if draft is None:
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir(parents=True)
     except OSError as error:
@@ -48,7 +53,14 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check(path: Path, overwrite: bool) -> None:
+def check(path: Path, overwrite: bool) -> None:
+    """Check that a folder of results may be made here.
+
+    Raises
+    ------
+    InputError
+        If something is there that may not be replaced.
+    """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Choose a folder with --out.")
     if not path.exists() or not any(path.iterdir()):

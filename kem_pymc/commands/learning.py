@@ -1,24 +1,22 @@
-"""Learn evolutions at the terminal: sample, stop at Ctrl-C with what was drawn, write it down."""
+"""Learn evolutions at the terminal: sample, and write down what was learned."""
 
-import logging
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import arviz as az
 import pandas as pd
-import pymc as pm
 import xarray as xr
 from matplotlib.figure import Figure
 
 from kem_pymc.commands import screen
 from kem_pymc.commands.folders import EVOLUTIONS
 from kem_pymc.errors import InputError
+from kem_pymc.evolution import run_folder
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
+from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 
@@ -28,118 +26,69 @@ AGREEMENT, ENOUGH = 1.05, 50
 #: What the verdict on convergence looks at: single numbers that don't depend on labels.
 SCALARS = ("n_clusters", "log_joint")
 
+#: Draws per file of a run.
+CHUNK = 100
 
-def learn(model: EvolutionModel, sampler: dict[str, Any], folder: Path) -> tuple[Evolutions, bool]:
-    """Sample a model and print what was learned; write posterior, summary, evolutions and graph.
+
+def ready(model: EvolutionModel) -> EvolutionStep:
+    """Return the step of a model, compiled, and say that this takes a while."""
+    message = "Compiling the sampler. The first time, this takes about a minute."
+    with screen.console.status(message):
+        return ready_step(model)
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether there is a run in a folder to go on with."""
+    return (path / run_folder.NAME).is_file()
+
+
+def sample(
+    model: EvolutionModel, step: EvolutionStep, sampler: dict[str, Any], path: Path
+) -> Outcome:
+    """Sample with progress bars, up to an interruption; go on with a run if there is one.
 
     Parameters
     ----------
     model : EvolutionModel
+    step : EvolutionStep
+        From :func:`ready`.
     sampler : dict
-        Arguments of ``pm.sample``.
-    folder : Path
-
-    Returns
-    -------
-    evolutions : Evolutions
-    interrupted : bool
-        Whether Ctrl-C cut it short.
+        ``draws``, ``tune``, ``chains``, ``random_seed`` and maybe ``cores``; of a run that has
+        begun, only the last one counts.
+    path : Path
+        Where draws are written as they come.
 
     Raises
     ------
     KeyboardInterrupt
-        If Ctrl-C came before the first draw.
+        If an interruption came before the first posterior draw.
+    InputError, SamplingError
+        As :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
     """
-    with noticing_interruption() as interruption:
-        idata = sample(model, sampler, interruption)
-        learned = Evolutions.from_posterior(idata)
-        learned.save(folder / EVOLUTIONS)
-        write_posterior(idata, folder / "posterior.zarr")
-        summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
-        _draw(learned, folder / "evolutions.png")
+    cores = sampler.get("cores") or os.cpu_count()
+    if has_begun(path):
+        run = RunFolder.open(path)
+        screen.say(f"Going on with the run in {path}")
+        return go_on(model, step, run, cores, progress=True)
+    counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
+    seed = sampler.get("random_seed")
+    plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
+    text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
+    screen.say(text.format(**counts))
+    return begin(model, step, plan, path, cores, progress=True)
+
+
+def write(outcome: Outcome, folder: Path) -> Evolutions:
+    """Write posterior, summary, evolutions and graph, print what was learned, and return it."""
+    idata = outcome.idata
+    learned = Evolutions.from_posterior(idata)
+    learned.save(folder / EVOLUTIONS)
+    write_posterior(idata, folder / "posterior.zarr")
+    summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
+    _draw(learned, folder / "evolutions.png")
     screen.evolutions(learned)
     screen.say(verdict(idata))
-    return learned, interruption.happened
-
-
-class Interruption:
-    """Whether Ctrl-C was pressed; as a callback of PyMC's sampler, it ends the chains to come."""
-
-    def __init__(self) -> None:
-        self.happened = False
-
-    def __call__(self, trace: Any, draw: Any) -> None:
-        if self.happened:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def noticing_interruption() -> Iterator[Interruption]:
-    """Remember Ctrl-C, which PyMC's sampler takes for its end without a word.
-
-    Once is enough: pressed again, it would lose what is being written.
-    """
-    noticed = Interruption()
-    usual = signal.getsignal(signal.SIGINT)
-    if usual is not signal.default_int_handler:  # someone else's, or ignored in the background
-        yield noticed
-        return
-
-    def handler(number: int, frame: Any) -> None:
-        if not noticed.happened:
-            noticed.happened = True
-            signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield noticed
-    finally:
-        signal.signal(signal.SIGINT, usual)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PyMC's remarks on sampling from the screen; the verdict says what matters."""
-    logger = logging.getLogger("pymc")
-    usual = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(usual)
-
-
-def sample(
-    model: EvolutionModel, sampler: dict[str, Any], interruption: Interruption
-) -> xr.DataTree:
-    """Return the posterior, sampled with progress bars, up to an interruption.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If that came before the first draw.
-    """
-    # Chains may run in processes that start as copies of this one: what is compiled here, they
-    # needn't compile each for itself.
-    message = "Compiling the sampler. The first time, this takes about a minute."
-    with screen.console.status(message):
-        EvolutionStep(model=model).step(model.initial_point())
-    plan = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
-    screen.say(plan.format(**sampler))
-    options = {
-        # PyMC's own guess is half of the cores there are.
-        "cores": sampler.get("cores") or os.cpu_count(),
-        "callback": interruption,
-        "progressbar": screen.errors.is_terminal,  # that is where PyMC draws it
-        "compute_convergence_checks": False,
-    }
-    try:
-        with _quiet(), model:
-            return pm.sample(**{**sampler, **options})
-    except ValueError as error:
-        if interruption.happened:  # no chain had left tuning
-            raise KeyboardInterrupt from error
-        raise
+    return learned
 
 
 def write_posterior(idata: xr.DataTree, path: Path) -> None:

@@ -86,6 +86,15 @@ Chains = Annotated[int | None, _sampler("Independent chains.")]
 Cores = Annotated[int | None, _sampler("Chains that run at a time; by default one per core.")]
 Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
 
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER.run",
+        help="Go on with a run that was interrupted or killed; everything else is as it was.",
+        show_default=False,
+    ),
+]
+
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go: a new folder.")]
 OutFile = Annotated[Path, typer.Option(metavar="FILE", help="Table to write: a new file.")]
 Overwrite = Annotated[
@@ -105,3 +114,19 @@ def only_with_table(given: dict[str, Any]) -> None:
         if value not in (None, False):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"{option} goes with --data. Leave it out, or edit the study file.")
+
+
+def alone_with_resume(given: dict[str, Any]) -> None:
+    """Refuse options that a run has already, where one goes on.
+
+    Raises
+    ------
+    InputError
+        If one was given.
+    """
+    for name, value in given.items():
+        if value not in (None, False):
+            what = "A study file" if name == "study" else f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{what} doesn't go with --resume, since the run goes on as it began. Leave it out."
+            )

@@ -1,5 +1,6 @@
 """``kem quickstart``: the paper's synthetic study from end to end, in about two minutes."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,8 +41,9 @@ def quickstart(
     points. The kernels selected are judged by the mean log likelihood of 200 test points.
     """
     from kem_pymc import datasets, priors
-    from kem_pymc.commands.learning import learn
+    from kem_pymc.commands import learning
     from kem_pymc.commands.walk import walk
+    from kem_pymc.evolution.interruption import noticing_interruption
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.selection.ard import ARDSelector
@@ -61,7 +63,11 @@ def quickstart(
     }
     with folders.results(out, overwrite) as folder:
         screen.study(pilot, pool)
-        learned, interrupted = learn(model, sampler, folder)
+        step = learning.ready(model)
+        with noticing_interruption():
+            outcome = learning.sample(model, step, sampler, folder / "run")
+            learned = learning.write(outcome, folder)
+        shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),
             "ARD, maximum likelihood": ARDSelector(1),
@@ -77,7 +83,9 @@ def quickstart(
     screen.heading("Mean log likelihood of a test point, by number of points")
     screen.console.print(_compared(walks, test))
     screen.say(f"Results are in {out}.")
-    if interrupted:
+    for failure in outcome.failures:
+        screen.warn(f"The results lack a chain: {failure}. They rest on the others.")
+    if outcome.interrupted:
         screen.warn("Sampling was interrupted. The results rest on what was drawn until then.")
         raise typer.Exit(130)
 

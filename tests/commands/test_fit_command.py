@@ -169,11 +169,14 @@ def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
     assert settings["command"].startswith(f"kem fit {slow_study} --out")
 
 
-def test_ctrl_c_while_settling_leaves_nothing(slow_study):
+def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(slow_study):
     options = ("--draws", "10", "--tune", "100000", "--chains", "2", "--cores", "1")
     done = interrupt(slow_study, 20, *options)
     assert done.returncode == 130, done.stderr
-    assert "Nothing was written" in done.stderr
+    assert "before there were results" in done.stderr
+    run = slow_study.parent / "r.run"
+    assert f"kem fit --resume {run}" in done.stderr
     assert "Traceback" not in done.stderr
     left = {path.name for path in slow_study.parent.iterdir()}
-    assert left == {"trial.csv", "study.py", "marks"}
+    assert left == {"trial.csv", "study.py", "marks", "r.run"}
+    assert list((run / "chain-0").glob("draws-*.npz"))

@@ -23,6 +23,15 @@ def test_empty_folder_may_be_there(tmp_path):
     assert names(tmp_path / "r") == {"a.txt"}
 
 
+def test_draft_of_a_killed_process_is_deleted(tmp_path):
+    (tmp_path / "draft").mkdir()
+    (tmp_path / "draft" / "old.txt").touch()
+    with results(tmp_path / "r", draft=tmp_path / "draft") as folder:
+        (folder / "a.txt").touch()
+    assert names(tmp_path) == {"r"}
+    assert names(tmp_path / "r") == {"a.txt"}
+
+
 @pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
 def test_failure_leaves_everything_as_it_was(tmp_path, failure):
     def fail():

@@ -1,0 +1,220 @@
+"""What ``kem fit`` was asked for, in a file of the run's folder: a run that was killed goes on."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from contextlib import chdir
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.cohort import Cohort
+    from kem_pymc.commands.study import Study
+    from kem_pymc.evolution.model import EvolutionModel
+
+#: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
+NAME, COPY, DRAFT = "fit.json", "study.py", "results"
+
+SCHEMA_VERSION = 1
+
+#: How to sample where neither the study nor the command line says.
+SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was asked for.
+
+    Attributes
+    ----------
+    study, data : str or None
+        Path of a study file, or of a table.
+    columns, model_of : dict
+        How to read the table and what to make of it.
+    feedback : str or None
+    sampler : dict
+        What the command line said of sampling.
+    out : str
+        Path of the results.
+    directory : str
+        Where the command ran: studies read files from there.
+    command : str
+        As it was typed.
+    """
+
+    study: str | None
+    data: str | None
+    columns: dict[str, Any]
+    model_of: dict[str, Any]
+    feedback: str | None
+    sampler: dict[str, Any]
+    out: str
+    directory: str
+    command: str
+
+    @classmethod
+    def asked(cls, study: Path | None, data: Path | None, out: Path, **described: Any) -> "Job":
+        """Return what this command asks for."""
+        return cls(
+            study=None if study is None else str(study),
+            data=None if data is None else str(data),
+            out=str(out),
+            directory=os.getcwd(),
+            command=shlex.join(["kem", *sys.argv[1:]]),
+            **described,
+        )
+
+    @classmethod
+    def load(cls, run: Path) -> "Job":
+        """Return what the run in a folder was begun for.
+
+        Raises
+        ------
+        InputError
+            If its file can't be read.
+        """
+        try:
+            data = json.loads((run / NAME).read_text("utf-8"))
+            version = data.pop("schema_version")
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"{run / NAME} can't be read. Restore the file.") from error
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"{run / NAME} is of another version. "
+                "Go on with the run by the version of kem_pymc that began it."
+            )
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise InputError(f"{run / NAME} isn't what was written. Restore the file.") from error
+
+    def save(self, run: Path) -> None:
+        """Make the folder of a run, with this in it.
+
+        Raises
+        ------
+        InputError
+            If it can't be written to.
+        """
+        from kem_pymc.evolution.chunks import write_whole
+
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(self)}, indent=2) + "\n"
+        try:
+            run.mkdir(parents=True, exist_ok=True)
+            if self.study is not None:
+                shutil.copy(self.study, run / COPY)
+            write_whole(run / NAME, lambda file: file.write(text.encode()))
+        except OSError as error:
+            raise InputError(
+                f"The folder {run} can't be written to ({error.strerror}). "
+                "Choose another with --out."
+            ) from error
+
+    def build(self) -> "Study":
+        """Return the study, read anew, with everything that the command line says of it.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or can't be used.
+        """
+        from kem_pymc.commands.study import Study, load_study
+
+        with chdir(self.directory):
+            if self.study is not None:
+                found = load_study(Path(self.study))
+            else:
+                from kem_pymc.commands.tables import read_cohort
+
+                cohort = read_cohort(Path(str(self.data)), **self.columns, scope="pilot")
+                found = Study(_model(cohort, **self.model_of))
+        asked = {name: value for name, value in self.sampler.items() if value is not None}
+        return replace(
+            found,
+            model=_with_feedback(found.model, self.feedback),
+            sampler=SAMPLER | found.sampler | asked,
+        )
+
+
+def run_folder(out: Path) -> Path:
+    """Return where the run is written whose results go to a folder: beside it, ending in .run."""
+    return out.with_name(f"{out.name}.run")
+
+
+def find_run(path: Path) -> Path:
+    """Return the folder of an unfinished run, given that folder or the one of its results.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for folder in (path, run_folder(path)):
+        if (folder / NAME).is_file():
+            return folder
+    raise InputError(
+        f"There is no unfinished run in {path}. Give a folder that kem fit left, ending in .run."
+    )
+
+
+def check_free(run: Path, overwrite: bool) -> None:
+    """Check that a new run may be written to a folder; an earlier one is deleted if it may be.
+
+    Raises
+    ------
+    InputError
+        If something is there that may not be replaced.
+    """
+    if not run.exists():
+        return
+    if not (run / NAME).is_file():
+        raise InputError(f"{run} holds something else than a run. Choose another with --out.")
+    if not overwrite:
+        raise InputError(
+            f"The folder {run} holds an unfinished run. "
+            f"Go on with --resume {run}, or add --overwrite to start anew."
+        )
+    shutil.rmtree(run)
+
+
+def _model(
+    cohort: "Cohort",
+    *,
+    candidates: list[str] | None,
+    base: list[str] | None,
+    interactions: bool,
+    priors: str | None,
+) -> "EvolutionModel":
+    from kem_pymc import priors as tables
+    from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.kernels.pool import CandidatePool
+
+    if candidates is None:
+        names = base or ["LIN", "PER", "SE"]
+        pool = CandidatePool.from_base(names, cohort.dimension, interactions)
+    elif base is not None or interactions:
+        raise InputError("The candidates are given twice. Use --candidates or --base, not both.")
+    else:
+        pool = CandidatePool(candidates, cohort.dimension)
+    table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
+    return EvolutionModel(cohort, pool, table)
+
+
+def _with_feedback(model: "EvolutionModel", feedback: Any) -> "EvolutionModel":
+    """Return the model with the other target, if the command line asks for it."""
+    if feedback in (None, model.feedback):
+        return model
+    return type(model)(
+        model.cohort,
+        model.pool,
+        model.priors,
+        model.concentration,
+        feedback,
+        scaling=model.scaling,
+        likelihood_power=model.engine.likelihood_power,
+    )

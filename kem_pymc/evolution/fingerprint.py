@@ -1,0 +1,113 @@
+"""What draws depend on, part by part, so that a run goes on only as what it was."""
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from kem_pymc.compiled import source_stamp
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.kernels.base import base_kernels
+
+PACKAGES = ("kem-pymc", "numba", "numpy", "pymc", "pytensor")
+
+#: Where functions are compared that have no name: densities in logs or values, and kernels.
+PLACES = np.linspace(-2.1, 2.3, 7)
+
+
+def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
+    """Return what the draws of a model depend on, as plain data: short parts as they are, others
+    as hashes.
+
+    Kernels and priors may be anyone's functions; they are told apart by their values.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    targets : ndarray, shape (U, T, n)
+        The observed ones, in the model's units.
+    """
+    engine = model.engine
+    cohort = model.cohort
+    arrays = [*cohort.inputs, *cohort.targets, *cohort.ends, targets]
+    names = [[str(user) for user in cohort.users], list(cohort.features), cohort.target]
+    return {
+        "data": _hash(json.dumps(names), *arrays),
+        "candidates": model.pool.names,
+        "kernels": _hash(*_kernel_values(engine)),
+        "priors": _hash(json.dumps(model.priors.to_dict(), sort_keys=True), *_prior_values(engine)),
+        "concentration": model.concentration,
+        "feedback": model.feedback,
+        "likelihood power": engine.likelihood_power,
+        "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},
+        "scaling": model.scaling.to_dict(),
+        "versions": {name: version(name) for name in PACKAGES} | {"source": source_stamp()[:16]},
+    }
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the parts in which two fingerprints differ, and how, if that is short."""
+    return [
+        text
+        for part, value in now.items()
+        if value != then.get(part)
+        for text in _told(part, then.get(part), value)
+    ]
+
+
+def _told(part: str, then: Any, now: Any) -> Iterator[str]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        inner = sorted(name for name in now if now[name] != then.get(name))
+        yield f"{part} ({', '.join(f'{n} was {then.get(n)}, is {now[n]}' for n in inner)})"
+    elif isinstance(now, float) or part == "feedback":
+        yield f"{part} (was {then}, is {now})"
+    else:
+        yield part
+
+
+def _prior_values(engine: Engine) -> Iterator[np.ndarray]:
+    """Yield densities of every hyperparameter, and of the noise below some parents."""
+    priors = engine.study.priors
+    for entry in priors.entry:
+        yield _digits([priors.log_density(int(entry), float(v)) for v in PLACES])
+    size = len(engine.pool)
+    for parent in (np.zeros(size, bool), np.ones(size, bool), *np.eye(size, dtype=bool)):
+        yield _digits([priors.noise_log_density(parent, float(v)) for v in PLACES])
+    yield _digits([*priors.stay, *priors.enter])
+
+
+def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
+    """Yield values of the base kernels that the candidates are made of."""
+    used = {factor.base for candidate in engine.pool for factor in candidate.factors}
+    for code, kernel in enumerate(base_kernels()):
+        if kernel.name in used:
+            h = np.linspace(0.7, 1.3, len(kernel.hyperparameters))
+            values = np.ones((len(PLACES), len(PLACES)))
+            engine.study.kernels.cross(code, PLACES, PLACES, h, values)
+            yield kernel.name
+            yield _digits(values)
+
+
+def _digits(values: Any) -> np.ndarray:
+    """Return numbers as text of the digits that don't depend on how they were added up."""
+    return np.array([f"{value:.9g}" for value in np.ravel(values)])
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _hash(*parts: str | np.ndarray) -> str:
+    digest = sha256()
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(part.encode())
+        else:
+            array = np.ascontiguousarray(part)
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()

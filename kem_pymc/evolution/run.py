@@ -1,0 +1,254 @@
+"""Long runs that survive: chains write as they go, and go on from what they wrote, bit by bit."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import xarray as xr
+
+from kem_pymc.errors import InputError, SamplingError, SamplingWarning
+from kem_pymc.evolution.chains import Failure, run_in_processes, run_serially
+from kem_pymc.evolution.chunks import Chunk
+from kem_pymc.evolution.fingerprint import fingerprint
+from kem_pymc.evolution.interruption import noticing_interruption
+from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.progress import Bars
+from kem_pymc.evolution.run_folder import Plan, RunFolder
+from kem_pymc.evolution.step import NAMES, EvolutionStep
+from kem_pymc.evolution.traces import to_datatree
+
+
+def sample(
+    model: EvolutionModel,
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    cores: int | None = None,
+    random_seed: int | None = None,
+    folder: str | os.PathLike | None = None,
+    progress: bool = True,
+    chunk: int = 100,
+) -> xr.DataTree:
+    """Sample a model as ``pm.sample`` does, draw by draw the same, and write draws as they come.
+
+    A run that is killed or interrupted goes on by :func:`resume`, with the draws that it would
+    have given. A chain that fails leaves the others alone.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    draws, tune : int
+        Posterior draws per chain, and draws to settle before, which aren't returned.
+    chains : int
+    cores : int, optional
+        Chains that run at a time, each in a process of its own; with 1, all in this process. By
+        default one per core.
+    random_seed : int, optional
+        The same seed gives the same draws, whatever `cores` and `chunk`.
+    folder : path, optional
+        Where draws are written; it holds no run yet. By default draws are in a temporary folder
+        until they are returned.
+    progress : bool
+        Whether to show bars, if there is a terminal.
+    chunk : int
+        Draws per file, fewer where they take long: what a killed chain loses at most.
+
+    Returns
+    -------
+    idata : DataTree
+        As from ``pm.sample``. After Ctrl-C, or if a chain failed, it has fewer draws or chains.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, the model has other variables than its own, or the folder
+        holds a run or can't be written to.
+    SamplingError
+        If no chain came to its end because all failed.
+    KeyboardInterrupt
+        If Ctrl-C came before the first posterior draw.
+
+    Warns
+    -----
+    SamplingWarning
+        If it ended early, or a chain failed.
+    """
+    seed = fresh_seed() if random_seed is None else random_seed
+    plan = Plan(draws, tune, chains, seed, chunk)
+    with ExitStack() as stack:
+        path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
+        outcome = begin(model, ready_step(model), plan, Path(path), cores, progress)
+    return _told(outcome, folder)
+
+
+def resume(
+    folder: str | os.PathLike,
+    model: EvolutionModel,
+    *,
+    cores: int | None = None,
+    progress: bool = True,
+) -> xr.DataTree:
+    """Go on with a run of :func:`sample` from what it wrote, up to the number of draws it was for.
+
+    Chains that failed are tried again from their last draw. Where nothing is left to do, this
+    reads the draws.
+
+    Parameters
+    ----------
+    folder : path
+    model : EvolutionModel
+        The same as before.
+    cores : int, optional
+    progress : bool
+
+    Returns
+    -------
+    idata : DataTree
+        As from a run that was never interrupted.
+
+    Raises
+    ------
+    InputError
+        If there is no run in the folder, it was made of another model, of other data or by
+        another version (the message says which), a file can't be read, or it is still at work.
+    SamplingError, KeyboardInterrupt
+        As for :func:`sample`.
+    """
+    run = RunFolder.open(Path(folder))
+    return _told(go_on(model, ready_step(model), run, cores, progress), folder)
+
+
+def fresh_seed() -> int:
+    """Return a seed from the system's entropy."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes
+    ----------
+    idata : DataTree
+    interrupted : bool
+        Whether Ctrl-C ended it before its end.
+    failures : tuple of Failure
+        Of chains that aren't in it.
+    """
+
+    idata: xr.DataTree
+    interrupted: bool
+    failures: tuple[Failure, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every chain has all its draws."""
+        return not (self.interrupted or self.failures)
+
+
+def begin(
+    model: EvolutionModel,
+    step: EvolutionStep,
+    plan: Plan,
+    path: Path,
+    cores: int | None,
+    progress: bool,
+) -> Outcome:
+    """Begin a run in a folder, by a step from :func:`ready_step`; see :func:`sample`."""
+    cores = _at_a_time(cores, plan)
+    hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
+    run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
+    return _carry_out(model, step, run, cores, progress)
+
+
+def go_on(
+    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int | None, progress: bool
+) -> Outcome:
+    """Go on with a run, by a step from :func:`ready_step`; see :func:`resume`."""
+    run.check(fingerprint(model, step.y))
+    return _carry_out(model, step, run, _at_a_time(cores, run.plan), progress)
+
+
+def _at_a_time(cores: int | None, plan: Plan) -> int:
+    """Return how many chains to run at a time."""
+    if cores is not None and cores < 1:
+        raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
+    return min(cores or os.cpu_count() or 1, plan.chains)
+
+
+def ready_step(model: EvolutionModel) -> EvolutionStep:
+    """Return the step of a model, compiled: processes that start as copies needn't do it again.
+
+    Raises
+    ------
+    InputError
+        If something else than evolutions would have to be sampled.
+    """
+    others = sorted({value.name for value in model.value_vars} - set(NAMES))
+    if others:
+        raise InputError(
+            f"The model has unobserved variables {', '.join(others)} besides evolutions. "
+            "Observe them, or use pm.sample."
+        )
+    step = EvolutionStep(model=model, rng=np.random.default_rng(0))
+    step.step(step.start_point)
+    return step
+
+
+def _carry_out(
+    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int, progress: bool
+) -> Outcome:
+    """Sample what isn't sampled yet, and return what there is then."""
+    plan = run.plan
+    with run.alone():
+        lengths = {chain: run.length(chain) for chain in range(plan.chains)}
+        unfinished = [chain for chain, length in lengths.items() if length < plan.total]
+        with noticing_interruption() as interruption, Bars(plan, progress) as bars:
+            if cores == 1:
+                failures = run_serially(step, run, unfinished, bars, interruption)
+            else:
+                failures = run_in_processes(step, run, unfinished, cores, bars, interruption)
+        chains = {chain: run.chain(chain).read() for chain in range(plan.chains)}
+    failed = {failure.chain for failure in failures}
+    sound = {chain: chunks for chain, chunks in chains.items() if chain not in failed}
+    kept, draws = _choose(sound, plan.tune)
+    if not kept and failures:
+        causes = ", ".join(str(failure) for failure in failures)
+        raise SamplingError(
+            f"No chain came to its end: {causes}. Mend the cause, then go on with it."
+        )
+    if not kept:
+        raise KeyboardInterrupt
+    seconds = sum(chunk.seconds for chunks in kept.values() for chunk in chunks)
+    idata = to_datatree(model, step, kept, plan.tune, draws, seconds / min(cores, len(kept)))
+    finished = all(_count(chunks) == plan.total for chunks in sound.values())
+    return Outcome(idata, not finished, tuple(failures))
+
+
+def _count(chunks: list[Chunk]) -> int:
+    return sum(len(chunk) for chunk in chunks)
+
+
+def _choose(chains: Mapping[int, list[Chunk]], tune: int) -> tuple[dict[int, list[Chunk]], int]:
+    """Return the chains, and the draws of each, that make the most draws together."""
+    lengths = {chain: _count(chunks) - tune for chain, chunks in chains.items()}
+    total = {n: n * sum(length >= n for length in lengths.values()) for n in lengths.values()}
+    draws = max((n for n in total if n > 0), key=lambda n: total[n], default=0)
+    kept = {c: chunks for c, chunks in chains.items() if draws and lengths[c] >= draws}
+    return kept, draws
+
+
+def _told(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
+    """Return the draws; warn of what is missing."""
+    how = "" if folder is None else f" Go on with kem_pymc.resume({str(folder)!r}, model)."
+    for failure in outcome.failures:
+        warnings.warn(f"The draws lack a chain: {failure}.{how}", SamplingWarning, stacklevel=3)
+    if outcome.interrupted:
+        warnings.warn(f"Sampling was interrupted.{how}", SamplingWarning, stacklevel=3)
+    return outcome.idata

@@ -1,0 +1,223 @@
+"""The folder of a run: what was asked for in ``run.json``, and a folder of chunks per chain."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.chunks import ChainFiles, write_whole
+from kem_pymc.evolution.fingerprint import differences
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+SCHEMA_VERSION = 1
+
+NAME = "run.json"
+
+#: How long to wait for processes of a killed run to notice, in seconds.
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do.
+
+    Parameters
+    ----------
+    draws, tune, chains : int
+        Posterior draws per chain, draws to settle before, and chains.
+    random_seed : int
+    chunk : int
+        Draws per file.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    draws: int
+    tune: int
+    chains: int
+    random_seed: int
+    chunk: int
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least = 0 if name in ("tune", "random_seed") else 1
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < least:
+                raise InputError(
+                    f"{name}={value!r} is no number to sample with. Give {least} or more."
+                )
+            object.__setattr__(self, name, int(value))
+
+    @property
+    def total(self) -> int:
+        """Draws per chain, those to settle included."""
+        return self.tune + self.draws
+
+    def generators(self) -> list[np.random.Generator]:
+        """Return the random generators of the chains: those of ``pm.sample`` for this seed."""
+        made = np.random.default_rng(self.random_seed).spawn(self.chains)
+        for generator in made:
+            generator.integers(2**30)  # pm.sample takes this one for the starting point
+        return made
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run in files.
+
+    Attributes
+    ----------
+    path : Path
+    plan : Plan
+    model : dict
+        Fingerprint of the model.
+    counts : ndarray of int, shape (C,)
+        Number of hyperparameters of every candidate.
+    """
+
+    path: Path
+    plan: Plan
+    model: Mapping[str, Any]
+    counts: np.ndarray
+
+    @classmethod
+    def create(
+        cls, path: Path, plan: Plan, model: Mapping[str, Any], hyperparameters: Mapping[str, list]
+    ) -> "RunFolder":
+        """Begin a run in a folder that holds none.
+
+        Parameters
+        ----------
+        path : Path
+        plan : Plan
+        model : mapping
+            Fingerprint.
+        hyperparameters : mapping
+            Names of the hyperparameters of every candidate, in order.
+
+        Raises
+        ------
+        InputError
+            If it holds one, or can't be written to.
+        """
+        if (path / NAME).exists():
+            raise InputError(f"The folder {path} holds a run. Go on with it, or choose another.")
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "plan": asdict(plan),
+            "hyperparameters": dict(hyperparameters),
+            "model": dict(model),
+        }
+        text = json.dumps(data, indent=2) + "\n"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_whole(path / NAME, lambda file: file.write(text.encode()))
+        except OSError as error:
+            raise InputError(
+                f"The run can't be written to {path} ({error.strerror}). Choose another folder."
+            ) from error
+        return cls(path, plan, model, _counts(data))
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """Return the run in a folder.
+
+        Raises
+        ------
+        InputError
+            If there is none that can be read.
+        """
+        try:
+            data = json.loads((path / NAME).read_text("utf-8"))
+            version = data["schema_version"]
+        except FileNotFoundError as error:
+            raise InputError(f"There is no run in {path}. Give the folder of a run.") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path / NAME} can't be read. Restore the file.") from error
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"The run in {path} has format {version!r}, not {SCHEMA_VERSION}. "
+                "Go on with it by the version of kem_pymc that began it."
+            )
+        try:
+            return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
+        except (KeyError, TypeError, AttributeError, InputError) as error:
+            raise InputError(f"{path / NAME} isn't what was written. Restore the file.") from error
+
+    def check(self, model: Mapping[str, Any]) -> None:
+        """Check that the run was made of this model, by its fingerprint.
+
+        Raises
+        ------
+        InputError
+            If it was made of another one; says which parts differ.
+        """
+        found = differences(self.model, model)
+        if found:
+            raise InputError(
+                f"The run in {self.path} can't go on, because of a change in {', '.join(found)}. "
+                "Restore what it was, or start a new run."
+            )
+
+    def chain(self, number: int) -> ChainFiles:
+        """Return the files of a chain."""
+        return ChainFiles(self.path / f"chain-{number}", self.counts)
+
+    def length(self, chain: int) -> int:
+        """Return how many draws of a chain there are.
+
+        Raises
+        ------
+        InputError
+            If a file can't be read, or is missing.
+        """
+        return sum(len(chunk) for chunk in self.chain(chain).read())
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from the run meanwhile, where the system can lock files.
+
+        Raises
+        ------
+        InputError
+            If another process is at it, and doesn't leave it within 20 seconds.
+        """
+        with (self.path / ".lock").open("wb") as file:
+            until = time.monotonic() + PATIENCE
+            while not _locked(file):
+                if time.monotonic() > until:
+                    raise InputError(
+                        f"The run in {self.path} is still at work. Wait for it, or stop it."
+                    )
+                time.sleep(0.05)
+            yield
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed here, and in all processes that were forked meanwhile."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _counts(data: Mapping[str, Any]) -> np.ndarray:
+    return np.array([len(names) for names in data["hyperparameters"].values()], dtype=np.int64)
