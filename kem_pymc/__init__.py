@@ -22,8 +22,23 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kem_pymc import cohort, datasets, errors, evolution, gp, kernels, plots, priors, selection
+    from kem_pymc import (
+        cohort,
+        datasets,
+        diagnostics,
+        errors,
+        evolution,
+        gp,
+        kernels,
+        plots,
+        priors,
+        selection,
+    )
     from kem_pymc.cohort import Cohort
+    from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+    from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
+    from kem_pymc.diagnostics.representative import Representative, representative
+    from kem_pymc.diagnostics.stacking import resample, stack
     from kem_pymc.errors import DataWarning, InputError, SelectionWarning
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import ClusterModel, EvolutionModel
@@ -46,25 +61,34 @@ __all__ = [
     "Cohort",
     "Composition",
     "DataWarning",
+    "Diagnosis",
     "EvolutionModel",
     "Evolutions",
     "InputError",
     "KEMSelector",
     "Prediction",
     "Priors",
+    "Representative",
     "Scaling",
     "Selection",
     "SelectionWarning",
     "__version__",
     "cohort",
     "datasets",
+    "diagnose",
+    "diagnostics",
     "errors",
     "evolution",
     "gp",
     "kernels",
+    "log_likelihood_group",
+    "next_batch",
     "plots",
     "priors",
+    "representative",
+    "resample",
     "selection",
+    "stack",
 ]
 
 #: Where each public name is defined; the other names of ``__all__`` are modules.
@@ -76,15 +100,23 @@ _HOMES = {
     "Cohort": "cohort",
     "Composition": "kernels.composition",
     "DataWarning": "errors",
+    "Diagnosis": "diagnostics.diagnosis",
     "EvolutionModel": "evolution.model",
     "Evolutions": "evolution.evolutions",
     "InputError": "errors",
     "KEMSelector": "selection.kem",
     "Prediction": "gp.predict",
     "Priors": "priors",
+    "Representative": "diagnostics.representative",
     "Scaling": "scaling",
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
+    "diagnose": "diagnostics.diagnosis",
+    "log_likelihood_group": "diagnostics.prediction",
+    "next_batch": "diagnostics.prediction",
+    "representative": "diagnostics.representative",
+    "resample": "diagnostics.stacking",
+    "stack": "diagnostics.stacking",
 }
 
 

@@ -13,7 +13,7 @@ EVOLUTIONS = "evolutions.json"
 
 
 @contextmanager
-def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
+def results(path: Path, overwrite: bool = False, marker: str = EVOLUTIONS) -> Iterator[Path]:
     """Make a folder of results: yields a folder beside it that takes its place at the end.
 
     If something fails meanwhile, `path` stays as it was.
@@ -24,6 +24,8 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         Absent or empty, unless it may be overwritten.
     overwrite : bool
         Whether earlier results may be replaced; other people's folders never are.
+    marker : str
+        A file by which earlier results are known.
 
     Raises
     ------
@@ -31,7 +33,7 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         If the folder can't be used.
     """
     path = path.resolve()
-    _check(path, overwrite)
+    _check(path, overwrite, marker)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.mkdir(parents=True)
@@ -48,7 +50,7 @@ def results(path: Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _check(path: Path, overwrite: bool) -> None:
+def _check(path: Path, overwrite: bool, marker: str) -> None:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Choose a folder with --out.")
     if not path.exists() or not any(path.iterdir()):
@@ -57,7 +59,7 @@ def _check(path: Path, overwrite: bool) -> None:
         raise InputError(
             f"The folder {path} isn't empty. Choose another with --out, or add --overwrite."
         )
-    if not (path / EVOLUTIONS).is_file():
+    if not (path / marker).is_file():
         raise InputError(
             f"The folder {path} holds something else than results. Choose another with --out."
         )

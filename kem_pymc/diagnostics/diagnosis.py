@@ -74,9 +74,10 @@ class Diagnosis:
         return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{found}"
 
     def __rich__(self) -> "Table":
+        from rich import box
         from rich.table import Table
 
-        table = Table(title=f"{self.n_chains} x {self.n_draws} draws")
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         for name in ("quantity", "number", "R-hat worst", "median", f"> {agreement.RHAT}"):
             table.add_column(name, justify="left" if name == "quantity" else "right")
         for name in ("ESS worst", "median", f"< {agreement.ESS}"):

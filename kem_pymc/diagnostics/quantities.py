@@ -65,7 +65,7 @@ class Draws:
             arrays = {
                 n: posterior[n].transpose(*order[: posterior[n].ndim], ...).values for n in names
             }
-            users, steps = (posterior[n].values.tolist() for n in ("user", "time_step"))
+            users, steps = (posterior.coords[n].values.tolist() for n in ("user", "time_step"))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
                 "The posterior lacks variables of an evolution model. "
