@@ -26,7 +26,8 @@ def convergence(draws: Draws) -> pd.DataFrame:
     values = dataset["value"].values
     table = dataset.coords.to_dataset().to_pandas()
     table = table[["quantity", "user", "time_step", "candidate"]].reset_index(drop=True)
-    table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
+    with np.errstate(invalid="ignore"):  # infinite log densities have a mean, but no sd
+        table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
     constant = (values == values[:, :1]).all(axis=(0, 1))
     if values.shape[1] < 4:
         return table.assign(r_hat=np.nan, ess_bulk=np.nan, ess_tail=np.nan)

@@ -53,13 +53,14 @@ def composition_distance(draws: Draws) -> np.ndarray:
 def log_joint_gap(log_joint: np.ndarray) -> np.ndarray:
     """Return the gaps between chains' mean log joint densities (K, K), in within-chain sd.
 
-    The sd of a pair is the root mean square of the two chains'. Zero over zero counts as zero.
+    The sd of a pair is the root mean square of the two chains'. Zero over zero counts as zero; a
+    chain with an infinite log joint is infinitely far from the others.
     """
-    mean, variance = log_joint.mean(axis=1), log_joint.var(axis=1)
-    gap = np.abs(mean[:, None] - mean[None])
-    sd = np.sqrt((variance[:, None] + variance[None]) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(gap > 0, gap / sd, 0.0)
+        mean, variance = log_joint.mean(axis=1), log_joint.var(axis=1)
+        gap = np.abs(mean[:, None] - mean[None])
+        sd = np.sqrt((variance[:, None] + variance[None]) / 2)
+        return np.where(gap > 0, np.nan_to_num(gap / sd, nan=np.inf), 0.0)
 
 
 def find_modes(draws: Draws) -> tuple[Mode, ...]:
@@ -89,6 +90,8 @@ def find_modes(draws: Draws) -> tuple[Mode, ...]:
 def _pair_rhat(values: np.ndarray) -> float:
     if (values == values[:, :1]).all():
         return 1.0 if values[0, 0] == values[1, 0] else np.inf
+    if not np.isfinite(values).all():
+        return np.inf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return float(az.rhat(values))

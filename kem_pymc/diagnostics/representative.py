@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.sparse.csgraph import connected_components
+from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy.spatial.distance import squareform
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.diagnostics.quantities import Draws, compositions
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
     from kem_pymc.evolution.model import ClusterModel
+
+#: The search for a partition looks at so many cuts of each dendrogram, and starts from the best.
+CUTS, STARTS = 30, 5
 
 
 @dataclass(frozen=True)
@@ -172,13 +176,18 @@ def expected_information(together: np.ndarray, label: np.ndarray) -> float:
 def best_partition(together: np.ndarray) -> np.ndarray:
     """Return the partition (n,) that minimises :func:`expected_information`, by local search.
 
-    It starts from every item alone, all in one, and the components of pairs that share a cluster
-    more often than not; items move one by one, and clusters merge in pairs, while that helps.
+    It starts from the best cuts of two dendrograms (average and complete linkage of 1 - P); items
+    move one by one, and clusters merge in pairs, while that helps.
     """
     n = len(together)
-    mostly = connected_components(together > 0.5)[1].astype(int)
-    starts = (np.arange(n), np.zeros(n, dtype=int), mostly)
-    found = [_descend(together, start.copy()) for start in starts]
+    if n == 1:
+        return np.zeros(1, dtype=int)
+    distance = squareform(1 - together, checks=False)
+    sizes = np.unique(np.linspace(1, n, min(n, CUTS)).round().astype(int))
+    cuts = [cut_tree(linkage(distance, method), sizes).T for method in ("average", "complete")]
+    starts = np.unique(np.vstack(cuts), axis=0)
+    order = np.argsort([expected_information(together, start) for start in starts], kind="stable")
+    found = [_descend(together, starts[i].copy()) for i in order[:STARTS]]
     best = min(found, key=lambda label: expected_information(together, label))
     return np.unique(best, return_inverse=True)[1]
 
