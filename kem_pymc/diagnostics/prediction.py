@@ -19,7 +19,8 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
 
     Its variable ``targets`` has dims (chain, draw, dataset); coordinates ``user`` and
     ``time_step`` tell datasets apart. A user's datasets are cumulative, so leaving one out leaves
-    most of its points in the others: for prediction look at :func:`next_batch` instead.
+    most of its points in the others; and a dataset alone in its cluster decides on its kernel, so
+    expect large Pareto k. For prediction look at :func:`next_batch` instead.
 
     Raises
     ------
