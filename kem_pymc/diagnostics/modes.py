@@ -13,8 +13,11 @@ from kem_pymc.diagnostics.quantities import Draws
 #: Two chains are in different modes if R-hat of their log joint is beyond this ...
 APART_RHAT = 1.1
 
-#: ... and their means are further apart than so many within-chain standard deviations.
+#: ... and their medians are further apart than so many within-chain standard deviations.
 APART_GAP = 1.0
+
+#: Interquartile range of a standard normal.
+IQR_OF_NORMAL = 1.349
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,10 @@ class Mode:
     Attributes
     ----------
     chains : tuple of int
-    log_joint, n_clusters : float
-        Means over their draws.
+    log_joint : float
+        Median over their draws.
+    n_clusters : float
+        Mean over their draws.
     """
 
     chains: tuple[int, ...]
@@ -51,15 +56,17 @@ def composition_distance(draws: Draws) -> np.ndarray:
 
 
 def log_joint_gap(log_joint: np.ndarray) -> np.ndarray:
-    """Return the gaps between chains' mean log joint densities (K, K), in within-chain sd.
+    """Return the gaps between chains' median log joint densities (K, K), in within-chain sd.
 
-    The sd of a pair is the root mean square of the two chains'. Zero over zero counts as zero; a
-    chain with an infinite log joint is infinitely far from the others.
+    The sd is that of a normal with the chain's interquartile range, since under the cut target
+    single draws fall thousands below the rest; that of a pair is the root mean square. Zero over
+    zero counts as zero.
     """
+    low, median, high = np.quantile(log_joint, [0.25, 0.5, 0.75], axis=1, method="nearest")
+    variance = ((high - low) / IQR_OF_NORMAL) ** 2
+    gap = np.abs(median[:, None] - median[None])
+    sd = np.sqrt((variance[:, None] + variance[None]) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean, variance = log_joint.mean(axis=1), log_joint.var(axis=1)
-        gap = np.abs(mean[:, None] - mean[None])
-        sd = np.sqrt((variance[:, None] + variance[None]) / 2)
         return np.where(gap > 0, np.nan_to_num(gap / sd, nan=np.inf), 0.0)
 
 
@@ -82,7 +89,7 @@ def find_modes(draws: Draws) -> tuple[Mode, ...]:
     modes = []
     for number in np.unique(label):
         own = np.flatnonzero(label == number)
-        levels = draws.log_joint[own].mean(), draws.n_clusters[own].mean()
+        levels = np.median(draws.log_joint[own]), draws.n_clusters[own].mean()
         modes.append(Mode(tuple(own.tolist()), *map(float, levels)))
     return tuple(sorted(modes, key=lambda mode: -mode.log_joint))
 

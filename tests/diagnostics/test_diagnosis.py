@@ -75,6 +75,13 @@ def test_no_mode_holds_chains_that_are_apart():
     assert not any({0, 2} <= set(mode.chains) for mode in modes)
 
 
+def test_outlying_draws_do_not_hide_modes():
+    log_joint = levels(0, -20)
+    log_joint[:, ::50] -= 5000
+    modes = find_modes(Draws.of(posterior_of(*mixing(chains=2), log_joint=log_joint)))
+    assert [mode.chains for mode in modes] == [(0,), (1,)]
+
+
 def test_few_draws_and_dead_chains_are_told():
     log_joint = levels(0, 0, 0, draws=20)
     log_joint[1] = -5.0
