@@ -22,8 +22,23 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kem_pymc import cohort, datasets, errors, evolution, gp, kernels, plots, priors, selection
+    from kem_pymc import (
+        cohort,
+        datasets,
+        diagnostics,
+        errors,
+        evolution,
+        gp,
+        kernels,
+        plots,
+        priors,
+        selection,
+    )
     from kem_pymc.cohort import Cohort
+    from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+    from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
+    from kem_pymc.diagnostics.representative import Representative, representative
+    from kem_pymc.diagnostics.stacking import resample, stack
     from kem_pymc.errors import (
         DataWarning,
         InputError,
@@ -53,12 +68,14 @@ __all__ = [
     "Cohort",
     "Composition",
     "DataWarning",
+    "Diagnosis",
     "EvolutionModel",
     "Evolutions",
     "InputError",
     "KEMSelector",
     "Prediction",
     "Priors",
+    "Representative",
     "SamplingError",
     "SamplingWarning",
     "Scaling",
@@ -67,15 +84,22 @@ __all__ = [
     "__version__",
     "cohort",
     "datasets",
+    "diagnose",
+    "diagnostics",
     "errors",
     "evolution",
     "gp",
     "kernels",
+    "log_likelihood_group",
+    "next_batch",
     "plots",
     "priors",
+    "representative",
+    "resample",
     "resume",
     "sample",
     "selection",
+    "stack",
 ]
 
 #: Where each public name is defined; the other names of ``__all__`` are modules.
@@ -87,19 +111,27 @@ _HOMES = {
     "Cohort": "cohort",
     "Composition": "kernels.composition",
     "DataWarning": "errors",
+    "Diagnosis": "diagnostics.diagnosis",
     "EvolutionModel": "evolution.model",
     "Evolutions": "evolution.evolutions",
     "InputError": "errors",
     "KEMSelector": "selection.kem",
     "Prediction": "gp.predict",
     "Priors": "priors",
+    "Representative": "diagnostics.representative",
     "SamplingError": "errors",
     "SamplingWarning": "errors",
     "Scaling": "scaling",
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
+    "diagnose": "diagnostics.diagnosis",
+    "log_likelihood_group": "diagnostics.prediction",
+    "next_batch": "diagnostics.prediction",
+    "representative": "diagnostics.representative",
+    "resample": "diagnostics.stacking",
     "resume": "evolution.run",
     "sample": "evolution.run",
+    "stack": "diagnostics.stacking",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kem_pymc.commands import fit, init, quickstart, screen, select
+from kem_pymc.commands import diagnose, fit, init, quickstart, screen, select
 from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning
 
 
@@ -85,6 +85,7 @@ def kem(
 
 app.command(epilog=quickstart.EXAMPLE)(quickstart.quickstart)
 app.command(epilog=fit.EXAMPLE)(fit.fit)
+app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=select.EXAMPLE)(select.select)
 app.command(epilog=init.EXAMPLE)(init.init)
 

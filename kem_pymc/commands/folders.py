@@ -13,7 +13,9 @@ EVOLUTIONS = "evolutions.json"
 
 
 @contextmanager
-def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> Iterator[Path]:
+def results(
+    path: Path, overwrite: bool = False, draft: Path | None = None, marker: str = EVOLUTIONS
+) -> Iterator[Path]:
     """Make a folder of results: yields a folder beside it that takes its place at the end.
 
     If something fails meanwhile, `path` stays as it was.
@@ -27,6 +29,8 @@ def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> I
     draft : Path, optional
         Where to write until then, on the same file system; what a killed process left there is
         deleted. By default a hidden folder beside `path`.
+    marker : str
+        A file by which earlier results are known.
 
     Raises
     ------
@@ -34,7 +38,7 @@ def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> I
         If the folder can't be used.
     """
     path = path.resolve()
-    check(path, overwrite)
+    check(path, overwrite, marker)
     if draft is None:
         draft = path.with_name(f".{path.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
@@ -53,7 +57,7 @@ def results(path: Path, overwrite: bool = False, draft: Path | None = None) -> I
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def check(path: Path, overwrite: bool) -> None:
+def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
     """Check that a folder of results may be made here.
 
     Raises
@@ -69,7 +73,7 @@ def check(path: Path, overwrite: bool) -> None:
         raise InputError(
             f"The folder {path} isn't empty. Choose another with --out, or add --overwrite."
         )
-    if not (path / EVOLUTIONS).is_file():
+    if not (path / marker).is_file():
         raise InputError(
             f"The folder {path} holds something else than results. Choose another with --out."
         )

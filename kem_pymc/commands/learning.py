@@ -123,4 +123,4 @@ def verdict(idata: xr.DataTree) -> str:
     texts = ", ".join(f"{value:.2f} for {name}" for name, value in rhat.items())
     if any(value > AGREEMENT for value in rhat.values()):
         return f"The chains differ still: R-hat {texts}. Sample more with --draws and --tune."
-    return f"The chains agree: R-hat {texts}."
+    return f"On the whole the chains agree: R-hat {texts}. `kem diagnose` looks at every dataset."

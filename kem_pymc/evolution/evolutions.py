@@ -1,7 +1,7 @@
 """What was learned from the pilot users: which kernels follow which, and with what values."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc.errors import InputError
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from xarray import DataTree
 
+#: Ends of a 90 % interval.
+TAILS = (0.05, 0.95)
+
 
 @dataclass(frozen=True, eq=False)
 class Child(Typical):
@@ -38,6 +42,8 @@ class Child(Typical):
         parent has members. What is missing to one belongs to kernels not seen yet.
     count : float
         Posterior mean of n_child over the same draws.
+    interval : tuple of float
+        Equal-tailed 90 % interval of n_child / (alpha + N_parent) over the same draws.
     occurrence : float
         Share of all draws in which the evolution occurs.
     """
@@ -45,6 +51,7 @@ class Child(Typical):
     composition: Composition
     probability: float
     count: float
+    interval: tuple[float, float]
     occurrence: float
 
 
@@ -103,7 +110,9 @@ class Evolutions:
                 )
 
     @classmethod
-    def from_posterior(cls, idata: "DataTree", max_draws: int = 200) -> Self:
+    def from_posterior(
+        cls, idata: "DataTree", max_draws: int = 200, weights: npt.ArrayLike | None = None
+    ) -> Self:
         """Read the evolutions off the posterior of an ``EvolutionModel``.
 
         Parameters
@@ -112,15 +121,18 @@ class Evolutions:
             With the groups ``posterior`` and ``constant_data`` that ``pm.sample`` returns.
         max_draws : int
             Draws are thinned to this many, evenly over all chains.
+        weights : array_like, shape (chains,), optional
+            Of the chains, as :func:`kem_pymc.stack` returns them: each has its share of the draws.
 
         Raises
         ------
         InputError
-            If it isn't the posterior of an evolution model, or `max_draws` is below 1.
+            If it isn't the posterior of an evolution model, `max_draws` is below 1, or the weights
+            aren't one for each chain.
         """
         settings = study_settings(idata)
         pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
-        clusters, n_draws = read_clusters(idata, pool, max_draws)
+        clusters, n_draws = read_clusters(idata, pool, max_draws, weights)
         return cls(
             pool=pool,
             scaling=Scaling.from_dict(settings.pop("scaling")),
@@ -178,11 +190,13 @@ class Evolutions:
                 counts[cluster.draw] += cluster.count
             occupied = members > 0
             shares = counts[occupied] / (self.concentration + members[occupied])
+            low, high = np.quantile(shares, TAILS)
             yield Child(
                 **vars(summarise(clusters)),
                 composition=composition,
                 probability=float(shares.mean()),
                 count=float(counts[occupied].mean()),
+                interval=(float(low), float(high)),
                 occurrence=float(np.mean(counts > 0)),
             )
 
@@ -223,22 +237,43 @@ class Evolutions:
             raise InputError(f"There is no draw {index}. Give 0 to {self.n_draws - 1}.")
         key = "draw", index
         if key not in self._cache:
-            own = [c for c in self.clusters if c.draw == index]
-            state = {name: getattr(self, name) for name in self.__dataclass_fields__}
-            clusters = tuple(Cluster(0, c.parent, c.child, c.count, c.values) for c in own)
-            self._cache[key] = type(self)(**{**state, "clusters": clusters, "n_draws": 1})
+            self._cache[key] = self._of_draws(index)
         return self._cache[key]
 
     def draw(self, rng: np.random.Generator | int) -> "Evolutions":
         """Return the evolutions of one posterior draw, picked at random."""
         return self.single_draw(int(np.random.default_rng(rng).integers(self.n_draws)))
 
+    def most_probable(self) -> "Evolutions":
+        """Return the evolutions of the draws that have the most frequent graph.
+
+        A draw's graph is the set of its edges. Of equally frequent graphs (in large studies every
+        draw has its own) it is the one nearest to the edges' occurrence: that with the least sum
+        of squared differences.
+        """
+        edges = {(c.parent, c.child) for c in self.clusters}
+        place = {edge: i for i, edge in enumerate(sorted(edges))}
+        has = np.zeros((self.n_draws, len(place)))
+        for c in self.clusters:
+            has[c.draw, place[c.parent, c.child]] = 1
+        graphs, which, frequency = np.unique(has, axis=0, return_inverse=True, return_counts=True)
+        distance = ((graphs - has.mean(axis=0)) ** 2).sum(axis=1)
+        best = np.lexsort((distance, -frequency))[0]
+        return self._of_draws(np.flatnonzero(which == best))
+
+    def _of_draws(self, draws: npt.ArrayLike) -> "Evolutions":
+        """Return the evolutions of some posterior draws, numbered anew."""
+        number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
+        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
+        return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
+
     def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
         """Return the graph of evolutions (paper, fig. 2).
 
         Nodes are the compositions' labels; edges lead from parent to child and carry
-        ``probability``, ``count`` and ``occurrence``. Edges of less than `minimum_probability` are
-        left out.
+        ``probability``, ``lower`` and ``upper`` (ends of its 90 % interval), ``count`` and
+        ``occurrence``. Edges of less than `minimum_probability` are left out.
         """
         graph = nx.DiGraph()
         for row in self.to_frame().itertuples(index=False):
@@ -247,19 +282,25 @@ class Evolutions:
                     row.parent,
                     row.child,
                     probability=row.probability,
+                    lower=row.lower,
+                    upper=row.upper,
                     count=row.count,
                     occurrence=row.occurrence,
                 )
         return graph
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per evolution: parent, child, probability, count, occurrence."""
+        """Return one row per evolution, with the 90 % interval of its probability."""
+        names = ["parent", "child", "probability", "lower", "upper", "count", "occurrence"]
         rows = [
-            (self.label(p), self.label(c.composition), c.probability, c.count, c.occurrence)
+            (
+                *(self.label(p), self.label(c.composition), c.probability),
+                *(*c.interval, c.count, c.occurrence),
+            )
             for p in self.parents
             for c in self.children(p)
         ]
-        return pd.DataFrame(rows, columns=["parent", "child", "probability", "count", "occurrence"])
+        return pd.DataFrame(rows, columns=names)
 
     def label(self, composition: Composition) -> str:
         """Return a composition's label in this study; ARD is written as such."""

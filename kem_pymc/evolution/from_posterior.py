@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster
@@ -50,17 +51,20 @@ def study_settings(idata: "DataTree") -> dict[str, Any]:
 
 
 def read_clusters(
-    idata: "DataTree", pool: CandidatePool, max_draws: int
+    idata: "DataTree",
+    pool: CandidatePool,
+    max_draws: int,
+    weights: npt.ArrayLike | None = None,
 ) -> tuple[tuple[Cluster, ...], int]:
     """Return the clusters of at most `max_draws` draws, and the number of draws.
 
-    Draws are spread evenly over all chains and numbered anew.
+    Draws are spread evenly over all chains, or by the chains' weights, and numbered anew.
 
     Raises
     ------
     InputError
-        If a variable is missing, the candidates are others than the pool's, or `max_draws` is
-        below 1.
+        If a variable is missing, the candidates are others than the pool's, `max_draws` is below
+        1, or the weights aren't one for each chain.
     """
     if max_draws < 1:
         raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
@@ -80,14 +84,51 @@ def read_clusters(
                 "The posterior's candidates aren't those of its settings. "
                 "Sample it again, or restore the file."
             )
-    total = len(arrays["assignment"])
-    kept = (np.arange(min(total, max_draws)) + 0.5) * total / min(total, max_draws)
+    sizes = idata["posterior"].sizes
+    kept = spread_draws(sizes["chain"], sizes["draw"], max_draws, weights)
     clusters = [
         cluster
-        for number, index in enumerate(kept.astype(int))
+        for number, index in enumerate(kept)
         for cluster in _clusters_of_draw(number, pool, *(arrays[name][index] for name in arrays))
     ]
     return tuple(clusters), len(kept)
+
+
+def spread_draws(
+    chains: int, draws: int, max_draws: int, weights: npt.ArrayLike | None = None
+) -> np.ndarray:
+    """Return at most `max_draws` places among all chains' draws, chain after chain.
+
+    Without weights they are spread evenly over all. With weights each chain has its share of the
+    number, rounded by largest remainders, spread evenly over the chain; a draw of a chain with
+    more than its share of draws then occurs more than once.
+
+    Raises
+    ------
+    InputError
+        If there isn't one weight for each chain, or they are negative or all zero.
+    """
+    number = min(chains * draws, max_draws)
+    if weights is None:
+        return ((np.arange(number) + 0.5) * chains * draws / number).astype(int)
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (chains,):
+        raise InputError(
+            f"The weights have shape {weights.shape}, the posterior {chains} chains. "
+            "Give one weight for each chain."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise InputError("The weights are negative, not finite, or all zero. Give shares.")
+    quota = number * weights / weights.sum()
+    counts = np.floor(quota).astype(int)
+    largest = np.argsort(counts - quota, kind="stable")[: number - counts.sum()]
+    counts[largest] += 1
+    return np.concatenate(
+        [
+            k * draws + ((np.arange(n) + 0.5) * draws / max(n, 1)).astype(int)
+            for k, n in enumerate(counts)
+        ]
+    )
 
 
 def _clusters_of_draw(

@@ -6,6 +6,7 @@ and nothing needs closing: ``axes.figure.savefig("evolutions.pdf")`` saves it, a
 with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
 """
 
+from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
 from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.parts import components
@@ -18,11 +19,13 @@ __all__ = [
     "co_clustering",
     "components",
     "composition_colours",
+    "edges_by_chain",
     "evolution_graph",
     "few_and_many",
     "inclusion",
     "inclusion_by_user",
     "log_likelihood",
     "predictions",
+    "traces",
     "trajectories",
 ]

@@ -15,7 +15,7 @@ def posterior(chains, draws, shift=0.0):
 @pytest.mark.parametrize(
     ("idata", "words"),
     [
-        (posterior(4, 200), "The chains agree: R-hat 1.00 for n_clusters, 1.00 for log_joint."),
+        (posterior(4, 200), "the chains agree: R-hat 1.00 for n_clusters, 1.00 for log_joint."),
         (posterior(4, 200, shift=2.0), "The chains differ still"),
         (posterior(1, 200), "too few to tell"),
         (posterior(4, 20), "too few to tell"),

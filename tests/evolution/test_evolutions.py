@@ -1,6 +1,7 @@
 """Evolutions by hand: probabilities, summaries, files, and reading a posterior."""
 
 import json
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -137,12 +138,33 @@ def test_single_draws_split_the_clusters():
         learned.single_draw(2)
 
 
+def test_the_most_probable_graph_is_the_most_frequent_one():
+    draws = [
+        (cluster(0, WHITE, LIN, 2),),
+        (cluster(1, WHITE, LIN, 1), cluster(1, WHITE, SE, 1)),
+        (cluster(2, WHITE, LIN, 1), cluster(2, WHITE, LIN, 1, level=2.0)),
+        (cluster(3, WHITE, SE, 2),),
+    ]
+    found = evolutions(sum(draws, ()), n_draws=4).most_probable()
+    assert found.n_draws == 2
+    assert [c.draw for c in found.clusters] == [0, 1, 1]
+    assert set(found.graph().edges) == {("WHITE", "LIN0")}
+    # Without the third draw every graph is there once: both edges occur in 2 of 3 draws.
+    rest = tuple(replace(c, draw=min(c.draw, 2)) for c in sum(draws[:2] + draws[3:], ()))
+    found = evolutions(rest, n_draws=3).most_probable()
+    assert set(found.graph().edges) == {("WHITE", "LIN0"), ("WHITE", "SE0")}
+
+
 def test_graph_and_frame_show_the_same_evolutions():
     learned = evolutions()
     graph, frame = learned.graph(), learned.to_frame()
     assert set(graph.edges) == set(zip(frame.parent, frame.child, strict=True))
     assert graph.edges["WHITE", "LIN0"]["probability"] == pytest.approx(9 / 14)
-    assert graph.edges["SE0", "SE0"] == {"probability": 4 / 6, "count": 4.0, "occurrence": 0.5}
+    one = {"probability": 4 / 6, "lower": 4 / 6, "upper": 4 / 6, "count": 4.0, "occurrence": 0.5}
+    assert graph.edges["SE0", "SE0"] == pytest.approx(one)
+    # 4/7 in one draw and 5/7 in the other: the interval's ends lie between them.
+    ends = (4 / 7 + 0.05 / 7, 5 / 7 - 0.05 / 7)
+    assert by_name(learned.children(WHITE))["LIN0"].interval == pytest.approx(ends)
     assert set(learned.graph(0.6).edges) == {("WHITE", "LIN0"), ("SE0", "SE0")}
 
 

@@ -1,0 +1,114 @@
+"""``kem diagnose``: whether the posterior that ``kem fit`` wrote may be trusted."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from kem_pymc.commands import folders, options, screen
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import DataTree
+
+    from kem_pymc.diagnostics.diagnosis import Diagnosis
+
+EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
+
+#: What marks a folder as results of this command.
+TABLE = "convergence.csv"
+
+Results = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Results of `kem fit`.", show_default=False)
+]
+OutOfDiagnosis = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="A new folder; by default FOLDER/diagnosis."),
+]
+
+
+def diagnose(
+    results: Results, out: OutOfDiagnosis = None, overwrite: options.Overwrite = False
+) -> None:
+    """Say whether chains agree, what they disagree about, and what helps.
+
+    Writes tables of convergence, of edges and of a representative clustering, and pictures.
+    """
+    from kem_pymc.diagnostics import diagnosis, representative
+
+    idata = _posterior(results / "posterior.zarr")
+    out = results / "diagnosis" if out is None else out
+    with folders.results(out, overwrite, marker=TABLE) as folder:
+        found = diagnosis.diagnose(idata, _planned_chains(results / "settings.json"))
+        found.convergence.to_csv(folder / TABLE, index=False)
+        found.edges.to_csv(folder / "edges.csv", index=False)
+        clusters = representative.representative(idata).to_frame()
+        clusters.to_csv(folder / "clusters.csv", index=False)
+        _draw(idata, found.n_chains, folder)
+    _say(found)
+    screen.say(f"\nTables and pictures are in {out}.")
+
+
+def _posterior(path: Path) -> "DataTree":
+    import xarray as xr
+
+    if not path.is_dir():
+        raise InputError(f"There is no posterior in {path}. Give the folder that kem fit wrote.")
+    try:
+        return xr.open_datatree(path, engine="zarr").load()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"The posterior in {path} can't be read ({error}). Restore it, or run kem fit again."
+        ) from error
+
+
+def _planned_chains(path: Path) -> int | None:
+    """Return how many chains were asked for, if the settings tell."""
+    try:
+        return int(json.loads(path.read_text("utf-8"))["sampler"]["chains"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:
+    from kem_pymc import plots
+
+    if n_chains > 1:
+        plots.traces(idata).savefig(folder / "chains.png", dpi=150)
+    for name, axes in {
+        "edges": plots.edges_by_chain(idata),
+        "co_clustering": plots.co_clustering(idata, order="similarity"),
+    }.items():
+        cast("Figure", axes.get_figure(root=True)).savefig(folder / f"{name}.png", dpi=150)
+
+
+def _say(found: "Diagnosis") -> None:
+    screen.heading("Do the chains agree?")
+    screen.console.print(found)
+    _say_distance(found)
+    screen.heading("Moves")
+    rates = found.acceptance.mean(axis=1).dropna()
+    screen.say("Acceptance: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+    screen.say(f"{found.factorisations} factorisations, {found.failed_factorisations} failed.")
+    screen.console.print()
+    for warning in found.warnings:
+        screen.warn(warning)
+    if not found.warnings:
+        screen.say("The chains agree. That is no proof: all of them may miss the same mode.")
+
+
+def _say_distance(found: "Diagnosis") -> None:
+    """Say how far chains are apart, next to how far each is from itself."""
+    import numpy as np
+
+    if found.n_chains < 2:
+        return
+    within = np.diag(found.distance)
+    between = found.distance[~np.eye(found.n_chains, dtype=bool)]
+    screen.say(
+        f"Compositions differ by {between.mean():.2f} candidates per dataset between chains "
+        f"(at most {between.max():.2f}), by {within.mean():.2f} between halves of a chain. "
+        f"Edges differ by at most {found.edge_agreement:.2f} in probability."
+    )

@@ -1,0 +1,62 @@
+"""R-hat and effective sample sizes of the quantities that don't depend on labels."""
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pandas as pd
+
+from kem_pymc.diagnostics.quantities import Draws, varying
+
+#: Beyond this R-hat chains disagree; below this ESS the mean itself is uncertain.
+RHAT, ESS = 1.05, 200
+
+#: Fewer draws of a chain, or chains, tell nothing.
+ENOUGH_DRAWS, ENOUGH_CHAINS = 50, 2
+
+
+def convergence(draws: Draws) -> pd.DataFrame:
+    """Return one row per quantity: mean, sd, R-hat, bulk and tail effective sample size.
+
+    R-hat is that of Vehtari et al. (2021): rank-normalised, split, the larger of bulk and folded.
+    What is constant within every chain but differs between them has R-hat infinity; what never
+    changes is NaN, as are all of them for a single chain or fewer than 4 draws.
+    """
+    dataset = varying(draws)
+    values = dataset["value"].values
+    table = dataset.coords.to_dataset().to_pandas()
+    table = table[["quantity", "user", "time_step", "candidate"]].reset_index(drop=True)
+    with np.errstate(invalid="ignore"):  # infinite log densities have a mean, but no sd
+        table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
+    constant = (values == values[:, :1]).all(axis=(0, 1))
+    if values.shape[1] < 4:
+        return table.assign(r_hat=np.nan, ess_bulk=np.nan, ess_tail=np.nan)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of what never changes, it is undefined
+        r_hat = az.rhat(dataset)["value"].values if draws.n_chains > 1 else np.nan
+        bulk, tail = (az.ess(dataset, method=m)["value"].values for m in ("bulk", "tail"))
+    table["r_hat"], table["ess_bulk"], table["ess_tail"] = r_hat, bulk, tail
+    same = constant & (values[:, 0] == values[0, 0]).all(axis=0)
+    table.loc[constant, ["ess_bulk", "ess_tail"]] = np.nan
+    table.loc[constant & ~same, "r_hat"] = np.inf
+    table.loc[same, "r_hat"] = np.nan
+    return table
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per kind of quantity: worst and median R-hat and ESS, and how many are bad."""
+    rows = []
+    for kind, group in table.groupby("quantity", sort=False):
+        rows.append(
+            {
+                "quantity": kind,
+                "number": len(group),
+                "r_hat_worst": group["r_hat"].max(),
+                "r_hat_median": group["r_hat"].median(),
+                "r_hat_beyond": int((group["r_hat"] > RHAT).sum()),
+                "ess_worst": group[["ess_bulk", "ess_tail"]].min(axis=None),
+                "ess_median": group["ess_bulk"].median(),
+                "ess_below": int((group[["ess_bulk", "ess_tail"]].min(axis=1) < ESS).sum()),
+            }
+        )
+    return pd.DataFrame(rows).set_index("quantity")

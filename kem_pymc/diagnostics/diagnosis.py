@@ -1,0 +1,242 @@
+"""All that can be said about whether a posterior may be trusted, with remedies in plain words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.diagnostics import convergence as agreement
+from kem_pymc.diagnostics.edges import edge_agreement, edge_table
+from kem_pymc.diagnostics.modes import Mode, composition_distance, find_modes
+from kem_pymc.diagnostics.quantities import Draws
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from xarray import DataTree
+
+#: Failed factorisations are told of from this share on.
+FAILED = 1e-3
+
+#: Edges are told of from this difference between chains on.
+EDGES_DIFFER = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What :func:`diagnose` found.
+
+    Attributes
+    ----------
+    n_chains, n_draws : int
+        Chains, and draws of each.
+    convergence : DataFrame
+        One row per label-free quantity, see
+        :func:`kem_pymc.diagnostics.convergence.convergence`.
+    modes : tuple of Mode
+        Groups of chains whose log joint densities overlap, the highest first.
+    distance : ndarray, shape (K, K)
+        Between chains, in candidates per dataset; between halves of a chain on the diagonal.
+    edges : DataFrame
+        One row per evolution, see :func:`kem_pymc.diagnostics.edges.edge_table`.
+    acceptance : DataFrame
+        Acceptance rate of every move (rows) in every chain (columns); NaN where it isn't made.
+    factorisations, failed_factorisations : int
+        Over all draws that were kept.
+    warnings : tuple of str
+        What is wrong and what helps, the gravest first.
+    """
+
+    n_chains: int
+    n_draws: int
+    convergence: pd.DataFrame
+    modes: tuple[Mode, ...]
+    distance: np.ndarray
+    edges: pd.DataFrame
+    acceptance: pd.DataFrame
+    factorisations: int
+    failed_factorisations: int
+    warnings: tuple[str, ...]
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per kind of quantity: worst and median R-hat and ESS, and how many are bad."""
+        return agreement.summary(self.convergence)
+
+    @property
+    def edge_agreement(self) -> float:
+        """Largest difference of an edge's probability between chains; see ``edges``."""
+        return edge_agreement(self.edges)
+
+    def __repr__(self) -> str:
+        found = "\n".join(f"- {w}" for w in self.warnings) or "No warnings."
+        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{found}"
+
+    def __rich__(self) -> "Table":
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        for name in ("quantity", "number", "R-hat worst", "median", f"> {agreement.RHAT}"):
+            table.add_column(name, justify="left" if name == "quantity" else "right")
+        for name in ("ESS worst", "median", f"< {agreement.ESS}"):
+            table.add_column(name, justify="right")
+        for row in self.summary.itertuples():
+            table.add_row(
+                str(row.Index),
+                str(row.number),
+                *(_number(v, ".2f") for v in (row.r_hat_worst, row.r_hat_median)),
+                str(row.r_hat_beyond),
+                *(_number(v, ".0f") for v in (row.ess_worst, row.ess_median)),
+                str(row.ess_below),
+            )
+        return table
+
+
+def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
+    """Judge the posterior of an ``EvolutionModel`` by what doesn't depend on labels.
+
+    Parameters
+    ----------
+    idata : DataTree
+        From ``pm.sample``.
+    planned_chains : int, optional
+        How many chains were started; fewer in the posterior are warned of.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior.
+
+    Notes
+    -----
+    Agreement of chains is no proof: all of them may miss the same mode.
+    """
+    draws = Draws.of(idata)
+    acceptance, done, failed = _statistics(idata, draws.n_chains)
+    found = {
+        "n_chains": draws.n_chains,
+        "n_draws": draws.n_draws,
+        "convergence": agreement.convergence(draws),
+        "modes": find_modes(draws),
+        "distance": composition_distance(draws),
+        "edges": edge_table(draws),
+        "acceptance": acceptance,
+        "factorisations": done,
+        "failed_factorisations": failed,
+    }
+    without = Diagnosis(**found, warnings=())
+    told = *_deaths(draws, planned_chains), *_doubts(without)
+    return Diagnosis(**found, warnings=told)
+
+
+def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]:
+    """Return acceptance rates by move and chain, and the numbers of factorisations."""
+    columns = [f"chain {k}" for k in range(chains)]
+    if "sample_stats" not in idata.children:
+        return pd.DataFrame(columns=columns, dtype=float), 0, 0
+    statistics = idata["sample_stats"].dataset
+    prefix = "acceptance_"
+    rates = {
+        str(name).removeprefix(prefix): _mean(values.transpose("chain", "draw").values)
+        for name, values in statistics.items()
+        if str(name).startswith(prefix)
+    }
+    table = pd.DataFrame.from_dict(rates, orient="index", columns=columns).sort_index()
+    counts = ("factorisations", "failed_factorisations")
+    done, failed = (int(statistics[n].sum()) if n in statistics else 0 for n in counts)
+    return table, done, failed
+
+
+def _mean(rates: np.ndarray) -> np.ndarray:
+    """Return the mean over draws, NaN where a move was never made."""
+    made = np.isfinite(rates).sum(axis=1)
+    return np.where(made > 0, np.nansum(rates, axis=1) / np.maximum(made, 1), np.nan)
+
+
+def _deaths(draws: Draws, planned: int | None) -> Iterator[str]:
+    if planned is not None and planned > draws.n_chains:
+        yield (
+            f"{planned - draws.n_chains} of {planned} chains left no draws. "
+            "Look at what the run printed, and sample them again."
+        )
+    for k, values in enumerate(draws.log_joint):
+        if not np.isfinite(values).all():
+            yield (
+                f"Chain {k} died: its log joint isn't finite. "
+                "Leave it out with idata.sel(chain=...), and sample it again with another seed."
+            )
+        elif draws.n_draws > 1 and (values == values[0]).all():
+            yield (
+                f"Chain {k} never moved. "
+                "Leave it out with idata.sel(chain=...), and sample it again with another seed."
+            )
+
+
+def _doubts(found: Diagnosis) -> Iterator[str]:
+    if found.n_chains < agreement.ENOUGH_CHAINS or found.n_draws < agreement.ENOUGH_DRAWS:
+        yield (
+            f"{found.n_chains} x {found.n_draws} draws are too few to tell whether chains agree. "
+            f"Sample at least 4 chains of {2 * agreement.ENOUGH_DRAWS} draws."
+        )
+    else:
+        yield from _disagreements(found)
+    tries, failed = found.factorisations, found.failed_factorisations
+    if failed > FAILED * tries:
+        yield (
+            f"{failed} of {tries} factorisations failed, so kernels were judged impossible for "
+            "numerical reasons. Give the noise or the lengthscale a prior further from zero."
+        )
+
+
+def _disagreements(found: Diagnosis) -> Iterator[str]:
+    if len(found.modes) > 1:
+        levels = "; ".join(
+            f"chains {', '.join(map(str, m.chains))} at log joint {m.log_joint:.1f} with "
+            f"{m.n_clusters:.1f} clusters"
+            for m in found.modes
+        )
+        yield (
+            f"Chains stay in {len(found.modes)} modes: {levels}. Don't pool them as they are: tune "
+            "for longer, try the other target (feedback=), or weigh the chains with kem.stack."
+        )
+    table = found.convergence
+    beyond = table["r_hat"] > agreement.RHAT
+    if beyond.any():
+        worst = table.loc[table["r_hat"].idxmax()]
+        yield (
+            f"Chains disagree: R-hat of {beyond.sum()} of {len(table)} quantities is above "
+            f"{agreement.RHAT}, at worst {worst['r_hat']:.2f} for {describe(worst)}. Sample more "
+            "draws; if that doesn't help, try the other target, or weigh the chains with kem.stack."
+        )
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    few = least < agreement.ESS
+    if few.any():
+        yield (
+            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
+            f"draws, at worst {least.min():.0f} for {describe(table.loc[least.idxmin()])}. Sample "
+            "more draws before reading their tails."
+        )
+    if found.edge_agreement > EDGES_DIFFER:
+        carrying = found.edges[found.edges["datasets"] >= 0.5]
+        edge = carrying.loc[carrying["difference"].idxmax()]
+        yield (
+            f"Chains learned different graphs: {edge['parent']} -> {edge['child']} differs by "
+            f"{edge['difference']:.2f} in probability. Sample more draws, or weigh the chains with "
+            "kem.stack."
+        )
+
+
+def describe(row: pd.Series) -> str:
+    """Return what a row of the convergence table is about."""
+    where = f" of user {row['user']} at step {row['time_step']}" if row["user"] else ""
+    return f"{row['quantity']}{' ' * bool(row['candidate'])}{row['candidate']}{where}"
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)

@@ -1,0 +1,68 @@
+"""The posterior of the graph of evolutions: every edge's probability, also by chain."""
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.diagnostics.quantities import Draws, compositions, parents
+
+#: Agreement is judged by edges that carry at least so many datasets on average.
+CARRYING = 0.5
+
+#: Mass of intervals.
+INTERVAL = 0.9
+
+
+def edge_table(draws: Draws) -> pd.DataFrame:
+    """Return one row per evolution, those with most datasets first.
+
+    Columns: ``parent``, ``child``; ``datasets``, the posterior mean of n_child; ``occurrence``, the
+    share of draws that have the edge; ``probability``, the mean of n_child / (alpha + N_parent)
+    over the draws in which the parent has members, as in
+    :class:`kem_pymc.evolution.evolutions.Child`; ``lower`` and ``upper``, its equal-tailed 90 %
+    interval; ``chain 0``, ``chain 1``, ..., the probability in each chain, NaN where nobody has the
+    parent; ``difference``, the largest between chains, absent parents counting as zero.
+    """
+    code, named = compositions(draws)
+    counts, pairs = _counts(code[:, :, draws.present], parents(code)[:, :, draws.present])
+    members = np.stack(
+        [counts[..., pairs[:, 0] == p].sum(axis=-1) for p in pairs[:, 0]], axis=-1
+    ).astype(float)
+    with np.errstate(invalid="ignore"):
+        shares = np.where(members > 0, counts / (draws.settings["concentration"] + members), np.nan)
+    flat = shares.reshape(-1, len(pairs))
+    tail = (1 - INTERVAL) / 2
+    lower, upper = np.nanquantile(flat, [tail, 1 - tail], axis=0)
+    occupied = (members > 0).sum(axis=1)
+    totals = np.nansum(shares, axis=1)
+    by_chain = np.where(occupied > 0, totals / np.maximum(occupied, 1), np.nan)
+    known = np.nan_to_num(by_chain)
+    table = pd.DataFrame(
+        {
+            "parent": [draws.label(named[p]) for p in pairs[:, 0]],
+            "child": [draws.label(named[c]) for c in pairs[:, 1]],
+            "datasets": counts.mean(axis=(0, 1)),
+            "occurrence": (counts > 0).mean(axis=(0, 1)),
+            "probability": np.nanmean(flat, axis=0),
+            "lower": lower,
+            "upper": upper,
+            **{f"chain {k}": by_chain[k] for k in range(draws.n_chains)},
+            "difference": known.max(axis=0) - known.min(axis=0),
+        }
+    )
+    return table.sort_values("datasets", ascending=False, kind="stable", ignore_index=True)
+
+
+def edge_agreement(table: pd.DataFrame) -> float:
+    """Return the largest difference between chains, over edges that carry half a dataset."""
+    carrying = table[table["datasets"] >= CARRYING]
+    return float(carrying["difference"].max()) if len(carrying) else float("nan")
+
+
+def _counts(child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many datasets each edge has in each draw (K, S, E), and the edges (E, 2)."""
+    chains, draws, _ = child.shape
+    pair = np.stack([parent, child], axis=-1).reshape(-1, 2)
+    pairs, edge = np.unique(pair, axis=0, return_inverse=True)
+    row = np.repeat(np.arange(chains * draws), child.shape[2])
+    counts = np.bincount(row * len(pairs) + edge, minlength=chains * draws * len(pairs))
+    return counts.reshape(chains, draws, len(pairs)), pairs

@@ -1,0 +1,135 @@
+"""What a posterior predicts: log likelihoods for ArviZ, densities of the batch that comes next."""
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import xarray as xr
+
+from kem_pymc.diagnostics.quantities import Draws
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.evolution.model import EvolutionModel
+
+ARRAYS = ("structure", "hyperparameters", "noise")
+
+
+def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
+    """Return the posterior with a group ``log_likelihood`` of every dataset, for ``az.loo``.
+
+    Its variable ``targets`` has dims (chain, draw, dataset); coordinates ``user`` and
+    ``time_step`` tell datasets apart. A user's datasets are cumulative, so leaving one out leaves
+    most of its points in the others; and a dataset alone in its cluster decides on its kernel, so
+    expect large Pareto k. For prediction look at :func:`next_batch` instead.
+
+    Raises
+    ------
+    InputError
+        If it isn't the posterior of an ``EvolutionModel``.
+    """
+    draws = Draws.of(idata)
+    try:
+        values = idata["posterior"]["dataset_log_likelihood"]
+        values = values.transpose("chain", "draw", "user", "time_step")
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "The posterior lacks dataset_log_likelihood. Sample it with an EvolutionModel."
+        ) from error
+    u, t = np.nonzero(draws.present)
+    dataset = xr.Dataset(
+        {"targets": (("chain", "draw", "dataset"), values.values[:, :, u, t])},
+        coords={name: values.coords[name].values for name in ("chain", "draw")}
+        | {"dataset": [f"{draws.users[i]}, {draws.steps[j]}" for i, j in zip(u, t, strict=True)]}
+        | {
+            "user": ("dataset", [draws.users[i] for i in u]),
+            "time_step": ("dataset", [draws.steps[j] for j in t]),
+        },
+    )
+    made = idata.copy()
+    made["log_likelihood"] = xr.DataTree(dataset=dataset)
+    return made
+
+
+def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
+    """Return the log predictive density of each pilot user's next batch, in every draw.
+
+    log p(y_{t+1} | y_{1:t}, kernel of dataset t) = log p(y_{1:t+1} | .) - log p(y_{1:t} | .), both
+    under the kernel of the cluster that dataset (u, t) sits in.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of `model`, with the variables that were sampled.
+    model : EvolutionModel
+
+    Returns
+    -------
+    Dataset
+        With dims (chain, draw, batch), where ``user`` and ``time_step`` t belong to each batch:
+        ``log_density`` in scaled units, and ``seen``, whether the cluster of (u, t) also holds a
+        later dataset of the user. Such a kernel has seen the batch, so its density is too good.
+
+    Raises
+    ------
+    InputError
+        If the posterior is of other users, time steps or candidates, or no user has two time steps.
+    """
+    draws = Draws.of(idata)
+    engine = model.engine
+    labels = [str(u) for u in model.cohort.users]
+    if [str(u) for u in draws.users] != labels or draws.pool.names != model.pool.names:
+        raise InputError(
+            "The posterior has other users or candidates than the model. "
+            "Give the model that it was sampled from."
+        )
+    follows = draws.present[:, 1:]
+    if not follows.any():
+        raise InputError(
+            "No user has a second time step, so nothing comes next. Give a cohort with more."
+        )
+    order = ("chain", "draw", "user", "time_step")
+    arrays = [idata["posterior"][n].transpose(*order, ...).values for n in ARRAYS]
+    shape = draws.n_chains, draws.n_draws
+    log_density = np.empty((*shape, int(follows.sum())))
+    for k, s in np.ndindex(shape):
+        structure, hyperparameters, noise = (a[k, s] for a in arrays)
+        now = engine.log_likelihood((structure, hyperparameters, noise))
+        ahead = engine.log_likelihood(_handed_on(structure, hyperparameters, noise))
+        log_density[k, s] = (ahead[:, 1:] - now[:, :-1])[follows]
+    u, t = np.nonzero(follows)
+    coords = {name: idata["posterior"][name].values for name in ("chain", "draw")}
+    dims = ("chain", "draw", "batch")
+    return xr.Dataset(
+        {"log_density": (dims, log_density), "seen": (dims, _seen(draws)[..., follows])},
+        coords=coords
+        | {
+            "user": ("batch", [draws.users[i] for i in u]),
+            "time_step": ("batch", [draws.steps[j] for j in t]),
+        },
+    )
+
+
+def _handed_on(
+    structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return arrays in which every dataset has the kernel of the one before, in its own cluster."""
+    present = structure[..., 0] >= 0
+    places = np.arange(present.size).reshape(present.shape)
+    moved = []
+    for array in (structure, hyperparameters, noise):
+        new = array.copy()
+        new[:, 1:][present[:, 1:]] = array[:, :-1][present[:, 1:]]
+        moved.append(new)
+    moved[0][..., 0] = np.where(present, places, -1)
+    return cast(tuple[np.ndarray, np.ndarray, np.ndarray], tuple(moved))
+
+
+def _seen(draws: Draws) -> np.ndarray:
+    """Return whether a later dataset of the user shares the cluster of (u, t) (K, S, U, T - 1)."""
+    labels = draws.assignment
+    steps = labels.shape[-1]
+    seen = np.zeros((*labels.shape[:-1], steps - 1), dtype=bool)
+    for t in range(steps - 1):
+        later = labels[..., t + 1 :]
+        seen[..., t] = ((later == labels[..., t, None]) & (later >= 0)).any(axis=-1)
+    return seen

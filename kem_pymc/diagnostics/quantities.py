@@ -1,0 +1,147 @@
+"""Quantities of a posterior that are the same whatever clusters are called, as plain arrays."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.from_posterior import study_settings
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Candidates that are in with a probability outside these bounds are settled: nothing varies.
+SETTLED = (0.02, 0.98)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The draws of an ``EvolutionModel``, by chain (K), draw (S), user (U), time step (T).
+
+    Attributes
+    ----------
+    pool : CandidatePool
+    settings : dict
+        Of the study, see :func:`kem_pymc.evolution.from_posterior.study_settings`.
+    users, steps : list
+        Labels.
+    present : (U, T) bool
+        Which users have which time steps.
+    assignment : (K, S, U, T) int
+    inclusion : (K, S, U, T, C) bool
+    noise : (K, S, U, T) float
+    n_clusters, log_joint : (K, S) float
+    """
+
+    pool: CandidatePool
+    settings: dict[str, Any]
+    users: list[Any]
+    steps: list[Any]
+    present: np.ndarray
+    assignment: np.ndarray
+    inclusion: np.ndarray
+    noise: np.ndarray
+    n_clusters: np.ndarray
+    log_joint: np.ndarray
+
+    @classmethod
+    def of(cls, idata: "DataTree") -> "Draws":
+        """Read them off a posterior.
+
+        Raises
+        ------
+        InputError
+            If it isn't the posterior of an ``EvolutionModel``.
+        """
+        settings = study_settings(idata)
+        order = ("chain", "draw", "user", "time_step")
+        names = ("assignment", "inclusion", "noise", "n_clusters", "log_joint")
+        try:
+            posterior = idata["posterior"]
+            arrays = {
+                n: posterior[n].transpose(*order[: posterior[n].ndim], ...).values for n in names
+            }
+            users, steps = (posterior.coords[n].values.tolist() for n in ("user", "time_step"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                "The posterior lacks variables of an evolution model. "
+                "Sample it with an EvolutionModel."
+            ) from error
+        arrays["inclusion"] = arrays["inclusion"].astype(bool)
+        present = (arrays["assignment"] >= 0).all(axis=(0, 1))
+        pool = CandidatePool(settings["pool"], settings["dimension"])
+        return cls(pool, settings, users, steps, present, **arrays)
+
+    @property
+    def n_chains(self) -> int:
+        return self.assignment.shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        return self.assignment.shape[1]
+
+    def label(self, composition: Composition) -> str:
+        """Return a composition's label in this study; ARD is written as such."""
+        return composition.label(self.pool.dimension)
+
+
+def compositions(draws: Draws) -> tuple[np.ndarray, list[Composition]]:
+    """Return the composition of every dataset in every draw (K, S, U, T), as places in a list.
+
+    The first of the list is the empty composition, whether or not it occurs.
+    """
+    packed = np.packbits(draws.inclusion, axis=-1)
+    rows = packed.reshape(-1, packed.shape[-1])
+    nothing = np.zeros((1, rows.shape[1]), dtype=rows.dtype)
+    # Zeros sort first, so the empty composition is number 0.
+    distinct, code = np.unique(np.vstack([nothing, rows]), axis=0, return_inverse=True)
+    bits = np.unpackbits(distinct, axis=1, count=len(draws.pool)).astype(bool)
+    return code[1:].reshape(packed.shape[:-1]), [draws.pool.composition(row) for row in bits]
+
+
+def parents(code: np.ndarray) -> np.ndarray:
+    """Return the composition one time step earlier, empty at the first (..., T)."""
+    above = np.zeros_like(code)
+    above[..., 1:] = code[..., :-1]
+    return above
+
+
+def varying(draws: Draws) -> xr.Dataset:
+    """Return what convergence is judged by, one column each, with dims (chain, draw, quantity).
+
+    The log joint density, the number of clusters, the mean size of compositions; by dataset the
+    size of its composition, its noise variance (as a log), and the inclusion of every candidate
+    whose probability isn't settled.
+
+    Returns
+    -------
+    Dataset
+        Variable ``value``; coordinates ``quantity``, ``user``, ``time_step`` and ``candidate`` say
+        what each column is ("" where it doesn't apply).
+    """
+    sizes = draws.inclusion.sum(axis=-1).astype(float)
+    columns: list[tuple[tuple[str, str, str, str], np.ndarray]] = [
+        (("log joint", "", "", ""), draws.log_joint),
+        (("clusters", "", "", ""), draws.n_clusters),
+        (("mean size", "", "", ""), sizes[:, :, draws.present].mean(axis=-1)),
+    ]
+    shares = draws.inclusion.mean(axis=(0, 1))
+    for u, t in np.argwhere(draws.present):
+        place = str(draws.users[u]), str(draws.steps[t])
+        columns.append((("size", *place, ""), sizes[:, :, u, t]))
+        columns.append((("log noise", *place, ""), np.log(draws.noise[:, :, u, t])))
+        unsettled = (shares[u, t] >= SETTLED[0]) & (shares[u, t] <= SETTLED[1])
+        for c in np.flatnonzero(unsettled):
+            label = ("inclusion", *place, draws.pool.names[c])
+            columns.append((label, draws.inclusion[:, :, u, t, c].astype(float)))
+    labels = zip(*(label for label, _ in columns), strict=True)
+    names = ("quantity", "user", "time_step", "candidate")
+    return xr.Dataset(
+        {"value": (("chain", "draw", "column"), np.stack([v for _, v in columns], axis=-1))},
+        coords={n: ("column", list(v)) for n, v in zip(names, labels, strict=True)},
+    )

@@ -1,0 +1,267 @@
+"""One clustering that stands for a posterior: by variation of information, within parents."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy.spatial.distance import squareform
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.diagnostics.quantities import Draws, compositions
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors
+from kem_pymc.scaling import Scaling
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+    from kem_pymc.evolution.model import ClusterModel
+
+#: The search for a partition looks at so many cuts of each dendrogram, and starts from the best.
+CUTS, STARTS = 30, 5
+
+
+@dataclass(frozen=True)
+class RepresentativeCluster:
+    """A cluster of the representative clustering.
+
+    Attributes
+    ----------
+    parent, composition : Composition
+    members : tuple of (user, time step)
+        Users as the posterior labels them; time steps counted from 0.
+    certainty : float
+        Mean over members of the posterior probability of the composition.
+    cohesion : float
+        Mean over pairs of members of the probability that they share a cluster; 1 for one member.
+    """
+
+    parent: Composition
+    composition: Composition
+    members: tuple[tuple[Any, int], ...]
+    certainty: float
+    cohesion: float
+
+
+@dataclass(frozen=True, eq=False)
+class Representative:
+    """A clustering of all datasets that is possible in the model: see :func:`representative`."""
+
+    clusters: tuple[RepresentativeCluster, ...]
+    pool: CandidatePool
+    settings: dict[str, Any]
+
+    def model(self, index: int, cohort: Cohort) -> "ClusterModel":
+        """Return the hyperparameter posterior of one cluster, for ``pm.sample`` to draw.
+
+        Parameters
+        ----------
+        index : int
+            Place in ``clusters``.
+        cohort : Cohort
+            The pilot users that the posterior was sampled from.
+
+        Raises
+        ------
+        InputError
+            If there is no such cluster, or the cohort lacks its users.
+        """
+        from kem_pymc.evolution.model import ClusterModel
+
+        if not 0 <= index < len(self.clusters):
+            raise InputError(f"There is no cluster {index}. Give 0 to {len(self.clusters) - 1}.")
+        cluster = self.clusters[index]
+        # Labels that aren't numbers are stored as text.
+        users: dict[Any, Hashable] = {str(u): u for u in cohort.users}
+        return ClusterModel(
+            cohort,
+            self.pool,
+            cluster.composition,
+            parent=cluster.parent,
+            members=[(users.get(str(u), u), t) for u, t in cluster.members],
+            priors=Priors.from_dict(self.settings["priors"]),
+            scaling=Scaling.from_dict(self.settings["scaling"]),
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per cluster."""
+        rows = [
+            {
+                "parent": c.parent.label(self.pool.dimension),
+                "composition": c.composition.label(self.pool.dimension),
+                "datasets": len(c.members),
+                "certainty": c.certainty,
+                "cohesion": c.cohesion,
+                "members": ", ".join(f"{u}/{t}" for u, t in c.members),
+            }
+            for c in self.clusters
+        ]
+        return pd.DataFrame(rows)
+
+
+def representative(idata: "DataTree") -> Representative:
+    """Return a clustering that stands for all draws of a posterior.
+
+    Every dataset gets its most probable composition, and thereby the parent of the user's next
+    dataset. Datasets that agree in both are then partitioned so that the expected variation of
+    information to the posterior's partitions is least (its lower bound, Wade & Ghahramani 2018,
+    section 4, which needs the co-clustering matrix alone). So no cluster mixes parents, and every
+    user's path is one that the model knows.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel``.
+
+    Returns
+    -------
+    Representative
+        Clusters in order of parent, then size.
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior.
+    """
+    draws = Draws.of(idata)
+    places = np.argwhere(draws.present)
+    code, named = compositions(draws)
+    code = code.reshape(-1, *draws.present.shape)
+    modal, share = _modes(code)
+    together = _co_clustering(draws.assignment[:, :, draws.present])
+    above = np.zeros_like(modal)
+    above[:, 1:] = modal[:, :-1]
+    kind = np.stack([above[draws.present], modal[draws.present]], axis=1)
+    clusters = []
+    for parent, composition in np.unique(kind, axis=0):
+        alike = np.flatnonzero((kind == (parent, composition)).all(axis=1))
+        label = best_partition(together[np.ix_(alike, alike)])
+        for number in np.unique(label):
+            own = alike[label == number]
+            clusters.append(
+                RepresentativeCluster(
+                    named[parent],
+                    named[composition],
+                    tuple((draws.users[u], int(t)) for u, t in places[own]),
+                    float(np.mean(share[tuple(places[own].T)])),
+                    _cohesion(together[np.ix_(own, own)]),
+                )
+            )
+    clusters.sort(key=lambda c: (c.parent, -len(c.members), c.composition))
+    return Representative(tuple(clusters), draws.pool, draws.settings)
+
+
+def expected_information(together: np.ndarray, label: np.ndarray) -> float:
+    """Return the lower bound of the expected variation of information, up to a constant, in bits.
+
+    mean over i of log2 sum_j [c_j = c_i] - 2 log2 sum_j P_ij [c_j = c_i].
+
+    Parameters
+    ----------
+    together : ndarray, shape (n, n)
+        P, how probable it is that two items share a cluster.
+    label : ndarray, shape (n,)
+        c, the cluster of each item.
+    """
+    same = label[:, None] == label
+    size, mass = same.sum(axis=1), (together * same).sum(axis=1)
+    return float(np.mean(np.log2(size) - 2 * np.log2(mass)))
+
+
+def best_partition(together: np.ndarray) -> np.ndarray:
+    """Return the partition (n,) that minimises :func:`expected_information`, by local search.
+
+    It starts from the best cuts of two dendrograms (average and complete linkage of 1 - P); items
+    move one by one, and clusters merge in pairs, while that helps.
+    """
+    n = len(together)
+    if n == 1:
+        return np.zeros(1, dtype=int)
+    distance = squareform(1 - together, checks=False)
+    sizes = np.unique(np.linspace(1, n, min(n, CUTS)).round().astype(int))
+    cuts = [cut_tree(linkage(distance, method), sizes).T for method in ("average", "complete")]
+    starts = np.unique(np.vstack(cuts), axis=0)
+    order = np.argsort([expected_information(together, start) for start in starts], kind="stable")
+    found = [_descend(together, starts[i].copy()) for i in order[:STARTS]]
+    best = min(found, key=lambda label: expected_information(together, label))
+    return np.unique(best, return_inverse=True)[1]
+
+
+def _descend(together: np.ndarray, label: np.ndarray) -> np.ndarray:
+    improved = True
+    while improved:
+        improved = _merge(together, label)
+        for item in range(len(label)):
+            improved |= _move(together, label, item)
+    return label
+
+
+def _cost(together: np.ndarray, members: np.ndarray) -> float:
+    """Return what one cluster adds to n times the expected information."""
+    if not len(members):
+        return 0.0
+    mass = together[np.ix_(members, members)].sum(axis=1)
+    return float(len(members) * np.log2(len(members)) - 2 * np.log2(mass).sum())
+
+
+def _move(together: np.ndarray, label: np.ndarray, item: int) -> bool:
+    """Move an item to the cluster, old or new, where it costs least; tell whether it moved."""
+    rest = np.flatnonzero(label == label[item])
+    rest = rest[rest != item]
+    best, target = _cost(together, np.append(rest, item)) - _cost(together, rest), label[item]
+    # Only clusters that it is ever together with can gain.
+    others = np.unique(label[together[item] > 0])
+    for other in (*others[others != label[item]], label.max() + 1):
+        members = np.flatnonzero(label == other)
+        cost = _cost(together, np.append(members, item)) - _cost(together, members)
+        if cost < best - 1e-12:
+            best, target = cost, other
+    moved = bool(target != label[item])
+    label[item] = target
+    return moved
+
+
+def _merge(together: np.ndarray, label: np.ndarray) -> bool:
+    """Merge the pair of clusters that gains most, if any does; tell whether it did."""
+    clusters = [np.flatnonzero(label == k) for k in np.unique(label)]
+    costs = [_cost(together, members) for members in clusters]
+    best, pair = -1e-12, None
+    for i, first in enumerate(clusters):
+        for j, second in enumerate(clusters[:i]):
+            if together[np.ix_(first, second)].any():
+                joint = _cost(together, np.concatenate([first, second]))
+                if joint - costs[i] - costs[j] < best:
+                    best, pair = joint - costs[i] - costs[j], (first, second)
+    if pair is not None:
+        label[pair[0]] = label[pair[1][0]]
+    return pair is not None
+
+
+def _co_clustering(assignment: np.ndarray) -> np.ndarray:
+    """Return how often two datasets share a cluster (N, N), from assignments (K, S, N)."""
+    flat = assignment.reshape(-1, assignment.shape[-1])
+    together = np.zeros((flat.shape[1], flat.shape[1]))
+    for draw in flat:
+        together += draw[:, None] == draw
+    return together / len(flat)
+
+
+def _modes(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the most frequent value of each place (U, T) over draws (S, U, T), and its share."""
+    modal = np.zeros(code.shape[1:], dtype=code.dtype)
+    share = np.zeros(code.shape[1:])
+    for place in np.ndindex(modal.shape):
+        counts = np.bincount(code[:, *place])
+        modal[place] = counts.argmax()
+        share[place] = counts.max() / len(code)
+    return modal, share
+
+
+def _cohesion(together: np.ndarray) -> float:
+    n = len(together)
+    return 1.0 if n == 1 else float((together.sum() - n) / (n * (n - 1)))

@@ -1,0 +1,158 @@
+"""Whether chains agree: traces and ranks by ArviZ, and edges of the graph by chain."""
+
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from kem_pymc.diagnostics.edges import edge_table
+from kem_pymc.diagnostics.quantities import Draws
+from kem_pymc.errors import InputError
+from kem_pymc.plots import style
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Inches: of an edge's row, of the axes, of axis label and margins.
+ROW, ACROSS, AROUND = 0.3, 4.2, 0.9
+
+#: Columns of an edge table that are chains.
+CHAIN = "chain "
+
+
+def traces(idata: "DataTree") -> Figure:
+    """Draw traces and rank plots of the log joint density and the number of clusters.
+
+    They are ArviZ's, one colour per chain. A rank plot shows how the ranks of a chain's draws
+    among all draws deviate from uniform; black points speak most against agreement, and p is small
+    where chains differ. The log joint's axis leaves out its lowest draws, half a percent.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel`` with at least 2 chains.
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior, or there is one chain alone.
+    """
+    import arviz_plots as azp
+    from matplotlib import pyplot
+
+    draws = Draws.of(idata)
+    if draws.n_chains < 2:
+        raise InputError("One chain has nothing to be compared with. Sample at least 2.")
+    values = {
+        "log joint": (("chain", "draw"), draws.log_joint),
+        "clusters": (("chain", "draw"), draws.n_clusters.astype(float)),
+    }
+    # ArviZ tells chains apart by their coordinate.
+    coords = {"chain": range(draws.n_chains), "draw": range(draws.n_draws)}
+    colours = [colour for colour, _ in _looks(draws.n_chains)]
+    drawn = azp.combine_plots(
+        xr.DataTree.from_dict({"posterior": xr.Dataset(values, coords=coords)}),
+        [(azp.plot_trace, {"color": colours}), (azp.plot_rank, {"color": colours})],
+        backend="matplotlib",
+        figure_kwargs={"figsize": (8.5, 5.0), "layout": "constrained"},
+    )
+    figure = cast(Figure, drawn.viz["figure"].item())
+    pyplot.close(figure)  # so that pyplot forgets it, as all pictures of this package
+    low, high = np.quantile(draws.log_joint, [0.005, 1])
+    figure.axes[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    handles = [Line2D([], [], color=colour, label=f"chain {k}") for k, colour in enumerate(colours)]
+    figure.legend(handles=handles, loc="outside upper center", ncols=8, frameon=False)
+    for ax in figure.axes:
+        style.tidy(ax)
+    return figure
+
+
+def _looks(chains: int) -> list[tuple[str, str]]:
+    """Return colour and marker of each chain."""
+    return list(islice(chain([*style.LINES[:-2]], repeat((style.MUTED, "o"))), chains))
+
+
+def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw the probability of each evolution with its 90 % interval, and its mean in each chain.
+
+    Where chains agree, their marks lie on the bar's own. The interval is over the draws in which
+    the parent has members; the number beside a bar says how many pilot datasets take the edge.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel``.
+    max_edges : int
+        At most so many, those that carry most datasets.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior, or `max_edges` is below 1.
+    """
+    if max_edges < 1:
+        raise InputError(f"max_edges={max_edges} draws nothing. Give 1 or more.")
+    table = edge_table(Draws.of(idata)).head(max_edges)
+    names = [_name(row.parent, row.child) for row in table.itertuples()]
+    wide = max(style.text_size(name, 9)[0] for name in names) / 72
+    lines = sum(1 + name.count("\n") for name in names)
+    ax = style.axes_or_new(ax, ACROSS + wide, ROW * max(len(names), 0.6 * lines) + AROUND)
+    y = np.arange(len(table))
+    ax.hlines(y, table["lower"], table["upper"], color=style.FAINT, linewidth=7, zorder=1)
+    ax.vlines(table["probability"], y - 0.3, y + 0.3, color=style.INK, linewidth=1.5, zorder=2)
+    chains = [name for name in table.columns if name.startswith(CHAIN)]
+    for i, (name, (colour, marker)) in enumerate(zip(chains, _looks(len(chains)), strict=True)):
+        offset = 0.4 * (i - (len(chains) - 1) / 2) / max(len(chains) - 1, 1)
+        ax.scatter(table[name], y + offset, s=16, color=colour, marker=marker, label=name, zorder=3)
+    for place, carried in zip(y, table["datasets"], strict=True):
+        ax.annotate(
+            f"{carried:.1f}",
+            (1.02, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize="small",
+            color=style.MUTED,
+        )
+    ax.annotate(
+        "datasets",
+        (1.02, -0.85),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        fontsize="small",
+        color=style.MUTED,
+    )
+    ax.set_yticks(y, names, fontsize="small")
+    ax.set(xlim=(-0.02, 1.02), ylim=(len(y) - 0.4, -0.6), xlabel="probability of the evolution")
+    style.tidy(ax)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.legend(
+        ncols=min(len(chains), 4),
+        loc="lower left",
+        bbox_to_anchor=(0, 1.01),
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0,
+        handletextpad=0.1,
+        columnspacing=1,
+    )
+    return ax
+
+
+def _name(parent: str, child: str) -> str:
+    arrow = f"\N{RIGHTWARDS ARROW}{style.NBSP}"
+    if parent == child:
+        return f"{style.balanced(style.spelled(parent), 34)} stays"
+    first, second = (style.balanced(style.spelled(label), 34) for label in (parent, child))
+    joint = f"{first} {arrow}{second}"
+    return joint if len(joint) <= 44 else f"{first}\n{arrow}{second}"
