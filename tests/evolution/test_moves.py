@@ -243,7 +243,8 @@ def test_probabilities_of_neighbours_are_those_of_their_draws():
 @pytest.fixture(params=[True, False], ids=["prefixes", "independent"])
 def crowded(engine, request):
     """A cluster with several datasets of several users, targets nested or not."""
-    study = engine.study._replace(data=engine.study.data._replace(nested=request.param))
+    data = engine.study.data
+    study = engine.study._replace(data=data._replace(y=data.y.copy(), nested=request.param))
     if not request.param:
         study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
     structure, hyperparameters, noise = engine.simplest()
