@@ -87,7 +87,6 @@ def scores_of(name: str, fault: Fault, changes: dict[str, str]) -> dict[str, flo
 @pytest.mark.parametrize("name", FAULTS)
 def test_geweke_catches_the_mutant(name):
     scores = scores_of(name, FAULTS[name], FAULTS[name].changes)
-    print(name, list(scores.items())[:3])
     assert largest(scores) > 6, scores
 
 
