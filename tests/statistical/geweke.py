@@ -141,6 +141,7 @@ def statistic_names(study: Study) -> list[str]:
     return [
         *("clusters", "parents", "same cluster: one user", "same cluster: two users"),
         *("noise", "noise squared", "noise x size", "members of the root"),
+        *("noise x size of the parent", "agreement with the parent"),
         *(f"size at step {t}" for t in range(study.data.ends.shape[1])),
         *(f"inclusion {c}" for c in candidates),
         *(f"inclusion {c} x size" for c in candidates),
@@ -156,7 +157,7 @@ def write_statistics(study, state, out):
     """Write what is compared, in the order of `statistic_names`."""
     n, candidates = state.assignment.shape[0], state.included.shape[1]
     hyper, steps = state.h.shape[1], study.data.ends.shape[1]
-    sizes, noise, y = 8, 8 + steps, study.data.y
+    sizes, noise, y = 10, 10 + steps, study.data.y
     values = noise + 3 * candidates
     targets = values + 2 * hyper
     out[:] = 0.0
@@ -177,6 +178,8 @@ def write_statistics(study, state, out):
         out[5] += log_noise * log_noise / n
         out[6] += log_noise * size / n
         out[7] += (np.sum(parent) == 0) / n
+        out[8] += log_noise * np.sum(parent) / n
+        out[9] += np.sum(parent == included) / n
         out[sizes + step] += size / datasets_at[step]
         for c in range(candidates):
             out[noise + c] += included[c] / n
@@ -207,22 +210,34 @@ def forward_statistics(setting: Setting, draws: int, rng: np.random.Generator) -
 
 
 def chain_statistics(
-    setting: Setting, move: Move, draws: int, restart: int | None, rng: np.random.Generator
+    setting: Setting, move: Move, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the statistics (draws, k) of a chain that alternates a move with new targets.
-
-    Parameters
-    ----------
-    restart : int, optional
-        Start again from a forward draw after so many moves.
-    """
+    """Return the statistics (draws, k) of a chain that alternates a move with new targets."""
     out = np.empty((draws, len(statistic_names(setting.study))))
     state = forward(setting, rng, out[0])
-    for i, row in enumerate(out):
-        if restart and i % restart == 0:
-            state = forward(setting, rng, row)
+    for row in out:
         move(setting.study, state, rng)
         _refresh(setting.study, state, rng, row)
+    return out
+
+
+def changes(
+    setting: Setting, move: Move, draws: int, restart: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return how statistics change in short chains (draws // restart, k) from forward draws.
+
+    A chain's mean minus its start: what a chain keeps doesn't blur what a wrong move does.
+    """
+    names = statistic_names(setting.study)
+    out = np.empty((draws // restart, len(names)))
+    begin, here = np.empty(len(names)), np.empty(len(names))
+    for row in out:
+        state = forward(setting, rng, begin)
+        row[:] = -begin
+        for _ in range(restart):
+            move(setting.study, state, rng)
+            _refresh(setting.study, state, rng, here)
+            row += here / restart
     return out
 
 
@@ -236,21 +251,39 @@ def z_scores(reference: np.ndarray, chain: np.ndarray) -> np.ndarray:
     error = np.hypot(
         reference.std(0) / math.sqrt(len(reference)), batches.std(0, ddof=1) / math.sqrt(BATCHES)
     )
-    difference = chain.mean(0) - reference.mean(0)
+    return _normal_scores(chain.mean(0) - reference.mean(0), error, BATCHES - 1)
+
+
+def z_scores_of_changes(changes: np.ndarray) -> np.ndarray:
+    """Return the z score of every statistic's mean change, standard normal if it is zero."""
+    error = changes.std(0, ddof=1) / math.sqrt(len(changes))
+    return _normal_scores(changes.mean(0), error, len(changes) - 1)
+
+
+def _normal_scores(difference: np.ndarray, error: np.ndarray, freedom: int) -> np.ndarray:
     constant = error < 1e-12
     if not np.allclose(difference[constant], 0.0, atol=1e-9):
         return np.full(len(error), np.inf)
     t = np.divide(difference, error, out=np.zeros_like(error), where=~constant)
-    return np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), BATCHES - 1))
+    return np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), freedom))
 
 
 def compare(
     setting: Setting, move: Move, *, draws: int, seed: int, restart: int | None = None
 ) -> dict[str, float]:
-    """Return the z scores of all statistics by name, the largest first."""
+    """Return the z scores of all statistics by name, the largest first.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Start again from a forward draw after so many moves.
+    """
     rng = np.random.default_rng(seed)
-    reference = forward_statistics(setting, draws, rng)
-    z = z_scores(reference, chain_statistics(setting, move, draws, restart, rng))
+    if restart:
+        z = z_scores_of_changes(changes(setting, move, draws, restart, rng))
+    else:
+        reference = forward_statistics(setting, draws, rng)
+        z = z_scores(reference, chain_statistics(setting, move, draws, rng))
     scores = dict(zip(statistic_names(setting.study), z.tolist(), strict=True))
     return dict(sorted(scores.items(), key=lambda item: -abs(item[1])))
 

@@ -80,17 +80,17 @@ PRIOR = {"schedule": JOINT_SWEEP, "power": 0.0}
 
 # The move, its setting, draws of the fast version, moves after which it starts again.
 CASES = {
-    "joint sweep": (joint_sweep, FREE, 3000, None),
+    "joint sweep": (joint_sweep, FREE, 5000, None),
     "joint sweep, likelihood off": (joint_sweep, PRIOR, 1500, None),
     "processes of the cut sweep": (processes_alone, FIXED, 2500, None),
     "cut sweep, one time step": (cut_sweep, ONE_STEP, 1500, None),
     "path": (paths, FREE, 5000, None),
     "seating": (seatings, FIXED, 5000, None),
-    "composition of a component": (components, FREE, 6000, 20),
-    "composition of a component, likelihood off": (components, PRIOR, 5000, 100),
-    "composition of a cluster": (compositions, FIXED, 5000, 20),
-    "random walk": (walks, FREE, 5000, 20),
-    "split and merge": (splits, FIXED, 5000, 20),
+    "composition of a component": (components, FREE, 8000, 10),
+    "composition of a component, likelihood off": (components, PRIOR, 10_000, 10),
+    "composition of a cluster": (compositions, FIXED, 6000, 10),
+    "random walk": (walks, FREE, 6000, 10),
+    "split and merge": (splits, FIXED, 6000, 10),
 }
 
 

@@ -7,8 +7,7 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.process import log_joint
 from kem_pymc.evolution.state import copy_state
-from tests.evolution.conftest import CONCENTRATION
-from tests.evolution.conftest import cohort, engine, pool, table  # noqa: F401  fixtures
+from tests.evolution.conftest import CONCENTRATION, cohort, engine, pool, table  # noqa: F401  fixtures
 
 
 def relabelled(structure, order):

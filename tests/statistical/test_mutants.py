@@ -69,9 +69,7 @@ FAULTS = {
     ),
     "no_restaurant_denominators": Fault(
         composition,
-        {
-            "removed, added, log_choice, log_seating, rng\n    )": "removed, added, log_choice, 0.0, rng\n    )"
-        },
+        {"added, log_choice, log_seating, rng\n    )": "added, log_choice, 0.0, rng\n    )"},
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
     ),
