@@ -1,7 +1,7 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 45 statistics of nine cases are compared, most of them correlated with others. If all were
-independent, |z| of one of the 400 would pass 4 with probability 0.025, and 3.5 with 0.17.
+About 48 statistics of eleven cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 528 would pass 4 with probability 0.03, and 3.5 with 0.22.
 """
 
 import numpy as np
