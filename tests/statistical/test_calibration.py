@@ -1,0 +1,138 @@
+"""Simulation-based calibration of the whole models, and of the sampler without PyMC around it.
+
+``pm.sample`` compiles anew for every simulated data set, which is slow; the fast version therefore
+drives the engine with the same schedule.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from kem_pymc import priors
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+from kem_pymc.evolution.moves.sweep import JOINT, start, sweep
+from kem_pymc.evolution.process import log_joint
+from kem_pymc.kernels.pool import CandidatePool
+from tests.evolution.conftest import CONCENTRATION, make_cohort
+from tests.statistical.calibration import p_value, rank_among, rank_picture, ranks
+
+POOL = CandidatePool(["LIN0", "SE0", "LIN0 x PER0"])
+TABLE = priors.synthetic().replace(
+    amplitude=pm.LogNormal.dist(0, 1),
+    lengthscale=pm.LogNormal.dist(0.2, 1),
+    shift=pm.Normal.dist(0.5, 1),
+    noise=priors.noise_by_size((1, 0.3, -0.5), (0.5, 0.7, 1)),
+    enter={"base kernel": 0.3, "interaction": 0.2},
+    stay=0.75,
+)
+COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
+SCHEDULE = JOINT._replace(steps=4, split_merge=3, particles=5)
+
+#: Level of a test of one quantity.
+LEVEL = 1e-3
+USER, STEP, CANDIDATE = 1, 1, 0
+
+
+def by_sample(name, *place):
+    """Return what reads one element of a variable from posterior draws."""
+    return lambda draws: draws[name].transpose("sample", ...).to_numpy()[(slice(None), *place)]
+
+
+EVOLUTION = {
+    "clusters": by_sample("n_clusters"),
+    "noise": by_sample("noise", USER, STEP),
+    "inclusion": by_sample("inclusion", USER, STEP, CANDIDATE),
+    "log joint": by_sample("log_joint"),
+}
+
+
+def quantities(engine, study, state):
+    structure, _, noise = engine.dump(state)
+    return (
+        float(state.sizes[0]),
+        noise[USER, STEP],
+        float(structure[USER, STEP, 1 + CANDIDATE]),
+        log_joint(study, state),
+    )
+
+
+def engine_ranks(simulations, draws, thin, seed):
+    """Return ranks (simulations, 4) of the quantities of `EVOLUTION`."""
+    engine = Engine(COHORT, POOL, TABLE, CONCENTRATION, likelihood_power=1.0)
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(simulations):
+        truth = engine.simulate(rng)
+        study = engine.with_targets(engine.simulate_targets(truth, rng))
+        true = quantities(engine, study, engine.load(study, *truth))
+        state = start(study, SCHEDULE, rng)
+        kept = []
+        for i in range(thin * (draws + 3)):
+            sweep(study, state, SCHEDULE, rng)
+            if i >= 3 * thin and (i + 1) % thin == 0:
+                kept.append(quantities(engine, study, state))
+        columns = zip(np.array(kept).T, true, strict=True)
+        found.append([rank_among(values, value, rng) for values, value in columns])
+    return np.array(found)
+
+
+def check_engine(simulations, draws, thin):
+    found = engine_ranks(simulations, draws, thin, seed=1)
+    values = {name: p_value(r, draws) for name, r in zip(EVOLUTION, found.T, strict=True)}
+    assert min(values.values()) > LEVEL, values
+
+
+def test_calibration_of_the_sampler():
+    check_engine(simulations=80, draws=9, thin=8)
+
+
+@pytest.mark.slow
+def test_calibration_of_the_sampler_at_length():
+    check_engine(simulations=1000, draws=19, thin=15)
+
+
+@pytest.mark.slow
+def test_calibration_of_the_evolution_model():
+    model = EvolutionModel(COHORT, POOL, TABLE, CONCENTRATION, "joint", schedule=SCHEDULE)
+    found = ranks(model, EVOLUTION, simulations=60, draws=19, thin=15, tune=60, seed=1)
+    values = {name: p_value(r, 19) for name, r in found.items()}
+    assert min(values.values()) > LEVEL, values
+
+
+@pytest.mark.slow
+def test_calibration_of_the_cluster_model():
+    model = ClusterModel(COHORT, POOL, "LIN0 + SE0", parent="LIN0", priors=TABLE)
+    names = [rv.name for rv in model.free_RVs]
+    found = ranks(
+        model,
+        {name: by_sample(name) for name in names},
+        **{"simulations": 60, "draws": 19, "thin": 10, "tune": 500, "seed": 2},
+        target_accept=0.95,
+    )
+    values = {name: p_value(r, 19) for name, r in found.items()}
+    assert min(values.values()) > LEVEL, values
+
+
+class TestCalibrationItself:
+    def test_uniform_ranks_pass(self):
+        rng = np.random.default_rng(0)
+        values = np.array([p_value(rng.integers(20, size=100), 19, 500) for _ in range(200)])
+        assert 0.02 < (values < 0.1).mean() < 0.2
+
+    @pytest.mark.parametrize(
+        "shape", [(1.5, 1), (0.6, 0.6), (2, 2)], ids=["bias", "narrow", "wide"]
+    )
+    def test_calibration_notices_ranks_that_are_not_uniform(self, shape):
+        drawn = np.random.default_rng(1).beta(*shape, size=300)
+        assert p_value((20 * drawn).astype(int), 19) < LEVEL
+
+    def test_ties_are_broken_at_random(self):
+        rng = np.random.default_rng(2)
+        found = [rank_among(np.ones(9), 1.0, rng) for _ in range(2000)]
+        assert p_value(np.array(found), 9) > LEVEL
+
+    def test_the_picture_shows_every_quantity(self):
+        found = np.random.default_rng(3).integers(20, size=50)
+        figure = rank_picture({"noise": found, "clusters": found}, 19)
+        assert [ax.get_title() for ax in figure.axes] == ["noise", "clusters"]

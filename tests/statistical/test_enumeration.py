@@ -1,0 +1,122 @@
+"""What the sampler visits, against posteriors computed by listing every possibility."""
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from kem_pymc import priors
+from kem_pymc.cohort import Cohort
+from kem_pymc.datasets.simulate import covariance
+from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, start, sweep
+from kem_pymc.kernels.pool import CandidatePool
+from tests.statistical.enumeration import (
+    Problem,
+    cut_posterior,
+    joint_posterior,
+    visited,
+    z_scores,
+)
+
+POOL = CandidatePool(["LIN0", "SE0"])
+VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "shift": 0.7}
+NOISE = ((-0.5, 0.6), (-1.0, 0.8), (-0.2, 0.5))
+NARROW = 1e-4
+
+#: Targets that speak for different kernels, and not clearly.
+ROWS = ([0.3, 1.9, 2.6], [-0.4, -1.7], [0.9, -0.8, 0.5], [1.2, 1.4])
+
+
+def make_problem(ends, enter, alpha=0.9, stay=0.7):
+    """Return an engine and the same study for enumeration."""
+    rng = np.random.default_rng(8)
+    sizes = [e[-1] for e in ends]
+    inputs = [rng.uniform(0, 3, (n, 1)) for n in sizes]
+    targets = [np.resize(ROWS[u], n) for u, n in enumerate(sizes)]
+    cohort = Cohort(
+        users=tuple("abcd"[: len(ends)]),
+        inputs=tuple(inputs),
+        targets=tuple(targets),
+        ends=tuple(np.array(e) for e in ends),
+        features=("x",),
+    )
+    table = priors.synthetic().replace(
+        amplitude=pm.LogNormal.dist(math.log(VALUES["amplitude"]), NARROW),
+        lengthscale=pm.LogNormal.dist(math.log(VALUES["lengthscale"]), NARROW),
+        shift=pm.Normal.dist(VALUES["shift"], NARROW),
+        noise=priors.noise_by_size(*zip(*NOISE, strict=True)),
+        stay=stay,
+        enter=dict(zip(POOL.names, enter, strict=True)),
+    )
+    engine = Engine(cohort, POOL, table, concentration=alpha, likelihood_power=1.0)
+    places = [(u, n) for u, e in enumerate(ends) for n in e]
+    terms = [
+        np.array([covariance(str(c), _values(c), x, x) for c in POOL])
+        for x in (inputs[u][:n, 0] for u, n in places)
+    ]
+    steps = tuple(t for e in ends for t in range(len(e)))
+    rows = [targets[u][:n] for u, n in places]
+    return engine, Problem(terms, rows, steps, alpha, stay, tuple(enter), NOISE)
+
+
+def _values(candidate):
+    return {h.name: VALUES[h.kind] for h in candidate.hyperparameters}
+
+
+def visits(engine, schedule, sweeps, seed):
+    rng = np.random.default_rng(seed)
+    study = engine.study
+    state = start(study, schedule, rng)
+    found = []
+    for i in range(sweeps + 50):
+        sweep(study, state, schedule, rng)
+        if i >= 50:
+            found.append(visited(state.assignment, state.included))
+    return found
+
+
+def largest(scores):
+    return max(abs(z) for z in scores.values())
+
+
+ONE_STEP = (((3,), (2,), (3,), (2,)), (0.3, 0.4))
+TWO_STEPS = (((1, 3), (2, 3)), (0.3, 0.4))
+#: The first composition can't stay empty, so no second dataset is in the first ones' process.
+NEVER_EMPTY = (((1, 3), (2, 3)), (1 - 1e-9, 0.4))
+
+FEW = {"steps": 6, "split_merge": 4}
+FEW_CUT = CUT._replace(seating=2, **FEW)
+FEW_JOINT = JOINT._replace(particles=5, **FEW)
+#: Enough moves within processes that what a membership leaves behind is forgotten in a sweep.
+MANY_CUT = CUT._replace(seating=10, steps=40, split_merge=20)
+
+
+@pytest.mark.parametrize("schedule", [FEW_CUT, FEW_JOINT], ids=["cut", "joint"])
+def test_one_time_step_is_as_enumeration_says(schedule):
+    engine, problem = make_problem(*ONE_STEP)
+    exact = joint_posterior(problem)
+    assert len(exact) == 756
+    scores = z_scores(visits(engine, schedule, 4000, seed=1), exact)
+    assert len(scores) > 20
+    assert largest(scores) < 4, scores
+
+
+def test_two_time_steps_joint_is_as_enumeration_says():
+    engine, problem = make_problem(*TWO_STEPS)
+    scores = z_scores(visits(engine, FEW_JOINT, 4000, seed=2), joint_posterior(problem))
+    assert len(scores) > 20
+    assert largest(scores) < 4, scores
+
+
+def test_two_time_steps_cut_is_as_enumeration_says():
+    engine, problem = make_problem(*NEVER_EMPTY)
+    exact = cut_posterior(problem)
+    assert sum(exact.values()) == pytest.approx(1, abs=1e-6)
+    found = visits(engine, MANY_CUT, 2500, seed=3)
+    scores = z_scores(found, exact)
+    assert len(scores) > 15
+    assert largest(scores) < 4, scores
+    # The two targets differ here, so the agreement says which one is sampled.
+    assert largest(z_scores(found, joint_posterior(problem))) > 6

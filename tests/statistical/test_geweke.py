@@ -1,0 +1,109 @@
+"""Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
+
+About 48 statistics of eleven cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 528 would pass 4 with probability 0.03, and 3.5 with 0.22.
+"""
+
+import numpy as np
+import pytest
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.seating import hand_forward, reseat
+from kem_pymc.evolution.moves.split_merge import split_or_merge
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, _moves, sweep
+from tests.statistical.geweke import compare, largest, make_setting
+
+JOINT_SWEEP = JOINT._replace(steps=4, split_merge=3, particles=5)
+CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4)
+
+#: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
+STEPS = np.array([0, 1, 2, 0, 1, 0, 1, 2])
+PARENTS = np.column_stack([STEPS > 0, np.zeros((8, 2), dtype=bool)])
+
+
+def joint_sweep(study, state, rng):
+    sweep(study, state, JOINT_SWEEP, rng)
+
+
+def cut_sweep(study, state, rng):
+    sweep(study, state, CUT_SWEEP, rng)
+
+
+def processes_alone(study, state, rng):
+    """A cut sweep that leaves memberships as they are."""
+    for move, arguments in _moves(study, state, CUT_SWEEP, rng):
+        if move is not hand_forward:
+            move(study, state, *arguments, rng)
+
+
+@compiled
+def paths(study, state, rng):
+    for user in range(study.first.shape[0]):
+        redraw_path(study, state, user, 5, rng)
+
+
+@compiled
+def seatings(study, state, rng):
+    reseat(study, state, np.arange(state.assignment.shape[0]), 3, rng)
+
+
+@compiled
+def splits(study, state, rng):
+    for _ in range(6):
+        split_or_merge(study, state, rng)
+
+
+@compiled
+def _steps(study, state, joint, p_add, p_remove, p_swap, rng):
+    for slot in state.live[: state.sizes[0]].copy():
+        local_steps(study, state, slot, 4, joint, p_add, p_remove, p_swap, rng)
+
+
+def components(study, state, rng):
+    _steps(study, state, True, 0.4, 0.4, 0.2, rng)
+
+
+def compositions(study, state, rng):
+    _steps(study, state, False, 0.4, 0.4, 0.2, rng)
+
+
+def walks(study, state, rng):
+    _steps(study, state, True, 0.0, 0.0, 0.0, rng)
+
+
+FREE = {"schedule": JOINT_SWEEP}
+FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
+ONE_STEP = {"schedule": CUT_SWEEP, "ends": ((4,), (3,), (4,), (2,))}  # cut and joint are the same
+PRIOR = {"schedule": JOINT_SWEEP, "power": 0.0}
+
+# The move, its setting, draws of the fast version, moves after which it starts again.
+CASES = {
+    "joint sweep": (joint_sweep, FREE, 5000, None),
+    "joint sweep, likelihood off": (joint_sweep, PRIOR, 1500, None),
+    "processes of the cut sweep": (processes_alone, FIXED, 2500, None),
+    "cut sweep, one time step": (cut_sweep, ONE_STEP, 1500, None),
+    "path": (paths, FREE, 5000, None),
+    "seating": (seatings, FIXED, 5000, None),
+    "composition of a component": (components, FREE, 8000, 10),
+    "composition of a component, likelihood off": (components, PRIOR, 10_000, 10),
+    "composition of a cluster": (compositions, FIXED, 6000, 10),
+    "random walk": (walks, FREE, 6000, 10),
+    "split and merge": (splits, FIXED, 6000, 10),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_geweke(case):
+    move, setting, draws, restart = CASES[case]
+    scores = compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
+    assert largest(scores) < 4, scores
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_geweke_at_length(case):
+    move, setting, draws, restart = CASES[case]
+    scores = compare(make_setting(**setting), move, draws=10 * draws, seed=2, restart=restart)
+    assert largest(scores) < 3.5, scores

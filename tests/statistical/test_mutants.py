@@ -1,0 +1,98 @@
+"""Geweke's test has power: it catches moves with a fault put in, at the length that passes them."""
+
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from kem_pymc.evolution.moves import composition, hyperparameters
+from tests.statistical.geweke import compare, largest, make_setting
+from tests.statistical.mutants import mutant
+from tests.statistical.test_geweke import CASES
+
+COMPOSITION_PASS = """
+
+@compiled
+def one_pass(study, state, rng):
+    for slot in state.live[: state.sizes[0]].copy():
+        for _ in range(4):
+            change_composition(study, state, slot, True, 0.4, 0.4, 0.2, rng)
+"""
+WALK_PASS = """
+
+@compiled
+def one_pass(study, state, rng):
+    for slot in state.live[: state.sizes[0]].copy():
+        for _ in range(4):
+            walk(study, state, slot, rng)
+"""
+
+
+class Fault(NamedTuple):
+    """A change of a move's source, and the case of Geweke's test that the move passes."""
+
+    original: ModuleType
+    changes: dict[str, str]
+    one_pass: str
+    case: str
+
+
+FAULTS = {
+    "hastings_ratio_inverted": Fault(
+        composition,
+        {"< log_choice + density_change": "< density_change - log_choice"},
+        COMPOSITION_PASS,
+        "composition of a component",
+    ),
+    "no_jacobian": Fault(
+        hyperparameters,
+        {
+            "    log_ratio = log_prior - state.log_prior[slot]\n": (
+                "    log_ratio = log_prior - state.log_prior[slot]\n"
+                "    log_ratio -= log_noise - state.log_noise[slot]\n"
+                "    log_ratio -= np.sum((h - state.h[slot])[layout.positive])\n"
+            )
+        },
+        WALK_PASS,
+        "random walk",
+    ),
+    "no_prior_ratio_of_children": Fault(
+        composition,
+        {
+            "        density_change += log_prior[i] - state.log_prior[slot]\n": (
+                "        if changed[slot]:\n"
+                "            density_change += log_prior[i] - state.log_prior[slot]\n"
+            )
+        },
+        COMPOSITION_PASS,
+        "composition of a component, likelihood off",
+    ),
+    "no_restaurant_denominators": Fault(
+        composition,
+        {"added, log_choice, log_seating, rng\n    )": "added, log_choice, 0.0, rng\n    )"},
+        COMPOSITION_PASS,
+        "composition of a component, likelihood off",
+    ),
+}
+
+
+def scores_of(name: str, fault: Fault, changes: dict[str, str]) -> dict[str, float]:
+    move = mutant(fault.original, name, changes, fault.one_pass).one_pass
+    _, setting, draws, restart = CASES[fault.case]
+    return compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_geweke_catches_the_mutant(name):
+    scores = scores_of(name, FAULTS[name], FAULTS[name].changes)
+    assert largest(scores) > 6, scores
+
+
+def test_geweke_passes_a_copy_without_fault():
+    scores = scores_of("no_fault", FAULTS["hastings_ratio_inverted"], {})
+    assert largest(scores) < 4, scores
+
+
+def test_a_mutant_cannot_stop_mutating_silently():
+    with pytest.raises(AssertionError, match="occurs 0 times"):
+        mutant(composition, "stale", {"text that nobody wrote": ""}, "")
