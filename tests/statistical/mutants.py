@@ -2,19 +2,22 @@
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from kem_pymc.compiled import cache_folder
 
 
-def mutant(original: ModuleType, name: str, changes: Mapping[str, str], extra: str) -> ModuleType:
-    """Return a module like another whose source has been changed.
+def mutant(
+    originals: Sequence[ModuleType], name: str, changes: Mapping[str, str], extra: str
+) -> ModuleType:
+    """Return one module like several together, whose source has been changed.
 
     Parameters
     ----------
-    original : module
+    originals : sequence of modules
+        What a later one defines takes the place of what an earlier one imports from it.
     name : str
         Of the mutant; a Python word.
     changes : mapping of str to str
@@ -22,8 +25,7 @@ def mutant(original: ModuleType, name: str, changes: Mapping[str, str], extra: s
     extra : str
         Source that is added at the end.
     """
-    assert original.__file__ is not None
-    source = Path(original.__file__).read_text(encoding="utf-8")
+    source = "\n\n".join(Path(str(m.__file__)).read_text(encoding="utf-8") for m in originals)
     for old, new in changes.items():
         assert source.count(old) == 1, f"{name}: {old!r} occurs {source.count(old)} times"
         source = source.replace(old, new)

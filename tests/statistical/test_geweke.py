@@ -1,7 +1,7 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 48 statistics of eleven cases are compared, most of them correlated with others. If all were
-independent, one |z| of the 528 would pass 4 with probability 0.03, and 3.5 with 0.22.
+About 48 statistics of thirteen cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 624 would pass 4 with probability 0.04, and 3.5 with 0.25.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.local import local_steps
 from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat
 from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, _moves, sweep
@@ -69,6 +70,21 @@ def compositions(study, state, rng):
     _steps(study, state, False, 0.4, 0.4, 0.2, rng)
 
 
+@compiled
+def _refits(study, state, joint, rng):
+    for _ in range(3):
+        dataset = int(rng.random() * state.assignment.shape[0])
+        refit_composition(study, state, state.assignment[dataset], joint, 0.4, 0.4, 0.2, rng)
+
+
+def refitted_components(study, state, rng):
+    _refits(study, state, True, rng)
+
+
+def refits(study, state, rng):
+    _refits(study, state, False, rng)
+
+
 def walks(study, state, rng):
     _steps(study, state, True, 0.0, 0.0, 0.0, rng)
 
@@ -89,6 +105,8 @@ CASES = {
     "composition of a component": (components, FREE, 8000, 10),
     "composition of a component, likelihood off": (components, PRIOR, 10_000, 10),
     "composition of a cluster": (compositions, FIXED, 6000, 10),
+    "refit of a component": (refitted_components, FREE, 2000, 10),
+    "refit of a cluster": (refits, FIXED, 2000, 10),
     "random walk": (walks, FREE, 6000, 10),
     "split and merge": (splits, FIXED, 6000, 10),
 }

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kem_pymc.evolution.moves import composition, hyperparameters
+from kem_pymc.evolution.moves import component, composition, hyperparameters
 from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
 from tests.statistical.test_geweke import CASES
@@ -31,7 +31,7 @@ def one_pass(study, state, rng):
 class Fault(NamedTuple):
     """A change of a move's source, and the case of Geweke's test that the move passes."""
 
-    original: ModuleType
+    originals: tuple[ModuleType, ...]
     changes: dict[str, str]
     one_pass: str
     case: str
@@ -39,13 +39,13 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "hastings_ratio_inverted": Fault(
-        composition,
-        {"< log_choice + density_change": "< density_change - log_choice"},
+        (composition, component),
+        {"< log_ratio + change:": "< change - log_ratio:"},
         COMPOSITION_PASS,
         "composition of a component",
     ),
     "no_jacobian": Fault(
-        hyperparameters,
+        (hyperparameters,),
         {
             "    log_ratio = log_prior - state.log_prior[slot]\n": (
                 "    log_ratio = log_prior - state.log_prior[slot]\n"
@@ -57,19 +57,19 @@ FAULTS = {
         "random walk",
     ),
     "no_prior_ratio_of_children": Fault(
-        composition,
+        (composition, component),
         {
-            "        density_change += log_prior[i] - state.log_prior[slot]\n": (
+            "        change += log_prior[i] - state.log_prior[slot]\n": (
                 "        if changed[slot]:\n"
-                "            density_change += log_prior[i] - state.log_prior[slot]\n"
+                "            change += log_prior[i] - state.log_prior[slot]\n"
             )
         },
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
     ),
     "no_restaurant_denominators": Fault(
-        composition,
-        {"added, log_choice, log_seating, rng\n    )": "added, log_choice, 0.0, rng\n    )"},
+        (composition, component),
+        {"return target, log_seating": "return target, 0.0"},
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
     ),
@@ -77,7 +77,7 @@ FAULTS = {
 
 
 def scores_of(name: str, fault: Fault, changes: dict[str, str]) -> dict[str, float]:
-    move = mutant(fault.original, name, changes, fault.one_pass).one_pass
+    move = mutant(fault.originals, name, changes, fault.one_pass).one_pass
     _, setting, draws, restart = CASES[fault.case]
     return compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
 
@@ -95,4 +95,4 @@ def test_geweke_passes_a_copy_without_fault():
 
 def test_a_mutant_cannot_stop_mutating_silently():
     with pytest.raises(AssertionError, match="occurs 0 times"):
-        mutant(composition, "stale", {"text that nobody wrote": ""}, "")
+        mutant((composition,), "stale", {"text that nobody wrote": ""}, "")
