@@ -10,7 +10,7 @@ from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
-from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.refit import (
     approximate,
     cluster_problem,
@@ -181,7 +181,8 @@ def _evidence(study, state, slot, included, rng, n):
 def _visits(study, state, slot, rng, n, thin):
     out = np.empty(n, dtype=np.int64)
     for i in range(n):
-        local_steps(study, state, slot, thin, False, 0.3, 0.2, 0.1, rng)
+        for _ in range(thin):
+            local_step(study, state, slot, False, 0.3, 0.2, 0.1, rng)
         code = 0
         for c in range(state.included.shape[1]):
             code += state.included[slot, c] << c

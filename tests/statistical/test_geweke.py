@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from kem_pymc.compiled import compiled
-from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
-from kem_pymc.evolution.moves.seating import hand_forward, reseat
+from kem_pymc.evolution.moves.seating import reseat
 from kem_pymc.evolution.moves.split_merge import split_or_merge
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, _moves, sweep
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
 from tests.statistical.geweke import compare, largest, make_setting
 
 JOINT_SWEEP = JOINT._replace(steps=4, split_merge=3, particles=5)
@@ -34,9 +34,7 @@ def cut_sweep(study, state, rng):
 
 def processes_alone(study, state, rng):
     """A cut sweep that leaves memberships as they are."""
-    for move, arguments in _moves(study, state, CUT_SWEEP, rng):
-        if move is not hand_forward:
-            move(study, state, *arguments, rng)
+    within_processes(study, state, CUT_SWEEP, rng)
 
 
 @compiled
@@ -59,7 +57,8 @@ def splits(study, state, rng):
 @compiled
 def _steps(study, state, joint, p_add, p_remove, p_swap, rng):
     for slot in state.live[: state.sizes[0]].copy():
-        local_steps(study, state, slot, 4, joint, p_add, p_remove, p_swap, rng)
+        for _ in range(4):
+            local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
 
 
 def components(study, state, rng):

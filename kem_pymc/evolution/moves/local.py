@@ -6,13 +6,12 @@ from kem_pymc.evolution.moves.hyperparameters import walk
 
 
 @compiled
-def local_steps(study, state, slot, steps, joint, p_add, p_remove, p_swap, rng):
-    """Make steps on an occupied slot: composition changes with the given probabilities, or walks.
+def local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng):
+    """Make a step on an occupied slot: change its composition with these probabilities, or walk.
 
     Under the joint target a composition change takes the cluster's component along.
     """
-    for _ in range(steps):
-        if rng.random() < p_add + p_remove + p_swap:
-            change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
-        else:
-            walk(study, state, slot, rng)
+    if rng.random() < p_add + p_remove + p_swap:
+        change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+    else:
+        walk(study, state, slot, rng)

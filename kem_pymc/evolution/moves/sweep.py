@@ -1,11 +1,11 @@
 """A sweep: the moves in turn, for either target, by a schedule that is data."""
 
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.evolution.moves.local import local_steps
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
@@ -84,7 +84,8 @@ def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
     return processes * steps + 24, processes + 2
 
 
-def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+@compiled
+def sweep(study, state, schedule, rng):
     """Make one sweep, in place.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
@@ -96,47 +97,54 @@ def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generat
     RuntimeError
         If `schedule.check` is set and the running log density leaves the exact one.
     """
-    for move, arguments in _moves(study, state, schedule, rng):
-        move(study, state, *arguments, rng)
-        if schedule.check:
-            check_density(study, state)
-
-
-def _moves(
-    study: Study, state: State, schedule: Schedule, rng: np.random.Generator
-) -> Iterator[tuple[Callable, tuple]]:
-    """Yield the compiled moves of a sweep; with `check`, in the smallest pieces there are."""
-    n = len(study.user)
     if schedule.joint:
-        for user in rng.permutation(len(study.first)):
-            yield redraw_path, (user, schedule.particles)
+        for user in rng.permutation(study.first.shape[0]):
+            redraw_path(study, state, user, schedule.particles, rng)
+            _look(study, state, schedule)
+    within_processes(study, state, schedule, rng)
+    if not schedule.joint:
+        hand_forward(study, state, schedule.auxiliaries, rng)
+        _look(study, state, schedule)
+
+
+@compiled
+def within_processes(study, state, schedule, rng):
+    """Make the moves of a sweep that leave every dataset in the process it belongs to.
+
+    (Under `joint` they may bring all datasets of a component to another process.)
+    """
+    n = study.user.shape[0]
+    joint = schedule.joint
+    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
     for _ in range(schedule.seating):
         order = rng.permutation(n)
-        for part in np.split(order, n) if schedule.check else [order]:
-            yield reseat, (part, schedule.auxiliaries)
+        for k in range(n):
+            reseat(study, state, order[k : k + 1], schedule.auxiliaries, rng)
+            _look(study, state, schedule)
     for _ in range(schedule.split_merge):
-        yield split_or_merge, ()
-    repeats, steps = (schedule.steps, 1) if schedule.check else (1, schedule.steps)
+        split_or_merge(study, state, rng)
+        _look(study, state, schedule)
     # Which clusters are live doesn't change here, so a copy of the list stays right.
     for slot in state.live[: state.sizes[0]].copy():
-        for _ in range(repeats):
-            yield (
-                local_steps,
-                (slot, steps, schedule.joint, schedule.p_add, schedule.p_remove, schedule.p_swap),
-            )
+        for _ in range(schedule.steps):
+            local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+            _look(study, state, schedule)
     # A dataset drawn at random leads to a cluster with many more often than to one with few, whose
     # composition changes easily without a fit.
-    for dataset in rng.integers(n, size=schedule.refits):
-        slot = state.assignment[dataset]
-        yield (
-            refit_composition,
-            (slot, schedule.joint, schedule.p_add, schedule.p_remove, schedule.p_swap),
-        )
-    if not schedule.joint:
-        yield hand_forward, (schedule.auxiliaries,)
+    for _ in range(schedule.refits):
+        slot = state.assignment[int(rng.random() * n)]
+        refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+        _look(study, state, schedule)
 
 
-def check_density(study: Study, state: State) -> None:
+@compiled
+def _look(study, state, schedule):
+    if schedule.check:
+        check_density(study, state)
+
+
+@compiled
+def check_density(study, state):
     """Compare the running log density with the one computed from scratch.
 
     Raises
@@ -147,7 +155,7 @@ def check_density(study: Study, state: State) -> None:
     exact, running = log_joint(study, state), state.log_density[0]
     if not abs(exact - running) <= 1e-8 * (1 + abs(exact)):
         raise RuntimeError(
-            f"The running log density is {running} where {exact} is right. "
+            "The running log density isn't the exact one. "
             "A move doesn't account for what it changes."
         )
 
