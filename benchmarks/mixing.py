@@ -36,8 +36,8 @@ from kem_pymc.evolution.state import MOVES
 SCHEDULES: dict[str, dict[str, Schedule]] = {
     "cut": {
         "paper's": PAPER,
+        "without refits": CUT._replace(seating=3, steps=30, refits=0),
         "default": CUT,
-        "refits": CUT._replace(refits=2),
     },
     "joint": {"default": JOINT, "refits": JOINT._replace(refits=6)},
 }

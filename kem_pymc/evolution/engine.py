@@ -18,6 +18,7 @@ import numpy as np
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.fit_memory import no_fits
 from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.moves.sweep import CUT, Schedule, spare_room
 from kem_pymc.evolution.process import log_likelihoods, log_seating, simulate, simulate_targets
@@ -123,6 +124,7 @@ class Engine:
             user=np.repeat(np.arange(len(steps)), steps),
             step=np.concatenate([np.arange(t) for t in steps]),
             first=np.concatenate([[0], np.cumsum(steps)[:-1]]),
+            fits=no_fits(int(steps.sum()), len(self.pool)),
         )
 
     def with_targets(self, y: np.ndarray) -> Study:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.fit_memory import Fits
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
@@ -35,6 +36,8 @@ class Study(NamedTuple):
         Of each dataset; datasets are numbered user by user, time step by time step.
     first : (U,) int64
         Each user's first dataset.
+    fits : Fits
+        Memory of fits made already: the one part that changes, and draws don't depend on it.
     """
 
     kernels: Kernels
@@ -46,6 +49,7 @@ class Study(NamedTuple):
     user: np.ndarray
     step: np.ndarray
     first: np.ndarray
+    fits: Fits
 
 
 class State(NamedTuple):

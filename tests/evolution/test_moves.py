@@ -3,7 +3,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import f, kstest, multivariate_t
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.engine import Engine
@@ -11,14 +10,6 @@ from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.local import local_step
-from kem_pymc.evolution.moves.refit import (
-    approximate,
-    cluster_problem,
-    draw_values,
-    log_density,
-    outsiders,
-    starting_points,
-)
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, check_density, start, sweep
 from kem_pymc.evolution.process import memberships_agree
 from kem_pymc.evolution.state import (
@@ -28,7 +19,6 @@ from kem_pymc.evolution.state import (
     kernel_log_prior,
 )
 from kem_pymc.gp.likelihood import prefix_log_likelihood
-from kem_pymc.gp.objective import evaluate
 from kem_pymc.kernels.pool import CandidatePool
 from tests.evolution.conftest import make_cohort
 
@@ -239,69 +229,6 @@ def test_probabilities_of_neighbours_are_those_of_their_draws():
         assert abs(count / n - there) < 4.5 * math.sqrt(there / n)
         total += there
     assert total == pytest.approx(1)
-
-
-@pytest.fixture(params=[True, False], ids=["prefixes", "independent"])
-def crowded(engine, request):
-    """A cluster with several datasets of several users, targets nested or not."""
-    data = engine.study.data
-    study = engine.study._replace(data=data._replace(y=data.y.copy(), nested=request.param))
-    if not request.param:
-        study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
-    structure, hyperparameters, noise = engine.simplest()
-    structure[:, 0, 1] = engine.present[:, 0]  # all first datasets share LIN0, the rest
-    structure[:, 1:, 0] = np.where(engine.present[:, 1:], 1, -1)  # share WHITE below it
-    hyperparameters[:, 0, :2] = [1.3, 0.4]
-    structure[:, 2:, 0] = np.where(engine.present[:, 2:], 2, -1)
-    state = engine.load(study, structure, hyperparameters, noise)
-    return study, state, state.assignment[0]
-
-
-def test_fits_are_about_the_members(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
-    problem = cluster_problem(study, state, slot, state.included[slot], parent)
-    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
-    likelihood, density = evaluate(problem, values, np.empty(len(values)))
-    out = np.empty(3)
-    expected = 0.0
-    for d in np.flatnonzero(state.assignment == slot):
-        prefix_log_likelihood(
-            study.kernels,
-            study.layout,
-            np.flatnonzero(state.included[slot]),
-            state.h[slot],
-            state.log_noise[slot],
-            study.data,
-            study.user[d],
-            study.step[d] + 1,
-            out,
-            np.zeros(2, dtype=np.int64),
-        )
-        expected += out[study.step[d]]
-    assert likelihood == pytest.approx(expected, rel=1e-12)
-    kernel = kernel_log_prior(study, parent, state.included[slot], state.h[slot], values[-1])
-    stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
-    assert density + stay == pytest.approx(kernel, rel=1e-12)
-
-
-def test_proposals_of_fits_have_the_density_that_is_said(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
-    included = np.array([False, True, False])
-    problem = cluster_problem(study, state, slot, included, parent)
-    others = outsiders(state, np.arange(len(state.free)) == slot)
-    points = starting_points(study, state, problem, included, others)
-    mode, factor = approximate(study, state, problem, points)
-    upper = np.triu(factor)
-    shape = np.linalg.inv(upper.T @ upper)
-    reference = multivariate_t(mode, shape, df=5)
-    rng = np.random.default_rng(0)
-    draws = np.array([draw_values(mode, factor, rng) for _ in range(4000)])
-    for values in draws[:20]:
-        assert log_density(mode, factor, values) == pytest.approx(reference.logpdf(values))
-    distance = np.einsum("ij,ij->i", (draws - mode) @ np.linalg.inv(shape), draws - mode)
-    assert kstest(distance / len(mode), f(len(mode), 5).cdf).pvalue > 1e-3
 
 
 def test_likelihood_off_leaves_the_prior(pool, table):

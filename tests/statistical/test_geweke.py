@@ -17,7 +17,7 @@ from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
 from tests.statistical.geweke import compare, largest, make_setting
 
 JOINT_SWEEP = JOINT._replace(steps=4, split_merge=3, particles=5)
-CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4)
+CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
 
 #: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
 STEPS = np.array([0, 1, 2, 0, 1, 0, 1, 2])

@@ -1,5 +1,6 @@
 """A sweep: the moves in turn, for either target, by a schedule that is data."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
 from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.process import log_joint
-from kem_pymc.evolution.state import State, Study, empty_state
+from kem_pymc.evolution.state import State, Study, empty_state, pick
 
 
 class Schedule(NamedTuple):
@@ -28,7 +29,7 @@ class Schedule(NamedTuple):
     p_add, p_remove, p_swap : float
         Probabilities that such a step changes the composition; it walks otherwise.
     refits : int
-        Proposals of a composition with fitted values, for the cluster of a random dataset.
+        Proposals of a composition with fitted values, for the cluster of a random, short dataset.
     auxiliaries : int
         Auxiliary clusters of a seating (cut).
     split_merge : int
@@ -67,11 +68,13 @@ PAPER = Schedule(
     check=False,
 )
 
-#: The default for `cut`: the same moves, less of each, with swaps.
-CUT = PAPER._replace(seating=3, steps=30, p_add=0.2, p_remove=0.2, p_swap=0.1)
+#: The default for `cut`: less of each of the same moves, with swaps and refits.
+CUT = PAPER._replace(seating=2, steps=20, refits=10, p_add=0.2, p_remove=0.2, p_swap=0.1)
 
 #: The default for `joint`: a path update of every user and steps on components of clusters.
-JOINT = CUT._replace(joint=True, seating=0, steps=8, p_add=0.15, p_remove=0.15, particles=8)
+JOINT = CUT._replace(
+    joint=True, seating=0, steps=8, refits=0, p_add=0.15, p_remove=0.15, particles=8
+)
 
 
 def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
@@ -129,12 +132,24 @@ def within_processes(study, state, schedule, rng):
         for _ in range(schedule.steps):
             local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
             _look(study, state, schedule)
-    # A dataset drawn at random leads to a cluster with many more often than to one with few, whose
-    # composition changes easily without a fit.
     for _ in range(schedule.refits):
-        slot = state.assignment[int(rng.random() * n)]
+        slot = state.assignment[short_dataset(study, rng)]
         refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
         _look(study, state, schedule)
+
+
+@compiled
+def short_dataset(study, rng):
+    """Return a dataset drawn with probability proportional to 1 / (number of points)^2.
+
+    A dataset drawn at random leads to a cluster with many more often than to one with few, whose
+    composition changes easily without a fit. Short ones are where several compositions are about
+    equally good and need other values; and their fits cost least.
+    """
+    log_weights = np.empty(study.user.shape[0])
+    for d in range(log_weights.shape[0]):
+        log_weights[d] = -2.0 * math.log(study.data.ends[study.user[d], study.step[d]])
+    return pick(log_weights, log_weights.shape[0], rng)
 
 
 @compiled

@@ -1,0 +1,275 @@
+"""Laplace's approximation of a cluster's values, and a memory of those made already.
+
+For given members, composition and parent composition, a search that looks at nothing else finds a
+mode of the cluster's conditional posterior, and the curvature there. Being a function of these
+alone, a fit can be looked up where it has been made before, and draws don't depend on whether it
+was.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
+from kem_pymc.evolution.moves.kernel_change import member_reach
+from kem_pymc.evolution.state import active_candidates, same_row
+from kem_pymc.gp.likelihood import cholesky, covariance
+from kem_pymc.gp.maximise import climb
+from kem_pymc.gp.objective import Prior, Problem, evaluate
+
+#: Degrees of freedom of the proposal: tails heavier than those of what it approximates.
+DEGREES = 5.0
+
+#: The search ends where it promises so little; it keeps coordinates within plus or minus `FAR`.
+ENOUGH, FAR = 0.1, 25.0
+
+#: Step of the differences that give the curvature.
+STEP = 1e-3
+
+#: Where searches start: priors' medians plus so many scales, and the log of the noise's share of
+#: the targets' variance. The best few are followed.
+LEVELS = np.array([[0.0, -3.0], [0.0, -1.0], [1.5, -3.0], [1.5, -1.0], [-1.5, -3.0]])
+RUNS = 2
+
+#: Points on which a candidate's variance is looked up.
+SAMPLE = 8
+
+#: Least curvature of a coordinate, in units of its prior's scale; tenfold until that is enough.
+RIDGE = 0.05
+
+
+@compiled
+def cluster_problem(study, state, slot, included, parent):
+    """Return the conditional posterior of a slot's values under a composition, as a Problem."""
+    layout = study.layout
+    active = active_candidates(included)
+    size = 0
+    for c in active:
+        size += layout.hyper_start[c + 1] - layout.hyper_start[c]
+    places = np.empty(size, dtype=np.int64)
+    k = 0
+    for c in active:
+        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+            places[k] = p
+            k += 1
+    x, y, weights, starts = _members(study, state, slot)
+    priors = study.priors
+    prior = Prior(
+        np.zeros(size + 1),
+        np.zeros(size + 1),
+        priors.entry[places],
+        parent.copy(),
+        priors.log_density,
+        priors.gradient,
+        priors.noise_log_density,
+        priors.noise_gradient,
+        True,
+    )
+    return Problem(study.kernels, layout, active, places, x, y, weights, starts, prior)
+
+
+@compiled
+def _members(study, state, slot):
+    """Return points, targets, weights and starts of a slot's members.
+
+    Where datasets are prefixes of one another, all of a user's are one data set, whose points count
+    as often as members hold them.
+    """
+    data = study.data
+    reach = member_reach(study, state, slot)
+    blocks, points = 0, 0
+    for user in range(reach.shape[0]):
+        for step in range(reach[user]):
+            last = step == reach[user] - 1
+            if last or (not data.nested and state.assignment[study.first[user] + step] == slot):
+                blocks += 1
+                points += data.ends[user, step]
+    if study.power == 0.0:
+        blocks, points = 0, 0
+    x = np.empty((data.x.shape[1], points))
+    y = np.empty(points)
+    weights = np.empty(points)
+    starts = np.zeros(blocks + 1, dtype=np.int64)
+    if study.power == 0.0:
+        return x, y, weights, starts
+    b = 0
+    for user in range(reach.shape[0]):
+        for step in range(reach[user]):
+            last = step == reach[user] - 1
+            if not last and (data.nested or state.assignment[study.first[user] + step] != slot):
+                continue
+            n, start = data.ends[user, step], starts[b]
+            x[:, start : start + n] = data.x[user, :, :n]
+            y[start : start + n] = data.y[user, step, :n]
+            weights[start : start + n] = 0.0 if data.nested else study.power
+            if data.nested:
+                for earlier in range(step + 1):
+                    if state.assignment[study.first[user] + earlier] == slot:
+                        weights[start : start + data.ends[user, earlier]] += study.power
+            b += 1
+            starts[b] = start + n
+    return x, y, weights, starts
+
+
+@compiled
+def own_scale(study, problem, candidate):
+    """Return the log of a candidate's mean variance at unit amplitude, the rest at centre."""
+    n = min(problem.y.shape[0], SAMPLE)
+    covariances, scratch = np.empty((n, n)), np.empty((n, n))
+    only = np.array([candidate])
+    h = study.priors.centre.copy()
+    h[study.layout.hyper_start[candidate]] = 0.0
+    x = np.ascontiguousarray(problem.x[:, :n])
+    covariance(study.kernels, study.layout, only, h, x, covariances, scratch)
+    total = 1e-6
+    for i in range(n):
+        total += covariances[i, i] / n
+    return math.log(total)
+
+
+@compiled
+def starting_points(study, problem):
+    """Return points (s, d) from which to search.
+
+    Priors' medians and others, with amplitudes and noise that share the targets' variance.
+    """
+    layout, places = study.layout, problem.places
+    points = np.empty((LEVELS.shape[0], places.shape[0] + 1))
+    variance = math.log(1e-3 + np.mean(problem.y * problem.y)) if problem.y.shape[0] > 0 else 0.0
+    size = problem.active.shape[0]
+    for s in range(points.shape[0]):
+        points[s, :-1] = study.priors.centre[places] + LEVELS[s, 0] * study.priors.scale[places]
+        points[s, -1] = variance + LEVELS[s, 1]
+    k = 0
+    for c in problem.active:
+        if problem.y.shape[0] > 0:
+            points[:, k] = variance - math.log(size) - own_scale(study, problem, c)
+        k += layout.hyper_start[c + 1] - layout.hyper_start[c]
+    return points
+
+
+@compiled
+def approximate(study, problem, counts):
+    """Return mode (d,) and factor U (d, d) of the curvature U'U there: Laplace's approximation."""
+    points = starting_points(study, problem)
+    n, d = points.shape
+    gradient = np.empty(d)
+    heights = np.empty(n)
+    for s in range(n):
+        likelihood, density = evaluate(problem, points[s], gradient)
+        heights[s] = likelihood + density
+    evaluations = n + 1 + d
+    low, high = np.full(d, -FAR), np.full(d, FAR)
+    centre = points[0].copy()
+    best = -math.inf
+    for s in np.argsort(-heights, kind="mergesort")[:RUNS]:
+        if heights[s] == -math.inf:
+            break
+        values = points[s].copy()
+        height, used, _ = climb(problem, values, low, high, ENOUGH)
+        evaluations += used
+        if height > best:
+            best = height
+            centre[:] = values
+    evaluate(problem, centre, gradient)
+    curvature = np.empty((d, d))
+    for i in range(d):
+        shifted = centre.copy()
+        shifted[i] += STEP
+        evaluate(problem, shifted, curvature[i])
+        curvature[i] = (gradient - curvature[i]) / STEP
+    counts[0] += evaluations * (problem.starts.shape[0] - 1)
+    factor = np.empty((d, d))
+    ridge = RIDGE
+    while True:
+        for i in range(d):
+            for j in range(d):
+                factor[i, j] = 0.5 * (curvature[i, j] + curvature[j, i])
+            scale = study.priors.scale[problem.places[i]] if i < d - 1 else 1.0
+            factor[i, i] += ridge / (scale * scale)
+        if cholesky(factor, d) == d:
+            return centre, factor
+        ridge *= 10.0
+
+
+@compiled
+def key_of(state, slot, included, parent):
+    """Return what a fit is a function of, targets apart, and the place where it is remembered."""
+    n, candidates = state.assignment.shape[0], included.shape[0]
+    key = np.empty(n + 2 * candidates, dtype=np.bool_)
+    for d in range(n):
+        key[d] = state.assignment[d] == slot
+    key[n : n + candidates] = included
+    key[n + candidates :] = parent
+    digest = 1469598103934665603
+    for bit in key:
+        digest = (digest ^ int(bit)) * 1099511628211
+    return key, (digest ^ (digest >> 32)) & (MEMORY - 1)
+
+
+@compiled
+def fit_cluster(study, state, slot, included, parent):
+    """Return the approximation for a slot's members under a composition.
+
+    Returns
+    -------
+    places : (k,) int64
+        Where the hyperparameters lie among those of the pool.
+    centre : (k + 1,) float64
+        The mode; the noise comes last.
+    factor : (k + 1, k + 1) float64
+        Upper triangle U with curvature U'U.
+    """
+    problem = cluster_problem(study, state, slot, included, parent)
+    d = problem.places.shape[0] + 1
+    if d > LARGEST:
+        centre, factor = approximate(study, problem, state.counts)
+        return problem.places, centre, factor
+    fits = study.fits
+    key, place = key_of(state, slot, included, parent)
+    total = np.sum(problem.weights * problem.y)
+    count = 1.0 + problem.y.shape[0]
+    if (
+        fits.data[place, 0] == total
+        and fits.data[place, 1] == count
+        and same_row(fits.key[place], key)
+    ):
+        return problem.places, fits.centre[place, :d].copy(), fits.factor[place, :d, :d].copy()
+    centre, factor = approximate(study, problem, state.counts)
+    fits.key[place] = key
+    fits.data[place, 0], fits.data[place, 1] = total, count
+    fits.centre[place, :d] = centre
+    fits.factor[place, :d, :d] = factor
+    return problem.places, centre, factor
+
+
+@compiled
+def draw_values(centre, factor, rng):
+    """Draw values (d,) from the Student t around an approximation."""
+    d = centre.shape[0]
+    stretch = math.sqrt(DEGREES / rng.chisquare(DEGREES))
+    values = np.empty(d)
+    for i in range(d):
+        values[i] = stretch * rng.normal()
+    for i in range(d - 1, -1, -1):
+        for j in range(i + 1, d):
+            values[i] -= factor[i, j] * values[j]
+        values[i] /= factor[i, i]
+    return values + centre
+
+
+@compiled
+def log_density(centre, factor, values):
+    """Return the log density that `draw_values` draws from."""
+    d = centre.shape[0]
+    total = math.lgamma(0.5 * (DEGREES + d)) - math.lgamma(0.5 * DEGREES)
+    total -= 0.5 * d * math.log(DEGREES * math.pi)
+    square = 0.0
+    for i in range(d):
+        z = 0.0
+        for j in range(i, d):
+            z += factor[i, j] * (values[j] - centre[j])
+        square += z * z
+        total += math.log(factor[i, i])
+    return total - 0.5 * (DEGREES + d) * math.log1p(square / DEGREES)

@@ -1,0 +1,126 @@
+"""Laplace's approximation of clusters, and the memory of those made already."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import f, kstest, multivariate_t
+
+from kem_pymc.evolution.moves.fits import (
+    approximate,
+    cluster_problem,
+    draw_values,
+    fit_cluster,
+    log_density,
+)
+from kem_pymc.evolution.moves.sweep import CUT, start, sweep
+from kem_pymc.evolution.state import kernel_log_prior
+from kem_pymc.gp.likelihood import prefix_log_likelihood
+from kem_pymc.gp.objective import evaluate
+
+
+@pytest.fixture(params=[True, False], ids=["prefixes", "independent"])
+def crowded(engine, request):
+    """A cluster with several datasets of several users, targets nested or not."""
+    data = engine.study.data
+    study = engine.study._replace(data=data._replace(y=data.y.copy(), nested=request.param))
+    if not request.param:
+        study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
+    structure, hyperparameters, noise = engine.simplest()
+    structure[:, 0, 1] = engine.present[:, 0]  # all first datasets share LIN0, the rest
+    structure[:, 1:, 0] = np.where(engine.present[:, 1:], 1, -1)  # share WHITE below it
+    hyperparameters[:, 0, :2] = [1.3, 0.4]
+    structure[:, 2:, 0] = np.where(engine.present[:, 2:], 2, -1)
+    state = engine.load(study, structure, hyperparameters, noise)
+    return study, state, state.assignment[0]
+
+
+def test_fits_are_about_the_members(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    problem = cluster_problem(study, state, slot, state.included[slot], parent)
+    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
+    likelihood, density = evaluate(problem, values, np.empty(len(values)))
+    out = np.empty(3)
+    expected = 0.0
+    for d in np.flatnonzero(state.assignment == slot):
+        prefix_log_likelihood(
+            study.kernels,
+            study.layout,
+            np.flatnonzero(state.included[slot]),
+            state.h[slot],
+            state.log_noise[slot],
+            study.data,
+            study.user[d],
+            study.step[d] + 1,
+            out,
+            np.zeros(2, dtype=np.int64),
+        )
+        expected += out[study.step[d]]
+    assert likelihood == pytest.approx(expected, rel=1e-12)
+    kernel = kernel_log_prior(study, parent, state.included[slot], state.h[slot], values[-1])
+    stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
+    assert density + stay == pytest.approx(kernel, rel=1e-12)
+
+
+def test_proposals_of_fits_have_the_density_that_is_said(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    problem = cluster_problem(study, state, slot, included, parent)
+    mode, factor = approximate(study, problem, state.counts)
+    upper = np.triu(factor)
+    shape = np.linalg.inv(upper.T @ upper)
+    reference = multivariate_t(mode, shape, df=5)
+    rng = np.random.default_rng(0)
+    draws = np.array([draw_values(mode, factor, rng) for _ in range(4000)])
+    for values in draws[:20]:
+        assert log_density(mode, factor, values) == pytest.approx(reference.logpdf(values))
+    distance = np.einsum("ij,ij->i", (draws - mode) @ np.linalg.inv(shape), draws - mode)
+    assert kstest(distance / len(mode), f(len(mode), 5).cdf).pvalue > 1e-3
+
+
+def test_a_fit_is_remembered(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    before = state.counts[0]
+    first = fit_cluster(study, state, slot, included, parent)
+    made = state.counts[0]
+    again = fit_cluster(study, state, slot, included, parent)
+    assert made > before
+    assert state.counts[0] == made
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    again[1][:] = 0.0  # what is handed out can't spoil what is remembered
+    np.testing.assert_array_equal(fit_cluster(study, state, slot, included, parent)[1], first[1])
+
+
+def test_another_question_gets_another_fit(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    fitted = fit_cluster(study, state, slot, included, parent)[1]
+    other = next(s for s in state.live[: state.sizes[0]] if s != slot)
+    assert not np.array_equal(fit_cluster(study, state, other, included, parent)[1], fitted)
+    assert not np.array_equal(fit_cluster(study, state, slot, included, ~parent)[1], fitted)
+    study.data.y[:] *= 1.5
+    assert not np.array_equal(fit_cluster(study, state, slot, included, parent)[1], fitted)
+    study.data.y[:] /= 1.5
+
+
+def test_draws_do_not_depend_on_what_is_remembered(engine):
+    schedule = CUT._replace(steps=5, refits=8)
+    densities = []
+    for forgetful in (False, True):
+        rng = np.random.default_rng(3)
+        study = engine.study
+        study.fits.data[:] = 0.0
+        state = start(study, schedule, rng)
+        for _ in range(20):
+            if forgetful:
+                study.fits.data[:] = 0.0
+            sweep(study, state, schedule, rng)
+        densities.append((state.log_density[0], int(state.counts[0])))
+    assert densities[0][0] == densities[1][0]
+    assert densities[0][1] < densities[1][1]
