@@ -19,12 +19,13 @@ The cut move is the special case S = {cluster}, D = {}.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.kernel_change import commit, member_reach, propose_likelihoods
-from kem_pymc.evolution.state import kernel_log_prior, process_of_parent
+from kem_pymc.evolution.state import close_processes, kernel_log_prior, process_of_parent
 
 
 @compiled
@@ -64,16 +65,16 @@ def rising(alpha, n):
 
 
 @compiled
-def component(study, state, slot, joint, changed, moved):
-    """Mark a slot's component, of itself alone unless joint; return whether it can change."""
+def component(study, state, slot, joint):
+    """Return whether a slot's component can change, and S and D (S_slots,) bool.
+
+    Unless joint, S is the slot and D is empty.
+    """
+    changed = np.zeros(state.included.shape[0], dtype=np.bool_)
+    moved = changed.copy()
     changed[slot] = True
-    return not joint or closure(study, state, slot, changed, moved)
-
-
-@compiled
-def affected_slots(changed, moved):
-    """Return the slots of S and D in order of slot, so that both directions agree on the first."""
-    return np.flatnonzero(changed | moved)
+    possible = not joint or closure(study, state, slot, changed, moved)
+    return possible, changed, moved
 
 
 @compiled
@@ -103,32 +104,69 @@ def move_processes(study, state, moved, old, new):
     return target, log_seating
 
 
+class Change(NamedTuple):
+    """A proposal for a component: A slots are affected, H is the pool's hyperparameters.
+
+    Attributes
+    ----------
+    slots : (A,) int64
+        S and D in order of slot, so that both directions agree on the first.
+    changed, moved : (S_slots,) bool
+        S and D.
+    included : (C,) bool
+        K'.
+    target : int
+        Process of K', to which D moves; -1 where D is empty.
+    log_seating : float
+        Change in the log probability of the seating.
+    h, log_noise : (A, H), (A,) float64
+        Values of the affected slots: the present ones, to be overwritten.
+    """
+
+    slots: np.ndarray
+    changed: np.ndarray
+    moved: np.ndarray
+    included: np.ndarray
+    target: int
+    log_seating: float
+    h: np.ndarray
+    log_noise: np.ndarray
+
+
 @compiled
-def complete(
-    study, state, affected, changed, moved, new, target, h, log_noise, log_ratio, log_seating, rng
-):
-    """Complete the ratio of a proposal for a component, and apply it if it is accepted.
+def change_to(study, state, changed, moved, old, new):
+    """Return the change of a component from K to K' with all values as they are."""
+    slots = np.flatnonzero(changed | moved)
+    target, log_seating = move_processes(study, state, moved, old, new)
+    h, log_noise = state.h[slots], state.log_noise[slots]
+    return Change(slots, changed, moved, new, target, log_seating, h, log_noise)
+
+
+@compiled
+def complete(study, state, proposal, log_ratio, rng):
+    """Complete the ratio of a proposal for a component; apply it if accepted, and say so.
 
     Parameters
     ----------
-    affected : (n,) int64
-        From `affected_slots`.
-    new : (C,) bool
-        K'.
-    target : int
-        Process of K', to which D moves.
-    h, log_noise : (n, H), (n,) float64
-        Proposed values of the affected slots.
+    proposal : Change
     log_ratio : float
         Everything of the ratio that isn't a change of the density.
-    log_seating : float
     """
-    n = affected.shape[0]
+    accepted = _decide(study, state, proposal, log_ratio, rng)
+    close_processes(state)
+    return accepted
+
+
+@compiled
+def _decide(study, state, proposal, log_ratio, rng):
+    slots, changed, moved = proposal.slots, proposal.changed, proposal.moved
+    h, log_noise, target = proposal.h, proposal.log_noise, proposal.target
+    n = slots.shape[0]
     log_prior = np.empty(n)
-    change = log_seating
+    change = proposal.log_seating
     for i in range(n):
-        slot = affected[i]
-        included = new if changed[slot] else state.included[slot]
+        slot = slots[i]
+        included = proposal.included if changed[slot] else state.included[slot]
         parent = state.parent[target if moved[slot] else state.process[slot]]
         log_prior[i] = kernel_log_prior(study, parent, included, h[i], log_noise[i])
         change += log_prior[i] - state.log_prior[slot]
@@ -138,17 +176,17 @@ def complete(
     reach = np.zeros((n, users), dtype=np.int64)
     proposed = np.empty((n, users, steps))
     for i in range(n):
-        slot = affected[i]
+        slot = slots[i]
         if changed[slot]:
             reach[i] = member_reach(study, state, slot)
             change += propose_likelihoods(
-                study, state, slot, new, h[i], log_noise[i], reach[i], proposed[i]
+                study, state, slot, proposal.included, h[i], log_noise[i], reach[i], proposed[i]
             )
     if not math.log(rng.random()) < log_ratio + change:
         return False
     state.log_density[0] += change
     for i in range(n):
-        slot = affected[i]
+        slot = slots[i]
         state.log_prior[slot] = log_prior[i]
         if moved[slot]:
             source = state.process[slot]
@@ -156,7 +194,7 @@ def complete(
             state.members[target] += state.occupants[slot]
             state.process[slot] = target
         if changed[slot]:
-            state.included[slot] = new
+            state.included[slot] = proposal.included
             state.h[slot] = h[i]
             state.log_noise[slot] = log_noise[i]
             commit(state, slot, reach[i], proposed[i])

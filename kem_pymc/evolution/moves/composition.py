@@ -7,17 +7,10 @@ The candidates that stay keep their values; those of one that enters are propose
 
 import math
 
-import numpy as np
-
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
-from kem_pymc.evolution.moves.component import (
-    affected_slots,
-    complete,
-    component,
-    move_processes,
-)
-from kem_pymc.evolution.state import ADD, REMOVE, SWAP, active_candidates, close_processes
+from kem_pymc.evolution.moves.component import change_to, complete, component
+from kem_pymc.evolution.state import ADD, REMOVE, SWAP, active_candidates
 
 #: Share of proposals that change the noise along with the composition, and by how much.
 NOISE_SHARE, NOISE_STEP = 0.5, 0.5
@@ -114,22 +107,18 @@ def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
         return False
     move = SWAP if removed >= 0 and added >= 0 else (ADD if added >= 0 else REMOVE)
     state.counts[2 + 2 * move] += 1
-    changed = np.zeros(state.included.shape[0], dtype=np.bool_)
-    moved = changed.copy()
-    if not component(study, state, slot, joint, changed, moved):
+    possible, changed, moved = component(study, state, slot, joint)
+    if not possible:
         return False
     new = old.copy()
     if removed >= 0:
         new[removed] = False
     if added >= 0:
         new[added] = True
-    target, log_seating = move_processes(study, state, moved, old, new)
-    affected = affected_slots(changed, moved)
-    h = state.h[affected]
-    log_noise = state.log_noise[affected]
-    first = -1
-    for i in range(affected.shape[0]):
-        if not changed[affected[i]]:
+    change = change_to(study, state, changed, moved, old, new)
+    h, first = change.h, -1
+    for i in range(change.slots.shape[0]):
+        if not changed[change.slots[i]]:
             continue
         first = i if first < 0 else first
         if added >= 0:
@@ -138,21 +127,7 @@ def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
         if removed >= 0:
             log_ratio += log_birth(study, state, removed, new, changed, first, h, i)
         if rng.random() < NOISE_SHARE:
-            log_noise[i] += NOISE_STEP * rng.normal()
-    accepted = complete(
-        study,
-        state,
-        affected,
-        changed,
-        moved,
-        new,
-        target,
-        h,
-        log_noise,
-        log_ratio,
-        log_seating,
-        rng,
-    )
+            change.log_noise[i] += NOISE_STEP * rng.normal()
+    accepted = complete(study, state, change, log_ratio, rng)
     state.counts[3 + 2 * move] += accepted
-    close_processes(state)
     return accepted

@@ -15,15 +15,10 @@ import math
 import numpy as np
 
 from kem_pymc.compiled import compiled
-from kem_pymc.evolution.moves.component import (
-    affected_slots,
-    complete,
-    component,
-    move_processes,
-)
+from kem_pymc.evolution.moves.component import change_to, complete, component
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.fits import draw_values, fit_cluster, log_density
-from kem_pymc.evolution.state import REFIT, close_processes, same_row
+from kem_pymc.evolution.state import REFIT, same_row
 
 #: Share of proposals that copy another cluster's composition.
 COPY_SHARE = 0.5
@@ -87,9 +82,8 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     `p_add`, `p_remove` and `p_swap` are relative. Returns acceptance.
     """
     state.counts[2 + 2 * REFIT] += 1
-    changed = np.zeros(state.included.shape[0], dtype=np.bool_)
-    moved = changed.copy()
-    if not component(study, state, slot, joint, changed, moved):
+    possible, changed, moved = component(study, state, slot, joint)
+    if not possible:
         return False
     others = outsiders(state, changed)
     old = state.included[slot].copy()
@@ -106,30 +100,15 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
             new[added] = True
     log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
     log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)
-    target, log_seating = move_processes(study, state, moved, old, new)
-    affected = affected_slots(changed, moved)
-    h = state.h[affected]
-    log_noise = state.log_noise[affected]
-    for i in range(affected.shape[0]):
-        k = affected[i]
+    change = change_to(study, state, changed, moved, old, new)
+    for i in range(change.slots.shape[0]):
+        k = change.slots[i]
         if changed[k]:
-            parent = state.parent[target if moved[k] else state.process[k]]
-            log_noise[i], log_q = propose_values(study, state, k, new, parent, h[i], rng)
+            parent = state.parent[change.target if moved[k] else state.process[k]]
+            change.log_noise[i], log_q = propose_values(
+                study, state, k, new, parent, change.h[i], rng
+            )
             log_ratio += log_present(study, state, k) - log_q
-    accepted = complete(
-        study,
-        state,
-        affected,
-        changed,
-        moved,
-        new,
-        target,
-        h,
-        log_noise,
-        log_ratio,
-        log_seating,
-        rng,
-    )
+    accepted = complete(study, state, change, log_ratio, rng)
     state.counts[3 + 2 * REFIT] += accepted
-    close_processes(state)
     return accepted
