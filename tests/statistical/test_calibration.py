@@ -6,6 +6,8 @@ drives the engine with the same schedule.
 
 import numpy as np
 import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 import pytest
 
 from kem_pymc import priors
@@ -100,9 +102,58 @@ def test_calibration_of_the_evolution_model():
     assert min(values.values()) > LEVEL, values
 
 
+def cluster_model():
+    return ClusterModel(COHORT, POOL, "LIN0 + SE0", parent="LIN0", priors=TABLE)
+
+
+def likelihood_of_targets(model):
+    """Return a compiled log likelihood of (free values..., targets...)."""
+    targets = [pt.dvector() for _ in model.observed_RVs]
+    pairs = zip(model.observed_RVs, targets, strict=True)
+    (total,) = model.replace_rvs_by_values([sum(pm.logp(rv, y).sum() for rv, y in pairs)])
+    return pytensor.function([*(model.rvs_to_values[rv] for rv in model.free_RVs), *targets], total)
+
+
+def cluster_ranks(simulations, seed, power=1.0, bins=20):
+    """Return ranks (simulations,) by parameter of what targets came from among prior draws.
+
+    Of a truth and other draws of the prior, each is the truth with a probability proportional to
+    its likelihood; so the share of that weight below the truth is uniform, however few draws.
+    """
+    model = cluster_model()
+    likelihood = likelihood_of_targets(model)
+    parameters = model.free_RVs
+    rng = np.random.default_rng(seed)
+    drawn = pm.draw([*parameters, *model.observed_RVs], simulations, random_seed=rng)
+    columns, targets = drawn[: len(parameters)], drawn[len(parameters) :]
+    logs = [model.rvs_to_transforms[rv] is not None for rv in parameters]
+    truths = np.column_stack(
+        [np.log(c) if log else c for c, log in zip(columns, logs, strict=True)]
+    )
+    found = np.empty(truths.shape, dtype=int)
+    for i, truth in enumerate(truths):
+        others = rng.choice(np.delete(np.arange(simulations), i), 40, replace=False)
+        every = np.vstack([truth, truths[others]])
+        heights = np.array([likelihood(*values, *(y[i] for y in targets)) for values in every])
+        weights = np.exp(power * (heights - heights.max()))
+        below = (weights[:, None] * (every < truth)).sum(0) + rng.random() * weights[0]
+        found[i] = np.minimum(bins * below / weights.sum(), bins - 1)
+    return {rv.name: column for rv, column in zip(parameters, found.T, strict=True)}
+
+
+def test_calibration_of_the_cluster_model_by_weights():
+    values = {name: p_value(r, 19) for name, r in cluster_ranks(simulations=400, seed=3).items()}
+    assert min(values.values()) > LEVEL, values
+
+
+def test_calibration_by_weights_notices_a_wrong_likelihood():
+    found = cluster_ranks(simulations=400, seed=3, power=3.0)
+    assert max(p_value(r, 19) for r in found.values()) < LEVEL
+
+
 @pytest.mark.slow
 def test_calibration_of_the_cluster_model():
-    model = ClusterModel(COHORT, POOL, "LIN0 + SE0", parent="LIN0", priors=TABLE)
+    model = cluster_model()
     names = [rv.name for rv in model.free_RVs]
     found = ranks(
         model,
