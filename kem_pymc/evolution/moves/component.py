@@ -77,7 +77,7 @@ def affected_slots(changed, moved):
 
 
 @compiled
-def move_processes(state, moved, old, new):
+def move_processes(study, state, moved, old, new):  # noqa: ARG001
     """Say what it means that all of D moves from the process of K to that of K'.
 
     Returns

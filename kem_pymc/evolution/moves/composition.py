@@ -123,7 +123,7 @@ def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
         new[removed] = False
     if added >= 0:
         new[added] = True
-    target, log_seating = move_processes(state, moved, old, new)
+    target, log_seating = move_processes(study, state, moved, old, new)
     affected = affected_slots(changed, moved)
     h = state.h[affected]
     log_noise = state.log_noise[affected]

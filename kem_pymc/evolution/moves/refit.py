@@ -330,7 +330,7 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
             new[added] = True
     log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
     log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)
-    target, log_seating = move_processes(state, moved, old, new)
+    target, log_seating = move_processes(study, state, moved, old, new)
     affected = affected_slots(changed, moved)
     h = state.h[affected]
     log_noise = state.log_noise[affected]
