@@ -55,6 +55,14 @@ def _constants(rv: TensorVariable) -> list[float] | None:
     return [float(v) for v in values] if all(np.ndim(v) == 0 for v in values) else None
 
 
+def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
+    """Return shape and rate of a scalar Gamma distribution of constants; None of anything else."""
+    if rv.owner is None or type(rv.owner.op) is not type(pm.Gamma.rv_op) or rv.ndim != 0:
+        return None
+    values = _constants(rv)
+    return None if values is None else (values[0], 1 / values[1])
+
+
 def random_variable(op: RandomVariable, *parameters: Any) -> TensorVariable:
     """Return a variable of a random operation with a generator of its own."""
     generator = pytensor.shared(np.random.default_rng())  # PyMC reseeds shared generators

@@ -28,7 +28,7 @@ def edge_table(draws: Draws) -> pd.DataFrame:
         [counts[..., pairs[:, 0] == p].sum(axis=-1) for p in pairs[:, 0]], axis=-1
     ).astype(float)
     with np.errstate(invalid="ignore"):
-        shares = np.where(members > 0, counts / (draws.settings["concentration"] + members), np.nan)
+        shares = np.where(members > 0, counts / (draws.concentration[..., None] + members), np.nan)
     flat = shares.reshape(-1, len(pairs))
     tail = (1 - INTERVAL) / 2
     lower, upper = np.nanquantile(flat, [tail, 1 - tail], axis=0)

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import study_settings
+from kem_pymc.evolution.from_posterior import read_concentration, study_settings
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -35,6 +35,8 @@ class Draws:
     inclusion : (K, S, U, T, C) bool
     noise : (K, S, U, T) float
     n_clusters, log_joint : (K, S) float
+    concentration : (K, S) float
+        alpha; the same in all draws where it is fixed.
     """
 
     pool: CandidatePool
@@ -47,6 +49,7 @@ class Draws:
     noise: np.ndarray
     n_clusters: np.ndarray
     log_joint: np.ndarray
+    concentration: np.ndarray
 
     @classmethod
     def of(cls, idata: "DataTree") -> "Draws":
@@ -71,10 +74,16 @@ class Draws:
                 "The posterior lacks variables of an evolution model. "
                 "Sample it with an EvolutionModel."
             ) from error
+        arrays["concentration"] = read_concentration(idata, settings)
         arrays["inclusion"] = arrays["inclusion"].astype(bool)
         present = (arrays["assignment"] >= 0).all(axis=(0, 1))
         pool = CandidatePool(settings["pool"], settings["dimension"])
         return cls(pool, settings, users, steps, present, **arrays)
+
+    @property
+    def learns_concentration(self) -> bool:
+        """Whether alpha was sampled."""
+        return isinstance(self.settings["concentration"], dict)
 
     @property
     def n_chains(self) -> int:
@@ -114,9 +123,9 @@ def parents(code: np.ndarray) -> np.ndarray:
 def varying(draws: Draws) -> xr.Dataset:
     """Return what convergence is judged by, one column each, with dims (chain, draw, quantity).
 
-    The log joint density, the number of clusters, the mean size of compositions; by dataset the
-    size of its composition, its noise variance (as a log), and the inclusion of every candidate
-    whose probability isn't settled.
+    The log joint density, the number of clusters, the mean size of compositions, the concentration
+    if it was learned; by dataset the size of its composition, its noise variance (as a log), and
+    the inclusion of every candidate whose probability isn't settled.
 
     Returns
     -------
@@ -130,6 +139,8 @@ def varying(draws: Draws) -> xr.Dataset:
         (("clusters", "", "", ""), draws.n_clusters),
         (("mean size", "", "", ""), sizes[:, :, draws.present].mean(axis=-1)),
     ]
+    if draws.learns_concentration:
+        columns.append((("concentration", "", "", ""), draws.concentration))
     shares = draws.inclusion.mean(axis=(0, 1))
     for u, t in np.argwhere(draws.present):
         place = str(draws.users[u]), str(draws.steps[t])

@@ -18,7 +18,6 @@ from typing import IO, Any
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.step import NAMES
 
 #: A chunk is written at the latest after so many seconds.
 LONGEST = 30.0
@@ -81,7 +80,7 @@ class Chunk:
         """Return a chunk of draws."""
         return cls(
             draws[0].number,
-            {name: np.stack([draw.point[name] for draw in draws]) for name in NAMES},
+            {name: np.stack([draw.point[name] for draw in draws]) for name in draws[0].point},
             {
                 name: np.array([draw.statistics[name] for draw in draws])
                 for name in draws[0].statistics
@@ -98,6 +97,7 @@ def pack(points: Point) -> Point:
     values = points["hyperparameters"][first]
     small = structure.size == 0 or structure.max() <= np.iinfo(np.int16).max
     return {
+        **points,
         "structure": structure.astype(np.int16) if small else structure,
         "hyperparameters": values[~np.isnan(values)],
         "noise": points["noise"][first],
@@ -132,7 +132,8 @@ def unpack(packed: Point, counts: np.ndarray) -> Point:
     hyperparameters[here] = rows[cluster]
     noise = np.full(here.shape, np.nan)
     noise[here] = packed["noise"][cluster]
-    return {"structure": structure, "hyperparameters": hyperparameters, "noise": noise}
+    arrays = {"structure": structure, "hyperparameters": hyperparameters, "noise": noise}
+    return {**packed, **arrays}
 
 
 def _first_members(structure: np.ndarray) -> np.ndarray:
@@ -241,7 +242,12 @@ class ChainFiles:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
                 arrays = dict(loaded)
             about = json.loads(str(arrays.pop("about")))
-            points = unpack({name: arrays.pop(name) for name in NAMES}, self.counts)
+            statistics = {
+                name.removeprefix(STATISTIC): arrays.pop(name)
+                for name in list(arrays)
+                if name.startswith(STATISTIC)
+            }
+            points = unpack(arrays, self.counts)
         except (
             *(OSError, ValueError, KeyError, IndexError, EOFError),
             *(zipfile.BadZipFile, zlib.error),
@@ -250,7 +256,6 @@ class ChainFiles:
                 f"The draws in {path} can't be read ({error}). "
                 "Restore the file, or delete it and all after it to draw them again."
             ) from error
-        statistics = {name.removeprefix(STATISTIC): values for name, values in arrays.items()}
         return Chunk(first, points, statistics, about["generator"], about["seconds"])
 
 

@@ -9,15 +9,19 @@ hyperparameters (U, T, H) float64
     Natural values of the dataset's cluster; NaN where the candidate is out.
 noise (U, T) float64
     Noise variance of the dataset's cluster; NaN where there is no dataset.
+concentration () float64
+    alpha of every process, where it is learned.
 """
 
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.fit_memory import no_fits
 from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.moves.sweep import CUT, Schedule, spare_room
@@ -26,6 +30,7 @@ from kem_pymc.evolution.state import (
     State,
     Study,
     attach,
+    concentration_log_prior,
     draw_candidate,
     empty_state,
     inclusion_log_prior,
@@ -39,7 +44,8 @@ from kem_pymc.priors import Priors
 #: Attributes of an engine that hold pointers to compiled code.
 COMPILED = ("study", "prior_study", "prior_table")
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: structure, hyperparameters, noise, and the concentration if it is learned.
+Arrays = tuple[np.ndarray, ...]
 
 
 class Engine:
@@ -51,8 +57,8 @@ class Engine:
         In the units of the priors (scaled, if they are for scaled data).
     pool : CandidatePool
     priors : Priors
-    concentration : float
-        alpha, positive.
+    concentration : float, Gamma distribution or Concentration
+        alpha, or its prior.
     likelihood_power : float
         1 is the paper's model.
     schedule : Schedule
@@ -64,14 +70,14 @@ class Engine:
         cohort: Cohort,
         pool: CandidatePool,
         priors: Priors,
-        concentration: float,
+        concentration: Any,
         likelihood_power: float,
         schedule: Schedule = CUT,
     ) -> None:
         self.cohort = cohort
         self.pool = pool
         self.priors = priors
-        self.concentration = float(concentration)
+        self.concentration = Concentration.of(concentration)
         self.likelihood_power = float(likelihood_power)
         self.schedule = schedule
 
@@ -119,7 +125,9 @@ class Engine:
             layout=self.pool.layout,
             priors=self.prior_table,
             data=Data(padded.x, self.targets.copy(), padded.ends, steps, nested=True),
-            concentration=self.concentration,
+            concentration=self.concentration.value,
+            concentration_shape=self.concentration.shape,
+            concentration_rate=self.concentration.rate,
             power=self.likelihood_power,
             user=np.repeat(np.arange(len(steps)), steps),
             step=np.concatenate([np.arange(t) for t in steps]),
@@ -152,13 +160,18 @@ class Engine:
         structure: np.ndarray,
         hyperparameters: np.ndarray | None = None,
         noise: np.ndarray | None = None,
+        concentration: npt.ArrayLike | None = None,
+        *,
         schedule: Schedule | None = None,
     ) -> State:
         """Return the state that arrays stand for, with room for the moves of a schedule.
 
         A state depends on the arrays alone, so a chain that is resumed goes on as it would have.
-        Without hyperparameters or noise, all coordinates are zero.
+        Without hyperparameters or noise, all coordinates are zero; without a concentration it is
+        the study's.
         """
+        if concentration is not None:
+            study = study._replace(concentration=float(np.asarray(concentration)))
         here = self.present
         place = np.cumsum(here.ravel()) - 1  # from places in (U, T) to numbers of datasets
         labels = place[structure[..., 0][here]]
@@ -196,7 +209,8 @@ class Engine:
         hyperparameters[user, step] = np.where(active, values, np.nan)
         noise = np.full((users, steps), np.nan)
         noise[user, step] = np.exp(state.log_noise[slots])
-        return structure, hyperparameters, noise
+        arrays = structure, hyperparameters, noise
+        return (*arrays, state.concentration[0]) if self.concentration.learned else arrays
 
     def simplest(self) -> Arrays:
         """Return one cluster of noise alone that holds every dataset: a point to begin from."""
@@ -209,9 +223,21 @@ class Engine:
         noise = np.where(self.present, np.exp(np.median(draws)), np.nan)
         return structure, hyperparameters, noise
 
-    def simulate(self, rng: np.random.Generator) -> Arrays:
-        """Draw assignments and kernels of all datasets from the prior."""
-        return self.dump(simulate(self.prior_study, rng))
+    def simulate(
+        self, rng: np.random.Generator, concentration: npt.ArrayLike | None = None
+    ) -> Arrays:
+        """Draw assignments and kernels of all datasets from the prior.
+
+        Where alpha is learned, it comes first, unless it is given.
+        """
+        study = self.prior_study
+        if concentration is not None:
+            study = study._replace(
+                concentration=float(np.asarray(concentration)),
+                concentration_shape=0.0,
+                concentration_rate=0.0,
+            )
+        return self.dump(simulate(study, rng))
 
     def simulate_kernels(self, structure: np.ndarray, rng: np.random.Generator) -> Arrays:
         """Draw hyperparameters and noise of every cluster of a structure from the prior."""
@@ -240,13 +266,24 @@ class Engine:
         rows = values.reshape(len(label), -1)
         return bool(np.array_equal(rows[here], rows[label[here]], equal_nan=True))
 
-    def log_structure(self, structure: np.ndarray) -> float:
+    def log_concentration(self, concentration: npt.ArrayLike) -> float:
+        """Return the log prior density of alpha (natural value), where it is learned."""
+        alpha = float(np.asarray(concentration))
+        if not 0 < alpha < np.inf:
+            return -np.inf
+        # From the density of the log to that of the natural value.
+        return float(concentration_log_prior(self.prior_study, alpha) - np.log(alpha))
+
+    def log_structure(self, structure: np.ndarray, concentration: Any = None) -> float:
         """Return the log probability of assignments and compositions."""
+        if concentration is not None and not 0 < concentration < np.inf:
+            return -np.inf
         parent = np.zeros_like(structure[..., 1:])
         parent[:, 1:] = structure[:, :-1, 1:]
         if not self.shared(structure, np.concatenate([parent, structure[..., 1:]], axis=-1)):
             return -np.inf
-        return float(log_seating(self.prior_study, self.load(self.prior_study, structure)))
+        state = self.load(self.prior_study, structure, concentration=concentration)
+        return float(log_seating(self.prior_study, state))
 
     def log_hyperparameters(self, structure: np.ndarray, hyperparameters: np.ndarray) -> float:
         """Return the log density of all clusters' hyperparameters (natural values)."""

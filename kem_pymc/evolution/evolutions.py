@@ -15,7 +15,11 @@ import pandas as pd
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import files
 from kem_pymc.evolution.clusters import Cluster, Typical, summarise
-from kem_pymc.evolution.from_posterior import read_clusters, study_settings
+from kem_pymc.evolution.from_posterior import (
+    read_clusters,
+    read_concentration,
+    study_settings,
+)
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -39,7 +43,8 @@ class Child(Typical):
     probability : float
         Predictive probability that the next data set below this parent joins a cluster of this
         composition: the posterior mean of n_child / (alpha + N_parent) over the draws in which the
-        parent has members. What is missing to one belongs to kernels not seen yet.
+        parent has members, with alpha as in that draw. What is missing to one belongs to kernels
+        not seen yet.
     count : float
         Posterior mean of n_child over the same draws.
     interval : tuple of float
@@ -69,8 +74,8 @@ class Evolutions:
     clusters : tuple of Cluster
         Of all posterior draws.
     n_draws : int
-    concentration : float
-        alpha of every parent's process.
+    concentration : float or tuple of float (n_draws,)
+        alpha of every parent's process; where it was learned, in every draw.
     priors : dict, optional
         The study's priors, as `Priors.to_dict` wrote them.
     settings, versions : dict, optional
@@ -88,7 +93,7 @@ class Evolutions:
     target: str
     clusters: tuple[Cluster, ...]
     n_draws: int
-    concentration: float = 1.0
+    concentration: float | tuple[float, ...] = 1.0
     priors: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -100,6 +105,11 @@ class Evolutions:
             raise InputError(
                 f"There are {len(self.features)} features and {self.pool.dimension} dimensions. "
                 "Name one feature per dimension of the pool."
+            )
+        if np.shape(self.concentration) not in ((), (self.n_draws,)):
+            raise InputError(
+                f"There are {np.size(self.concentration)} concentrations and {self.n_draws} draws. "
+                "Give one for all draws, or one for each."
             )
         lengths = {c: len(Coordinates(self.pool, c)) for c in {c.child for c in self.clusters}}
         for cluster in self.clusters:
@@ -132,15 +142,21 @@ class Evolutions:
         """
         settings = study_settings(idata)
         pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
-        clusters, n_draws = read_clusters(idata, pool, max_draws, weights)
+        clusters, kept = read_clusters(idata, pool, max_draws, weights)
+        concentration: float | tuple[float, ...] = settings["concentration"]
+        if isinstance(concentration, dict):  # the prior, which stays among the settings
+            alpha = read_concentration(idata, settings).ravel()[kept]
+            concentration = tuple(alpha.tolist())
+        else:
+            del settings["concentration"]
         return cls(
             pool=pool,
             scaling=Scaling.from_dict(settings.pop("scaling")),
             features=tuple(settings.pop("features")),
             target=settings.pop("target"),
             clusters=clusters,
-            n_draws=n_draws,
-            concentration=settings.pop("concentration"),
+            n_draws=len(kept),
+            concentration=concentration,
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
             settings=settings,
@@ -160,6 +176,11 @@ class Evolutions:
         for cluster in self.clusters:
             members[cluster.parent][cluster.draw] += cluster.count
         return members
+
+    @cached_property
+    def _alpha(self) -> np.ndarray:
+        """alpha by draw (n_draws,)."""
+        return np.broadcast_to(self.concentration, self.n_draws)
 
     @cached_property
     def _cache(self) -> dict[Any, Any]:
@@ -189,7 +210,7 @@ class Evolutions:
             for cluster in clusters:
                 counts[cluster.draw] += cluster.count
             occupied = members > 0
-            shares = counts[occupied] / (self.concentration + members[occupied])
+            shares = counts[occupied] / (self._alpha[occupied] + members[occupied])
             low, high = np.quantile(shares, TAILS)
             yield Child(
                 **vars(summarise(clusters)),
@@ -208,8 +229,9 @@ class Evolutions:
         parent = self._composition(parent)
         if parent not in self._members:
             return 1.0
-        members = self._members[parent][self.draws_with(parent)]
-        return float(np.mean(self.concentration / (self.concentration + members)))
+        draws = self.draws_with(parent)
+        alpha = self._alpha[draws]
+        return float(np.mean(alpha / (alpha + self._members[parent][draws])))
 
     def typical(self, composition: Composition | str) -> Typical | None:
         """Return what the clusters of a composition say, below whichever parent; None without."""
@@ -266,6 +288,8 @@ class Evolutions:
         number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
+        if isinstance(self.concentration, tuple):
+            state["concentration"] = tuple(self.concentration[draw] for draw in number)
         return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
 
     def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
@@ -353,7 +377,11 @@ class Evolutions:
             "features": list(self.features),
             "target": self.target,
             "scaling": self.scaling.to_dict(),
-            "concentration": self.concentration,
+            "concentration": (
+                list(self.concentration)
+                if isinstance(self.concentration, tuple)
+                else self.concentration
+            ),
             "priors": self.priors,
             "settings": self.settings,
             "versions": self.versions,
@@ -417,11 +445,13 @@ class Evolutions:
             )
             for c in data["clusters"]
         )
-        names = "n_draws", "target", "concentration", "priors", "settings", "versions"
+        alpha = data["concentration"]
+        names = "n_draws", "target", "priors", "settings", "versions"
         return cls(
             pool=pool,
             scaling=Scaling.from_dict(data["scaling"]),
             features=tuple(data["features"]),
             clusters=tuple(clusters),
+            concentration=tuple(alpha) if isinstance(alpha, list) else alpha,
             **{name: data[name] for name in names},
         )

@@ -40,7 +40,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "candidates": model.pool.names,
         "kernels": _hash(*_kernel_values(engine)),
         "priors": _hash(json.dumps(model.priors.to_dict(), sort_keys=True), *_prior_values(engine)),
-        "concentration": model.concentration,
+        "concentration": engine.concentration.to_data(),
         "feedback": model.feedback,
         "likelihood power": engine.likelihood_power,
         "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},

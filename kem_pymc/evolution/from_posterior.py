@@ -1,7 +1,7 @@
 """Read clusters and settings off the DataTree that sampling an ``EvolutionModel`` returns."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,10 +55,11 @@ def read_clusters(
     pool: CandidatePool,
     max_draws: int,
     weights: npt.ArrayLike | None = None,
-) -> tuple[tuple[Cluster, ...], int]:
-    """Return the clusters of at most `max_draws` draws, and the number of draws.
+) -> tuple[tuple[Cluster, ...], np.ndarray]:
+    """Return the clusters of at most `max_draws` draws, and which draws these are.
 
-    Draws are spread evenly over all chains, or by the chains' weights, and numbered anew.
+    Draws are spread evenly over all chains, or by the chains' weights, and numbered anew. Which
+    they are is told by their place among all chains' draws, chain after chain.
 
     Raises
     ------
@@ -91,7 +92,28 @@ def read_clusters(
         for number, index in enumerate(kept)
         for cluster in _clusters_of_draw(number, pool, *(arrays[name][index] for name in arrays))
     ]
-    return tuple(clusters), len(kept)
+    return tuple(clusters), kept
+
+
+def read_concentration(idata: "DataTree", settings: Mapping[str, Any]) -> np.ndarray:
+    """Return alpha in every draw (chain, draw), learned or fixed.
+
+    Raises
+    ------
+    InputError
+        If it was learned, and the posterior lacks it.
+    """
+    posterior = idata["posterior"]
+    if not isinstance(settings["concentration"], Mapping):
+        shape = posterior.sizes["chain"], posterior.sizes["draw"]
+        return np.full(shape, float(settings["concentration"]))
+    try:
+        return posterior["concentration"].transpose("chain", "draw").values
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "The posterior lacks the concentration, which its settings say was learned. "
+            "Sample it with an EvolutionModel."
+        ) from error
 
 
 def spread_draws(

@@ -8,15 +8,18 @@ from typing import Any, Literal
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.cohort import Cohort
 from kem_pymc.distributions import fresh, random_variable
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
 from kem_pymc.evolution.step import EvolutionStep  # noqa: F401  registers itself with PyMC
 from kem_pymc.evolution.variables import (
+    ConcentrationVariable,
     EngineDensity,
     HyperparametersVariable,
     LogLikelihood,
@@ -49,8 +52,10 @@ class EvolutionModel(pm.Model):
     pool : CandidatePool
     priors : Priors, optional
         By default :func:`kem_pymc.priors.unit_scale`.
-    concentration : float
-        alpha of every Dirichlet process.
+    concentration : float or PyMC distribution
+        alpha of every Dirichlet process: a positive number, or the Gamma prior
+        (``pm.Gamma.dist(alpha=2, beta=2)``) under which one alpha of all processes is learned;
+        the posterior then has a variable ``concentration``.
     feedback : {"cut", "joint"}
         Whether later data speak about earlier kernels. Under "cut" they don't, as at deployment:
         a modular posterior without a joint density. "joint" is the posterior of the whole model.
@@ -76,7 +81,7 @@ class EvolutionModel(pm.Model):
         cohort: Cohort,
         pool: CandidatePool,
         priors: Priors | None = None,
-        concentration: float = 1.0,
+        concentration: float | TensorVariable = 1.0,
         feedback: Feedback = "cut",
         *,
         scaling: Scaling | None = None,
@@ -86,10 +91,12 @@ class EvolutionModel(pm.Model):
         name: str = "",
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
-        _check(cohort, pool, concentration, feedback, likelihood_power)
+        _check(cohort, pool, feedback, likelihood_power)
+        alpha = Concentration.of(concentration)
         self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.cohort, self.pool, self.priors = cohort, pool, priors
-        self.feedback, self.concentration = feedback, float(concentration)
+        self.feedback = feedback
+        self.concentration = concentration if alpha.learned else alpha.value
         if schedule is not None and schedule.joint != (feedback == "joint"):
             raise InputError(
                 f"The schedule is for the other target than feedback={feedback!r}. "
@@ -97,22 +104,24 @@ class EvolutionModel(pm.Model):
             )
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
         self.engine = Engine(
-            self.scaling.apply(cohort), pool, priors, concentration, likelihood_power, schedule
+            self.scaling.apply(cohort), pool, priors, alpha, likelihood_power, schedule
         )
         super().__init__(name, coords=_coords(cohort, pool, self.settings()))
         with self:
             self._build(observed)
 
     def _build(self, observed: bool) -> None:
-        engine = self.engine
+        engine, alpha = self.engine, self.engine.concentration
         by_dataset = ("user", "time_step")
 
-        def variable(op: Any, *parameters: Any, dims: tuple[str, ...], **kwargs: Any) -> Any:
+        def variable(op: Any, *parameters: Any, dims: Any = None, **kwargs: Any) -> Any:
             return self.register_rv(random_variable(op, *parameters), op.name, dims=dims, **kwargs)
 
-        structure = variable(
-            StructureVariable(engine), pt.constant(self.concentration), dims=(*by_dataset, "slot")
-        )
+        if alpha.learned:
+            concentration = variable(ConcentrationVariable(engine), alpha.shape, alpha.rate)
+        else:
+            concentration = pt.constant(alpha.value)
+        structure = variable(StructureVariable(engine), concentration, dims=(*by_dataset, "slot"))
         hyperparameters = variable(
             HyperparametersVariable(engine), structure, dims=(*by_dataset, "hyperparameter")
         )
@@ -128,11 +137,13 @@ class EvolutionModel(pm.Model):
         arrays = (structure, hyperparameters, noise)
         likelihood = LogLikelihood(engine)(*arrays, targets)
         log_joint = (
-            EngineDensity(engine, "log_structure")(structure)
+            EngineDensity(engine, "log_structure")(structure, concentration)
             + EngineDensity(engine, "log_hyperparameters")(structure, hyperparameters)
             + EngineDensity(engine, "log_noise")(structure, noise)
             + engine.likelihood_power * likelihood.sum()
         )
+        if alpha.learned:
+            log_joint += EngineDensity(engine, "log_concentration")(concentration)
         inclusion = structure[..., 1:].astype("int8")
         own = pt.arange(structure.shape[0] * structure.shape[1])
         pm.Deterministic("assignment", structure[..., 0], dims=by_dataset)
@@ -151,7 +162,7 @@ class EvolutionModel(pm.Model):
             "target": self.cohort.target,
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
-            "concentration": self.concentration,
+            "concentration": self.engine.concentration.to_data(),
             "feedback": self.feedback,
             "likelihood_power": self.engine.likelihood_power,
             "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
@@ -314,16 +325,12 @@ def _check_members(
     return list(members)
 
 
-def _check(
-    cohort: Cohort, pool: CandidatePool, concentration: float, feedback: str, power: float
-) -> None:
+def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> None:
     if cohort.dimension != pool.dimension:
         raise InputError(
             f"The cohort has {cohort.dimension} features, the candidate pool {pool.dimension}. "
             "Make the pool with dimension= the number of features."
         )
-    if not (np.isfinite(concentration) and concentration > 0):
-        raise InputError(f"The concentration is {concentration}. Give a positive number, like 1.")
     if feedback not in ("cut", "joint"):
         raise InputError(f"feedback={feedback!r} is unknown. Use 'cut' or 'joint'.")
     if not 0 <= power <= 1:

@@ -5,7 +5,8 @@
     p(y | ...)              = prod_{u,t} N(y_{u,t}; 0, K_c(X_{u,t}, X_{u,t}) + sigma_c^2 I)
 
 with one process for every parent composition P. Hyperparameters of candidates that are out are
-integrated out. The sampler, the PyMC model, ``prior_predictive`` and the tests all use this file.
+integrated out. Where alpha is learned, the prior of its log is a factor too. The sampler, the PyMC
+model, ``prior_predictive`` and the tests all use this file.
 """
 
 import math
@@ -19,6 +20,8 @@ from kem_pymc.evolution.state import (
     active_candidates,
     attach,
     candidate_log_prior,
+    change_concentration,
+    concentration_log_prior,
     draw_kernel,
     empty_state,
     give_slot,
@@ -30,12 +33,15 @@ from kem_pymc.evolution.state import (
 )
 from kem_pymc.gp.likelihood import factorise, prefix_log_likelihood
 
+#: Least value of alpha: its log is finite.
+SMALLEST = 1e-300
+
 
 @compiled
 def log_seating(study, state):
     """Return the log probability of assignments and compositions, computed from scratch."""
     total = 0.0
-    alpha = study.concentration
+    alpha = state.concentration[0]
     for p in range(state.used.shape[0]):
         members = 0
         for k in range(state.sizes[0]):
@@ -91,7 +97,8 @@ def log_likelihoods(study, state):
 @compiled
 def log_joint(study, state):
     """Return the log of the joint density (with the likelihood's power), from scratch."""
-    total = log_seating(study, state) + log_kernels(study, state)
+    total = concentration_log_prior(study, state.concentration[0])
+    total += log_seating(study, state) + log_kernels(study, state)
     if study.power > 0.0:
         total += study.power * np.sum(log_likelihoods(study, state))
     return total
@@ -112,6 +119,20 @@ def memberships_agree(study, state):
 
 
 @compiled
+def draw_gamma(shape, rate, rng):
+    """Draw from a Gamma distribution; what is too small for a float becomes the smallest."""
+    return max(rng.gamma(shape, 1.0 / rate), SMALLEST)
+
+
+@compiled
+def draw_concentration(study, state, rng):
+    """Draw alpha from its prior, where it is learned."""
+    if study.concentration_shape > 0.0:
+        alpha = draw_gamma(study.concentration_shape, study.concentration_rate, rng)
+        change_concentration(study, state, alpha)
+
+
+@compiled
 def seat_by_prior(study, state, dataset, rng):
     """Assign a dataset by the Chinese restaurant process alone; a new cluster draws from G."""
     process = process_above(study, state, dataset)
@@ -125,7 +146,7 @@ def seat_by_prior(study, state, dataset, rng):
             slots[n] = slot
             n += 1
     slots[n] = take_slot(state)
-    log_weights[n] = math.log(study.concentration)
+    log_weights[n] = math.log(state.concentration[0])
     chosen = pick(log_weights, n + 1, rng)
     if chosen == n:
         draw_kernel(study, state, process, slots[n], rng)
@@ -136,6 +157,7 @@ def seat_by_prior(study, state, dataset, rng):
 
 @compiled
 def _simulate(study, state, rng):
+    draw_concentration(study, state, rng)
     # Time step by time step: whose process a dataset belongs to is known once the steps before are.
     for step in range(study.data.ends.shape[1]):
         for user in range(study.data.ends.shape[0]):
@@ -144,7 +166,7 @@ def _simulate(study, state, rng):
 
 
 def simulate(study: Study, rng: np.random.Generator) -> State:
-    """Draw assignments and kernels of all datasets from the prior.
+    """Draw assignments and kernels of all datasets from the prior, after alpha if it is learned.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from kem_pymc.evolution.interruption import noticing_interruption
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.progress import Bars
 from kem_pymc.evolution.run_folder import Plan, RunFolder
-from kem_pymc.evolution.step import NAMES, EvolutionStep
+from kem_pymc.evolution.step import EvolutionStep, point_names
 from kem_pymc.evolution.traces import to_datatree
 
 
@@ -190,7 +190,7 @@ def ready_step(model: EvolutionModel) -> EvolutionStep:
     InputError
         If something else than evolutions would have to be sampled.
     """
-    others = sorted({value.name for value in model.value_vars} - set(NAMES))
+    others = sorted({value.name for value in model.value_vars} - set(point_names(model.engine)))
     if others:
         raise InputError(
             f"The model has unobserved variables {', '.join(others)} besides evolutions. "

@@ -26,7 +26,7 @@ def start_from_users(
     )
     labels = structure[..., 0]
     structure[..., 0] = np.where(labels >= 0, labels + np.arange(users)[:, None] * steps, -1)
-    return engine.load(engine.study, structure, hyperparameters, noise, schedule)
+    return engine.load(engine.study, structure, hyperparameters, noise, schedule=schedule)
 
 
 def _alone(
@@ -37,7 +37,7 @@ def _alone(
     state = start(own.study, schedule, rng)
     for _ in range(sweeps):
         sweep(own.study, state, schedule, rng)
-    structure, hyperparameters, noise = own.dump(state)
+    structure, hyperparameters, noise = own.dump(state)[:3]
     steps = engine.shape[1]
     return _padded(structure, steps), _padded(hyperparameters, steps), _padded(noise, steps)
 

@@ -29,7 +29,9 @@ class Study(NamedTuple):
     kernels, layout, priors : Kernels, Layout, PriorTable
     data : Data
     concentration : float
-        alpha of every process.
+        alpha of every process; where it is learned, the value to begin from.
+    concentration_shape, concentration_rate : float
+        Of the Gamma prior of alpha; both zero where it is fixed.
     power : float
         Power of the likelihood; 1 is the paper's model, 0 gives the prior.
     user, step : (N,) int64
@@ -45,6 +47,8 @@ class Study(NamedTuple):
     priors: PriorTable
     data: Data
     concentration: float
+    concentration_shape: float
+    concentration_rate: float
     power: float
     user: np.ndarray
     step: np.ndarray
@@ -83,6 +87,8 @@ class State(NamedTuple):
         ``free[:n_free]`` are the slots nobody holds.
     sizes : (2,) int64
         n_live, n_free.
+    concentration : (1,) float64
+        alpha of every process.
     log_density : (1,) float64
         Running log of the joint density.
     counts : (2 + 2 len(MOVES),) int64
@@ -105,6 +111,7 @@ class State(NamedTuple):
     place: np.ndarray
     free: np.ndarray
     sizes: np.ndarray
+    concentration: np.ndarray
     log_density: np.ndarray
     counts: np.ndarray
 
@@ -140,7 +147,8 @@ def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:
         place=np.zeros(slots, dtype=np.int64),
         free=np.arange(slots)[::-1].copy(),
         sizes=np.array([0, slots]),
-        log_density=np.zeros(1),
+        concentration=np.array([study.concentration]),
+        log_density=np.array([concentration_log_prior(study, study.concentration)]),
         counts=np.zeros(2 + 2 * len(MOVES), dtype=np.int64),
     )
     state.used[0] = True
@@ -320,13 +328,40 @@ def dataset_log_likelihood(study, state, slot, dataset):
 
 
 @compiled
+def concentration_log_prior(study, alpha):
+    """Return the log prior density of log alpha (with the Jacobian); zero where it is fixed."""
+    shape, rate = study.concentration_shape, study.concentration_rate
+    if shape == 0.0:
+        return 0.0
+    return shape * math.log(rate * alpha) - math.lgamma(shape) - rate * alpha
+
+
+@compiled
+def log_concentration_terms(study, state, alpha):
+    """Return the log of everything in the joint density that depends on alpha."""
+    total = concentration_log_prior(study, alpha) + state.sizes[0] * math.log(alpha)
+    for p in range(state.used.shape[0]):
+        if state.members[p] > 0:
+            total += math.lgamma(alpha) - math.lgamma(alpha + state.members[p])
+    return total
+
+
+@compiled
+def change_concentration(study, state, alpha):
+    """Give all processes another alpha."""
+    before = log_concentration_terms(study, state, state.concentration[0])
+    state.log_density[0] += log_concentration_terms(study, state, alpha) - before
+    state.concentration[0] = alpha
+
+
+@compiled
 def attach(study, state, dataset, slot):
     """Assign a dataset to a slot (Chinese restaurant predictive times base density)."""
     process = state.process[slot]
     change = dataset_log_likelihood(study, state, slot, dataset)
-    change -= math.log(study.concentration + state.members[process])
+    change -= math.log(state.concentration[0] + state.members[process])
     if state.occupants[slot] == 0:
-        change += math.log(study.concentration) + state.log_prior[slot]
+        change += math.log(state.concentration[0]) + state.log_prior[slot]
         state.live[state.sizes[0]] = slot
         state.place[slot] = state.sizes[0]
         state.sizes[0] += 1
@@ -347,9 +382,9 @@ def detach(study, state, dataset):
     state.members[process] -= 1
     state.assignment[dataset] = -1
     change = dataset_log_likelihood(study, state, slot, dataset)
-    change -= math.log(study.concentration + state.members[process])
+    change -= math.log(state.concentration[0] + state.members[process])
     if state.occupants[slot] == 0:
-        change += math.log(study.concentration) + state.log_prior[slot]
+        change += math.log(state.concentration[0]) + state.log_prior[slot]
         state.sizes[0] -= 1
         last = state.live[state.sizes[0]]
         state.live[state.place[slot]] = last

@@ -15,14 +15,20 @@ from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
 from kem_pymc.evolution.state import MOVES, State
 from kem_pymc.evolution.variables import (
+    ConcentrationVariable,
     HyperparametersVariable,
     NoiseVariable,
     StructureVariable,
     TargetsVariable,
 )
 
-OURS = (StructureVariable, HyperparametersVariable, NoiseVariable)
+OURS = (ConcentrationVariable, StructureVariable, HyperparametersVariable, NoiseVariable)
 NAMES = ("structure", "hyperparameters", "noise")
+
+
+def point_names(engine: Engine) -> tuple[str, ...]:
+    """Return the names of the variables of a model, in the order of the engine's arrays."""
+    return (*NAMES, "concentration") if engine.concentration.learned else NAMES
 
 
 @dataclass_state
@@ -31,7 +37,7 @@ class EvolutionStepState(StepMethodState):
 
 
 class EvolutionStep(BlockedStep):
-    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets.
+    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets, and alpha.
 
     Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`; nothing adapts, so tuning
     draws only settle. A step depends on the point and the random generator alone.
@@ -82,15 +88,15 @@ class EvolutionStep(BlockedStep):
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Make one sweep from a point; the point itself isn't changed."""
         study = self.engine.with_targets(self.y)
-        if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in NAMES):
+        names = point_names(self.engine)
+        if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in names):
             state = start(study, self.schedule, self.rng)
         else:
-            structure, hyperparameters, noise = (point[n] for n in NAMES)
-            state = self.engine.load(study, structure, hyperparameters, noise, self.schedule)
+            state = self.engine.load(study, *(point[n] for n in names), schedule=self.schedule)
         state.counts[:] = 0
         sweep(study, state, self.schedule, self.rng)
         arrays = self.engine.dump(state)
-        return {**point, **dict(zip(NAMES, arrays, strict=True))}, [_statistics(state)]
+        return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004

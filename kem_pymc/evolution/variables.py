@@ -1,6 +1,7 @@
 """The random variables of the model, each with a true log density and a true simulator.
 
-structure -> hyperparameters, noise -> targets. The first three are by dataset (user, time step),
+structure -> hyperparameters, noise -> targets, below the concentration where it is learned. The
+first three are by dataset (user, time step),
 see :mod:`kem_pymc.evolution.engine`; members of a cluster hold equal rows, and the density is that
 of the distinct ones.
 """
@@ -23,7 +24,7 @@ from kem_pymc.evolution.engine import Engine
 warnings.filterwarnings(
     "ignore",
     message="Numba will use object mode to run "
-    "(Structure|Hyperparameters|Noise|Targets|LogLikelihood|EngineDensity)",
+    "(Concentration|Structure|Hyperparameters|Noise|Targets|LogLikelihood|EngineDensity)",
 )
 
 
@@ -43,6 +44,18 @@ class _EvolutionVariable(RandomVariable):
         return tuple(pt.constant(n, dtype="int64") for n in self._shape())
 
 
+class ConcentrationVariable(_EvolutionVariable):
+    """alpha of every Dirichlet process, where it is learned: a Gamma variable (shape, rate)."""
+
+    name = "concentration"
+    signature = "(),()->()"
+    dtype = "float64"
+    _print_name = ("Gamma", "\\operatorname{Gamma}")
+
+    def rng_fn(self, rng, shape, rate, size):
+        return rng.gamma(shape, 1 / rate, size)
+
+
 class StructureVariable(_EvolutionVariable):
     """Assignments and compositions: Chinese restaurant processes and inclusion (eqs. 3, 4)."""
 
@@ -55,7 +68,7 @@ class StructureVariable(_EvolutionVariable):
         return (*self.engine.shape, 1 + len(self.engine.pool))
 
     def rng_fn(self, rng, concentration, size):
-        return self.engine.simulate(rng)[0]
+        return self.engine.simulate(rng, concentration)[0]
 
 
 class HyperparametersVariable(_EvolutionVariable):
@@ -142,9 +155,14 @@ class LogLikelihood(Op):
         return [input_shapes[2]]
 
 
+@_logprob.register(ConcentrationVariable)
+def _concentration_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    return EngineDensity(op.engine, "log_concentration")(values[0])
+
+
 @_logprob.register(StructureVariable)
 def _structure_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return EngineDensity(op.engine, "log_structure")(values[0])
+    return EngineDensity(op.engine, "log_structure")(values[0], inputs[-1])
 
 
 @_logprob.register(HyperparametersVariable)
@@ -161,6 +179,11 @@ def _noise_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
 def _targets_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
     total = pt.sum(LogLikelihood(op.engine)(*inputs[-3:], values[0]))
     return op.engine.likelihood_power * total
+
+
+@_support_point.register(ConcentrationVariable)
+def _concentration_support(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.engine.concentration.value)
 
 
 @_support_point.register(StructureVariable)

@@ -25,10 +25,12 @@ def posterior_of(inclusion, assignment, *, noise=None, log_joint=None, concentra
     log_joint = rng.normal(size=shape[:2]) if log_joint is None else log_joint
     dims = ("chain", "draw", "user", "time_step")
     clusters = [[len(np.unique(a[a >= 0])) for a in chain] for chain in assignment]
+    alpha = {} if isinstance(concentration, float) else {"concentration": (dims[:2], concentration)}
+    prior = {"shape": 2.0, "rate": 2.0} if alpha else concentration
     settings = {
         **{"pool": POOL, "dimension": 1, "features": ["week"], "target": "steps"},
         **{"scaling": Scaling.identity(1).to_dict(), "priors": {}},
-        **{"concentration": concentration, "versions": {}},
+        **{"concentration": prior, "versions": {}},
     }
     posterior = xr.Dataset(
         {
@@ -37,6 +39,7 @@ def posterior_of(inclusion, assignment, *, noise=None, log_joint=None, concentra
             "noise": (dims, np.where(assignment >= 0, noise, np.nan)),
             "n_clusters": (dims[:2], np.array(clusters)),
             "log_joint": (dims[:2], log_joint),
+            **alpha,
         },
         coords={
             **{"chain": range(shape[0]), "draw": range(shape[1]), "candidate": POOL},

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kem_pymc.diagnostics.convergence import convergence, summary
+from kem_pymc.diagnostics.convergence import RHAT, convergence, summary
 from kem_pymc.diagnostics.diagnosis import diagnose
 from kem_pymc.diagnostics.edges import edge_agreement, edge_table
 from kem_pymc.diagnostics.modes import composition_distance, find_modes
@@ -142,6 +142,33 @@ def test_edges_have_the_probability_that_evolutions_have():
     assert left["probability"] == pytest.approx(0.5 * 1 / 3)
     assert np.isnan(left["chain 0"])
     assert edge_agreement(table.reset_index()) == pytest.approx(2 / 3)
+
+
+def test_edges_use_the_alpha_of_every_draw():
+    # One user, one step, one cluster.
+    inclusion = np.ones((2, 3, 1, 1, 3), dtype=bool)
+    alpha = np.array([[0.5, 1, 2], [3, 4, 5]])
+    tree = posterior_of(inclusion, np.zeros((2, 3, 1, 1), dtype=int), concentration=alpha)
+    table = edge_table(Draws.of(tree))
+    assert table["probability"].tolist() == pytest.approx([np.mean(1 / (alpha + 1))])
+    assert table["chain 1"].tolist() == pytest.approx([np.mean(1 / (alpha[1] + 1))])
+
+
+def test_a_learned_concentration_is_a_quantity(mixed):
+    assert "concentration" not in diagnose(mixed).convergence["quantity"].tolist()
+    alpha = np.random.default_rng(0).gamma(2, size=(4, 200))
+    alpha[3] += 5
+    tree = posterior_of(*mixing(), concentration=alpha)
+    row = diagnose(tree).convergence.set_index("quantity").loc["concentration"]
+    assert row["mean"] == pytest.approx(alpha.mean())
+    assert row["r_hat"] > RHAT
+
+
+def test_a_learned_concentration_has_to_be_there():
+    tree = posterior_of(*mixing(), concentration=np.ones((4, 200)))
+    tree["posterior"] = tree["posterior"].to_dataset().drop_vars("concentration")
+    with pytest.raises(InputError, match="lacks the concentration"):
+        diagnose(tree)
 
 
 def test_edges_skip_time_steps_that_a_user_lacks():

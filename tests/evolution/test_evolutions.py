@@ -84,6 +84,22 @@ def test_probability_of_new_by_hand():
     assert evolutions().probability_of_new("PER0") == 1.0
 
 
+def test_probabilities_use_the_alpha_of_every_draw():
+    learned = evolutions(concentration=(2.0, 0.5))
+    children = by_name(learned.children(WHITE))
+    assert children["LIN0"].probability == pytest.approx((4 / 7 + 5 / 5.5) / 2)
+    assert by_name(learned.children("SE0"))["SE0"].probability == pytest.approx(4 / 4.5)
+    assert learned.probability_of_new("WHITE") == pytest.approx((2 / 7 + 0.5 / 5.5) / 2)
+    assert learned.probability_of_new("LIN0") == pytest.approx(2 / 4)
+    assert learned.single_draw(1).concentration == (0.5,)
+    assert learned.single_draw(1).probability_of_new("SE0") == pytest.approx(0.5 / 4.5)
+
+
+def test_every_draw_needs_its_alpha():
+    with pytest.raises(InputError, match=r"are 3 concentrations and 2 draws\. Give"):
+        evolutions(concentration=(1.0, 2.0, 3.0))
+
+
 def test_children_come_most_probable_first_and_parents_most_frequent_first():
     learned = evolutions()
     assert [str(c.composition) for c in learned.children(WHITE)] == ["LIN0", "SE0"]
@@ -300,6 +316,14 @@ def test_files_of_something_else_are_refused(tmp_path, text):
         Evolutions.load(path)
 
 
+def test_files_keep_the_alpha_of_every_draw(tmp_path):
+    learned = evolutions(concentration=(2.0, 0.1 + 0.2))
+    learned.save(tmp_path / "kem.json")
+    loaded = Evolutions.load(tmp_path / "kem.json")
+    assert loaded == learned
+    assert loaded.concentration == learned.concentration
+
+
 def test_missing_files_are_refused(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(InputError, match=r"can't be read .*\. Give the file"):
@@ -382,6 +406,20 @@ def test_a_posterior_with_a_known_answer():
     assert children["LIN0"].probability == pytest.approx((4 * 2 / 3 + 2 * 1 / 3) / 6)
     assert learned.settings == {"feedback": "cut", "likelihood_power": 1.0}
     assert (learned.features, learned.target, learned.priors) == (("week",), "steps", {"stay": 0.9})
+
+
+def test_a_learned_alpha_comes_from_the_draws_that_are_kept():
+    prior = {"shape": 3.0, "rate": 2.0}
+    tree = posterior(chains=3, draws=10, concentration=prior)
+    values = np.arange(30.0).reshape(3, 10) + 0.5
+    alpha = xr.Dataset({"concentration": (("draw", "chain"), values.T)})
+    tree["posterior"] = tree["posterior"].to_dataset().merge(alpha)
+    learned = Evolutions.from_posterior(tree, max_draws=6)
+    assert learned.concentration == (2.5, 7.5, 12.5, 17.5, 22.5, 27.5)
+    assert learned.settings["concentration"] == prior
+    without = posterior(chains=3, draws=10, concentration=prior)
+    with pytest.raises(InputError, match="lacks the concentration"):
+        Evolutions.from_posterior(without)
 
 
 def test_thinning_spreads_over_all_chains():

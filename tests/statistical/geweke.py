@@ -15,9 +15,10 @@ from scipy import stats
 
 from kem_pymc import priors
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import JOINT, Schedule, spare_room
-from kem_pymc.evolution.process import log_joint, simulate_targets
+from kem_pymc.evolution.process import draw_concentration, log_joint, simulate_targets
 from kem_pymc.evolution.state import (
     State,
     Study,
@@ -64,6 +65,7 @@ def make_setting(
     parents: np.ndarray | None = None,
     schedule: Schedule = JOINT,
     power: float = 1.0,
+    concentration: float | Concentration = CONCENTRATION,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
     table = priors.synthetic().replace(
@@ -75,7 +77,7 @@ def make_setting(
         stay=0.75,
     )
     pool = CandidatePool(list(CANDIDATES))
-    engine = Engine(make_cohort(ends), pool, table, CONCENTRATION, likelihood_power=power)
+    engine = Engine(make_cohort(ends), pool, table, concentration, likelihood_power=power)
     study = engine.study
     # Targets are drawn independently by time step, so a dataset doesn't begin with the one before.
     study = study._replace(data=study.data._replace(nested=False))
@@ -87,6 +89,7 @@ def make_setting(
 @compiled
 def _seat_forward(study, state, parents, rng):
     """Seat all datasets by the prior: by their user's path, or in processes that are given."""
+    draw_concentration(study, state, rng)
     slots = np.empty(state.live.shape[0], dtype=np.int64)
     log_weights = np.empty(state.live.shape[0])
     for step in range(study.data.ends.shape[1]):
@@ -105,7 +108,7 @@ def _seat_forward(study, state, parents, rng):
                     log_weights[n] = math.log(state.occupants[slots[n]])
                     n += 1
             slots[n] = take_slot(state)
-            log_weights[n] = math.log(study.concentration)
+            log_weights[n] = math.log(state.concentration[0])
             draw_kernel(study, state, process, slots[n], rng)
             chosen = pick(log_weights, n + 1, rng)
             if chosen < n:
@@ -149,6 +152,7 @@ def statistic_names(study: Study) -> list[str]:
         *(f"hyperparameter {p}" for p in hyper),
         *(f"hyperparameter {p} squared" for p in hyper),
         *("first target", "last target", "targets x size", "product of targets"),
+        *("concentration", "log concentration", "concentration x clusters"),
     ]
 
 
@@ -192,6 +196,10 @@ def write_statistics(study, state, out):
         out[targets + 2] += first * size / n
         product = y[user, step, 0] * y[user, step, last]
         out[targets + 3] += math.copysign(math.log1p(abs(product)), product) / n
+    alpha, last_ones = state.concentration[0], targets + 4
+    out[last_ones] = alpha
+    out[last_ones + 1] = math.log(alpha)
+    out[last_ones + 2] = alpha * state.sizes[0]
     for k in range(state.sizes[0]):
         slot = state.live[k]
         for c in range(candidates):

@@ -31,6 +31,10 @@ TABLE = priors.synthetic().replace(
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
 SCHEDULE = JOINT._replace(steps=4, split_merge=3, particles=5)
 
+CONCENTRATIONS = pytest.mark.parametrize(
+    "concentration", [CONCENTRATION, pm.Gamma.dist(3, 2)], ids=["fixed", "learned"]
+)
+
 #: Level of a test of one quantity.
 LEVEL = 1e-3
 USER, STEP, CANDIDATE = 1, 1, 0
@@ -50,18 +54,19 @@ EVOLUTION = {
 
 
 def quantities(engine, study, state):
-    structure, _, noise = engine.dump(state)
+    structure, _, noise, *concentration = engine.dump(state)
     return (
         float(state.sizes[0]),
         noise[USER, STEP],
         float(structure[USER, STEP, 1 + CANDIDATE]),
         log_joint(study, state),
+        *concentration,
     )
 
 
-def engine_ranks(simulations, draws, thin, seed):
-    """Return ranks (simulations, 4) of the quantities of `EVOLUTION`."""
-    engine = Engine(COHORT, POOL, TABLE, CONCENTRATION, likelihood_power=1.0)
+def engine_ranks(concentration, simulations, draws, thin, seed):
+    """Return ranks (simulations, 4 or 5) of the quantities of `EVOLUTION`, and a learned alpha."""
+    engine = Engine(COHORT, POOL, TABLE, concentration, likelihood_power=1.0)
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(simulations):
@@ -79,19 +84,22 @@ def engine_ranks(simulations, draws, thin, seed):
     return np.array(found)
 
 
-def check_engine(simulations, draws, thin):
-    found = engine_ranks(simulations, draws, thin, seed=1)
-    values = {name: p_value(r, draws) for name, r in zip(EVOLUTION, found.T, strict=True)}
+def check_engine(concentration, simulations, draws, thin):
+    found = engine_ranks(concentration, simulations, draws, thin, seed=1)
+    names = (*EVOLUTION, "concentration")
+    values = {name: p_value(r, draws) for name, r in zip(names, found.T, strict=False)}
     assert min(values.values()) > LEVEL, values
 
 
-def test_calibration_of_the_sampler():
-    check_engine(simulations=80, draws=9, thin=8)
+@CONCENTRATIONS
+def test_calibration_of_the_sampler(concentration):
+    check_engine(concentration, simulations=80, draws=9, thin=8)
 
 
 @pytest.mark.slow
-def test_calibration_of_the_sampler_at_length():
-    check_engine(simulations=1000, draws=19, thin=15)
+@CONCENTRATIONS
+def test_calibration_of_the_sampler_at_length(concentration):
+    check_engine(concentration, simulations=1000, draws=19, thin=15)
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 48 statistics of thirteen cases are compared, most of them correlated with others. If all were
-independent, one |z| of the 624 would pass 4 with probability 0.04, and 3.5 with 0.25.
+About 50 statistics of fifteen cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 750 would pass 4 with probability 0.05, and 3.5 with 0.29.
 """
 
 import numpy as np
 import pytest
 
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.concentration import Concentration
+from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
@@ -88,6 +90,7 @@ def walks(study, state, rng):
     _steps(study, state, True, 0.0, 0.0, 0.0, rng)
 
 
+LEARNED = {"concentration": Concentration(1.5, shape=3.0, rate=2.0)}
 FREE = {"schedule": JOINT_SWEEP}
 FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
 ONE_STEP = {"schedule": CUT_SWEEP, "ends": ((4,), (3,), (4,), (2,))}  # cut and joint are the same
@@ -96,6 +99,7 @@ PRIOR = {"schedule": JOINT_SWEEP, "power": 0.0}
 # The move, its setting, draws of the fast version, moves after which it starts again.
 CASES = {
     "joint sweep": (joint_sweep, FREE, 5000, None),
+    "joint sweep, concentration learned": (joint_sweep, FREE | LEARNED, 5000, None),
     "joint sweep, likelihood off": (joint_sweep, PRIOR, 1500, None),
     "processes of the cut sweep": (processes_alone, FIXED, 2500, None),
     "cut sweep, one time step": (cut_sweep, ONE_STEP, 1500, None),
@@ -108,6 +112,7 @@ CASES = {
     "refit of a cluster": (refits, FIXED, 2000, 10),
     "random walk": (walks, FREE, 6000, 10),
     "split and merge": (splits, FIXED, 6000, 10),
+    "concentration": (redraw_concentration, FREE | LEARNED, 6000, 3),
 }
 
 

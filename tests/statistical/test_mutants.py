@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kem_pymc.evolution.moves import component, composition, hyperparameters
+from kem_pymc.evolution.moves import component, composition, concentration, hyperparameters
 from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
 from tests.statistical.test_geweke import CASES
@@ -25,6 +25,10 @@ def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
             walk(study, state, slot, rng)
+"""
+CONCENTRATION_PASS = """
+
+one_pass = redraw_concentration
 """
 
 
@@ -72,6 +76,18 @@ FAULTS = {
         {"return target, log_seating": "return target, 0.0"},
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
+    ),
+    "no_choice_between_member_and_prior": Fault(
+        (concentration,),
+        {"            shape -= rng.random() < members / (members + alpha)\n": ""},
+        CONCENTRATION_PASS,
+        "concentration",
+    ),
+    "beta_of_alpha": Fault(
+        (concentration,),
+        {"rng.beta(alpha + 1.0, members)": "rng.beta(alpha, members)"},
+        CONCENTRATION_PASS,
+        "concentration",
     ),
 }
 

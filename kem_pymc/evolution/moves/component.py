@@ -78,7 +78,7 @@ def component(study, state, slot, joint):
 
 
 @compiled
-def move_processes(study, state, moved, old, new):
+def move_processes(study, state, moved, old, new):  # noqa: ARG001
     """Say what it means that all of D moves from the process of K to that of K'.
 
     Returns
@@ -97,7 +97,7 @@ def move_processes(study, state, moved, old, new):
     source, target = process_of_parent(state, old), process_of_parent(state, new)
     if source == target:
         return target, 0.0
-    alpha = study.concentration
+    alpha = state.concentration[0]
     n, m = state.members[source], state.members[target]
     log_seating = rising(alpha, n) - rising(alpha, n - migrants)
     log_seating -= rising(alpha, m + migrants) - rising(alpha, m)

@@ -68,7 +68,7 @@ def _reach(study, state, user, process, kept, options, reached, rng):
 
 
 @compiled
-def _log_seat(study, state, path, upto, slot, auxiliaries):
+def _log_seat(state, path, upto, slot, auxiliaries):
     """Return the log Chinese restaurant weight of `slot` after the first `upto` of a path."""
     process = state.process[slot]
     own_cluster, own_process, used = 0, 0, 0
@@ -83,14 +83,14 @@ def _log_seat(study, state, path, upto, slot, auxiliaries):
                     if path[earlier] == path[s]:
                         first_visit = False
                 used += first_visit
-    total = study.concentration + state.members[process] + own_process
+    total = state.concentration[0] + state.members[process] + own_process
     if state.occupants[slot] + own_cluster > 0:
         return math.log((state.occupants[slot] + own_cluster) / total)
-    return math.log(study.concentration / (auxiliaries - used) / total)
+    return math.log(state.concentration[0] / (auxiliaries - used) / total)
 
 
 @compiled
-def _ancestor(study, state, paths, step, retained, rng):
+def _ancestor(state, paths, step, retained, rng):
     """Draw the history that the rest of the retained path follows from.
 
     Only histories whose composition is the parent of the retained path's next process qualify;
@@ -108,7 +108,7 @@ def _ancestor(study, state, paths, step, retained, rng):
         joined[step:] = retained[step:]
         total = 0.0
         for s in range(step, steps):
-            total += _log_seat(study, state, joined, s, joined[s], steps)
+            total += _log_seat(state, joined, s, joined[s], steps)
         log_weights[i] = total
     return pick(log_weights, particles, rng)
 
@@ -152,7 +152,7 @@ def redraw_path(study, state, user, particles, rng):
             where[i] = process
             for k in range(reached[process]):
                 slot = options[process, k]
-                log_weights[i, k] = _log_seat(study, state, paths[i], step, slot, steps)
+                log_weights[i, k] = _log_seat(state, paths[i], step, slot, steps)
                 log_weights[i, k] += dataset_log_likelihood(study, state, slot, dataset)
             log_sums[i] = log_sum_exp(log_weights[i], reached[process])
         # Particle 0 carries the retained path; its history may be exchanged for another.
@@ -166,7 +166,7 @@ def redraw_path(study, state, user, particles, rng):
                 paths[i, step] = options[process, chosen]
             else:
                 if step > 0:
-                    source = _ancestor(study, state, ancestors, step, retained, rng)
+                    source = _ancestor(state, ancestors, step, retained, rng)
                 paths[0, step] = retained[step]
             paths[i, :step] = ancestors[source, :step]
     path = paths[int(rng.random() * particles)]

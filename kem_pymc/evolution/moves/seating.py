@@ -76,7 +76,7 @@ def sit_down(study, state, dataset, first, auxiliaries, rng):
     for a in range(auxiliaries):
         slot = first if a == 0 else new_cluster(study, state, process, rng)
         slots[n] = slot
-        log_weights[n] = math.log(study.concentration / auxiliaries)
+        log_weights[n] = math.log(state.concentration[0] / auxiliaries)
         log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
         n += 1
     chosen = pick(log_weights, n, rng)

@@ -204,9 +204,9 @@ def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
 
 
 @compiled
-def _log_split(study, n_stay, n_leave, log_prior, log_q, gain):
+def _log_split(state, n_stay, n_leave, log_prior, log_q, gain):
     """Return the log ratio of a split without log q of the new kernel."""
-    change = math.log(study.concentration) + math.lgamma(n_stay) + math.lgamma(n_leave)
+    change = math.log(state.concentration[0]) + math.lgamma(n_stay) + math.lgamma(n_leave)
     change -= math.lgamma(n_stay + n_leave)
     return change + log_prior + gain - log_q
 
@@ -222,7 +222,7 @@ def _split(study, state, i, j, blocks, rng):
     log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     n_leave = np.sum(sides)
     n_stay = state.occupants[stay] - n_leave
-    log_ratio = _log_split(study, n_stay, n_leave, state.log_prior[leave], log_q, gain)
+    log_ratio = _log_split(state, n_stay, n_leave, state.log_prior[leave], log_q, gain)
     log_ratio -= log_relative_kernel(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         give_slot(state, leave)
@@ -252,7 +252,7 @@ def _merge(study, state, i, j, blocks, rng):
     order = members_in_order(study, state, i, j, blocks, rng)
     log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     log_ratio = -_log_split(
-        study, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
+        state, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
     )
     log_ratio += log_relative_kernel(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
@@ -136,6 +137,8 @@ def within_processes(study, state, schedule, rng):
         slot = state.assignment[short_dataset(study, rng)]
         refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
         _look(study, state, schedule)
+    redraw_concentration(study, state, rng)
+    _look(study, state, schedule)
 
 
 @compiled
