@@ -8,10 +8,10 @@ from scipy.stats import f, kstest, multivariate_t
 
 from kem_pymc.evolution.moves.fits import (
     approximate,
-    cluster_problem,
     draw_values,
     fit_cluster,
     log_density,
+    problem_of,
 )
 from kem_pymc.evolution.moves.sweep import CUT, start, sweep
 from kem_pymc.evolution.state import kernel_log_prior
@@ -38,7 +38,7 @@ def crowded(engine, request):
 def test_fits_are_about_the_members(crowded):
     study, state, slot = crowded
     parent = state.parent[state.process[slot]]
-    problem = cluster_problem(study, state, slot, state.included[slot], parent)
+    problem = problem_of(study, state.assignment == slot, state.included[slot], parent)
     values = np.append(state.h[slot][problem.places], state.log_noise[slot])
     likelihood, density = evaluate(problem, values, np.empty(len(values)))
     out = np.empty(3)
@@ -67,8 +67,8 @@ def test_proposals_of_fits_have_the_density_that_is_said(crowded):
     study, state, slot = crowded
     parent = state.parent[state.process[slot]]
     included = np.array([False, True, False])
-    problem = cluster_problem(study, state, slot, included, parent)
-    mode, factor = approximate(study, problem, state.counts)
+    problem = problem_of(study, state.assignment == slot, included, parent)
+    mode, factor, _ = approximate(study, problem, state.counts)
     upper = np.triu(factor)
     shape = np.linalg.inv(upper.T @ upper)
     reference = multivariate_t(mode, shape, df=5)

@@ -78,7 +78,7 @@ def component(study, state, slot, joint):
 
 
 @compiled
-def move_processes(study, state, moved, old, new):  # noqa: ARG001
+def move_processes(state, moved, old, new):
     """Say what it means that all of D moves from the process of K to that of K'.
 
     Returns
@@ -134,10 +134,10 @@ class Change(NamedTuple):
 
 
 @compiled
-def change_to(study, state, changed, moved, old, new):
+def change_to(state, changed, moved, old, new):
     """Return the change of a component from K to K' with all values as they are."""
     slots = np.flatnonzero(changed | moved)
-    target, log_seating = move_processes(study, state, moved, old, new)
+    target, log_seating = move_processes(state, moved, old, new)
     h, log_noise = state.h[slots], state.log_noise[slots]
     return Change(slots, changed, moved, new, target, log_seating, h, log_noise)
 

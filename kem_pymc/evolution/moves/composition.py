@@ -115,7 +115,7 @@ def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
         new[removed] = False
     if added >= 0:
         new[added] = True
-    change = change_to(study, state, changed, moved, old, new)
+    change = change_to(state, changed, moved, old, new)
     h, first = change.h, -1
     for i in range(change.slots.shape[0]):
         if not changed[change.slots[i]]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
-from kem_pymc.evolution.moves.kernel_change import member_reach
 from kem_pymc.evolution.state import active_candidates, same_row
 from kem_pymc.gp.likelihood import cholesky, covariance
 from kem_pymc.gp.maximise import climb
@@ -40,20 +39,25 @@ RIDGE = 0.05
 
 
 @compiled
-def cluster_problem(study, state, slot, included, parent):
-    """Return the conditional posterior of a slot's values under a composition, as a Problem."""
-    layout = study.layout
-    active = active_candidates(included)
-    size = 0
-    for c in active:
-        size += layout.hyper_start[c + 1] - layout.hyper_start[c]
-    places = np.empty(size, dtype=np.int64)
+def hyperparameter_places(layout, active):
+    """Return where the hyperparameters of active candidates lie among those of the pool: (k,)."""
+    places = np.empty(layout.positive.shape[0], dtype=np.int64)
     k = 0
     for c in active:
         for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
             places[k] = p
             k += 1
-    x, y, weights, starts = _members(study, state, slot)
+    return places[:k]
+
+
+@compiled
+def problem_of(study, members, included, parent):
+    """Return members' (N,) log likelihood and log prior under a composition, as a Problem."""
+    layout = study.layout
+    active = active_candidates(included)
+    places = hyperparameter_places(layout, active)
+    size = places.shape[0]
+    x, y, weights, starts = _data(study, members)
     priors = study.priors
     prior = Prior(
         np.zeros(size + 1),
@@ -70,45 +74,37 @@ def cluster_problem(study, state, slot, included, parent):
 
 
 @compiled
-def _members(study, state, slot):
-    """Return points, targets, weights and starts of a slot's members.
+def _data(study, members):
+    """Return points, targets, weights and starts of members.
 
     Where datasets are prefixes of one another, all of a user's are one data set, whose points count
     as often as members hold them.
     """
     data = study.data
-    reach = member_reach(study, state, slot)
-    blocks, points = 0, 0
-    for user in range(reach.shape[0]):
-        for step in range(reach[user]):
-            last = step == reach[user] - 1
-            if last or (not data.nested and state.assignment[study.first[user] + step] == slot):
-                blocks += 1
-                points += data.ends[user, step]
-    if study.power == 0.0:
-        blocks, points = 0, 0
+    last = np.full(study.first.shape[0], -1)  # of every user's members
+    for d in np.flatnonzero(members):
+        last[study.user[d]] = d
+    whole = np.zeros(members.shape[0], dtype=np.bool_)  # members that are data sets themselves
+    points = 0
+    for d in np.flatnonzero(members):
+        whole[d] = study.power > 0.0 and (not data.nested or d == last[study.user[d]])
+        points += whole[d] * data.ends[study.user[d], study.step[d]]
     x = np.empty((data.x.shape[1], points))
     y = np.empty(points)
     weights = np.empty(points)
-    starts = np.zeros(blocks + 1, dtype=np.int64)
-    if study.power == 0.0:
-        return x, y, weights, starts
-    b = 0
-    for user in range(reach.shape[0]):
-        for step in range(reach[user]):
-            last = step == reach[user] - 1
-            if not last and (data.nested or state.assignment[study.first[user] + step] != slot):
-                continue
-            n, start = data.ends[user, step], starts[b]
-            x[:, start : start + n] = data.x[user, :, :n]
-            y[start : start + n] = data.y[user, step, :n]
-            weights[start : start + n] = 0.0 if data.nested else study.power
-            if data.nested:
-                for earlier in range(step + 1):
-                    if state.assignment[study.first[user] + earlier] == slot:
-                        weights[start : start + data.ends[user, earlier]] += study.power
-            b += 1
-            starts[b] = start + n
+    starts = np.zeros(np.sum(whole) + 1, dtype=np.int64)
+    for b, d in enumerate(np.flatnonzero(whole)):
+        user, step, start = study.user[d], study.step[d], starts[b]
+        n = data.ends[user, step]
+        x[:, start : start + n] = data.x[user, :, :n]
+        y[start : start + n] = data.y[user, step, :n]
+        weights[start : start + n] = 0.0 if data.nested else study.power
+        if data.nested:
+            for earlier in range(study.first[user], d + 1):
+                if members[earlier]:
+                    end = data.ends[user, study.step[earlier]]
+                    weights[start : start + end] += study.power
+        starts[b + 1] = start + n
     return x, y, weights, starts
 
 
@@ -151,7 +147,7 @@ def starting_points(study, problem):
 
 @compiled
 def approximate(study, problem, counts):
-    """Return mode (d,) and factor U (d, d) of the curvature U'U there: Laplace's approximation."""
+    """Return Laplace's approximation: mode (d,), factor U (d, d) of the curvature U'U, height."""
     points = starting_points(study, problem)
     n, d = points.shape
     gradient = np.empty(d)
@@ -189,23 +185,17 @@ def approximate(study, problem, counts):
             scale = study.priors.scale[problem.places[i]] if i < d - 1 else 1.0
             factor[i, i] += ridge / (scale * scale)
         if cholesky(factor, d) == d:
-            return centre, factor
+            return centre, factor, best
         ridge *= 10.0
 
 
 @compiled
-def key_of(state, slot, included, parent):
-    """Return what a fit is a function of, targets apart, and the place where it is remembered."""
-    n, candidates = state.assignment.shape[0], included.shape[0]
-    key = np.empty(n + 2 * candidates, dtype=np.bool_)
-    for d in range(n):
-        key[d] = state.assignment[d] == slot
-    key[n : n + candidates] = included
-    key[n + candidates :] = parent
+def place_of(key):
+    """Return the place (an index) where a fit with a key (bool) is remembered."""
     digest = 1469598103934665603
     for bit in key:
         digest = (digest ^ int(bit)) * 1099511628211
-    return key, (digest ^ (digest >> 32)) & (MEMORY - 1)
+    return (digest ^ (digest >> 32)) & (MEMORY - 1)
 
 
 @compiled
@@ -221,27 +211,31 @@ def fit_cluster(study, state, slot, included, parent):
     factor : (k + 1, k + 1) float64
         Upper triangle U with curvature U'U.
     """
-    problem = cluster_problem(study, state, slot, included, parent)
+    members = state.assignment == slot
+    problem = problem_of(study, members, included, parent)
     d = problem.places.shape[0] + 1
     if d > LARGEST:
-        centre, factor = approximate(study, problem, state.counts)
+        centre, factor, _ = approximate(study, problem, state.counts)
         return problem.places, centre, factor
     fits = study.fits
-    key, place = key_of(state, slot, included, parent)
-    total = np.sum(problem.weights * problem.y)
-    count = 1.0 + problem.y.shape[0]
-    if (
-        fits.data[place, 0] == total
-        and fits.data[place, 1] == count
-        and same_row(fits.key[place], key)
-    ):
+    key = np.concatenate((members, included, parent))
+    place = place_of(key)
+    total, count = stamp(problem)
+    known = fits.data[place, 0] == total and fits.data[place, 1] == count
+    if known and same_row(fits.key[place], key):
         return problem.places, fits.centre[place, :d].copy(), fits.factor[place, :d, :d].copy()
-    centre, factor = approximate(study, problem, state.counts)
+    centre, factor, _ = approximate(study, problem, state.counts)
     fits.key[place] = key
     fits.data[place, 0], fits.data[place, 1] = total, count
     fits.centre[place, :d] = centre
     fits.factor[place, :d, :d] = factor
     return problem.places, centre, factor
+
+
+@compiled
+def stamp(problem):
+    """Return what tells targets apart: their weighted sum, and 1 + their number."""
+    return np.sum(problem.weights * problem.y), 1.0 + problem.y.shape[0]
 
 
 @compiled

@@ -100,7 +100,7 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
             new[added] = True
     log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
     log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)
-    change = change_to(study, state, changed, moved, old, new)
+    change = change_to(state, changed, moved, old, new)
     for i in range(change.slots.shape[0]):
         k = change.slots[i]
         if changed[k]:
