@@ -56,7 +56,8 @@ def test_other_settings_are_told(usual, cohort, pool, table):
         cohort, pool, table, schedule=fewer, likelihood_power=0.5, scaling=Scaling.unit(cohort)
     )
     text = ", ".join(differences(usual, now))
-    assert "likelihood power (was 1.0, is 0.5), schedule (steps was 30, is 7), scaling" in text
+    steps = f"steps was {CUT.steps}, is 7"
+    assert f"likelihood power (was 1.0, is 0.5), schedule ({steps}), scaling" in text
 
 
 def test_another_target_is_told(usual, cohort, pool, table):

@@ -149,11 +149,17 @@ def cluster_ranks(simulations, seed, power=1.0, bins=20):
     return {rv.name: column for rv, column in zip(parameters, found.T, strict=True)}
 
 
+# PyMC's own triangular solve makes Numba warn of an array's layout.
+slow_solve = pytest.mark.filterwarnings(r"ignore:np\.dot\(\) is faster on contiguous arrays")
+
+
+@slow_solve
 def test_calibration_of_the_cluster_model_by_weights():
     values = {name: p_value(r, 19) for name, r in cluster_ranks(simulations=400, seed=3).items()}
     assert min(values.values()) > LEVEL, values
 
 
+@slow_solve
 def test_calibration_by_weights_notices_a_wrong_likelihood():
     found = cluster_ranks(simulations=400, seed=3, power=3.0)
     assert max(p_value(r, 19) for r in found.values()) < LEVEL
