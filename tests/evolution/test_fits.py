@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import f, kstest, multivariate_t
 
+from kem_pymc.evolution.fit_memory import no_fits
 from kem_pymc.evolution.moves.fits import (
     approximate,
     draw_values,
@@ -23,7 +24,10 @@ from kem_pymc.gp.objective import evaluate
 def crowded(engine, request):
     """A cluster with several datasets of several users, targets nested or not."""
     data = engine.study.data
-    study = engine.study._replace(data=data._replace(y=data.y.copy(), nested=request.param))
+    study = engine.study._replace(
+        data=data._replace(y=data.y.copy(), nested=request.param),
+        fits=no_fits(len(engine.study.user), len(engine.pool)),
+    )
     if not request.param:
         study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
     structure, hyperparameters, noise = engine.simplest()

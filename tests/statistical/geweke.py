@@ -37,6 +37,16 @@ from tests.evolution.conftest import CONCENTRATION, make_cohort
 
 CANDIDATES = ("LIN0", "SE0", "LIN0 x PER0")
 
+#: Priors under which compositions of every size are common.
+TABLE = priors.synthetic().replace(
+    amplitude=pm.LogNormal.dist(0, 1),
+    lengthscale=pm.LogNormal.dist(0.2, 1),
+    shift=pm.Normal.dist(0.5, 1),
+    noise=priors.noise_by_size((1, 0.3, -0.5), (0.5, 0.7, 1)),
+    enter={"base kernel": 0.3, "interaction": 0.2},
+    stay=0.75,
+)
+
 #: Batches whose means give the standard error of a chain.
 BATCHES = 50
 
@@ -68,16 +78,8 @@ def make_setting(
     concentration: float | Concentration = CONCENTRATION,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
-    table = priors.synthetic().replace(
-        amplitude=pm.LogNormal.dist(0, 1),
-        lengthscale=pm.LogNormal.dist(0.2, 1),
-        shift=pm.Normal.dist(0.5, 1),
-        noise=priors.noise_by_size((1, 0.3, -0.5), (0.5, 0.7, 1)),
-        enter={"base kernel": 0.3, "interaction": 0.2},
-        stay=0.75,
-    )
     pool = CandidatePool(list(CANDIDATES))
-    engine = Engine(make_cohort(ends), pool, table, concentration, likelihood_power=power)
+    engine = Engine(make_cohort(ends), pool, TABLE, concentration, likelihood_power=power)
     study = engine.study
     # Targets are drawn independently by time step, so a dataset doesn't begin with the one before.
     study = study._replace(data=study.data._replace(nested=False))

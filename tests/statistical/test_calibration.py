@@ -10,7 +10,6 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from kem_pymc import priors
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.model import ClusterModel, EvolutionModel
 from kem_pymc.evolution.moves.sweep import JOINT, start, sweep
@@ -18,16 +17,9 @@ from kem_pymc.evolution.process import log_joint
 from kem_pymc.kernels.pool import CandidatePool
 from tests.evolution.conftest import CONCENTRATION, make_cohort
 from tests.statistical.calibration import p_value, rank_among, rank_picture, ranks
+from tests.statistical.geweke import CANDIDATES, TABLE
 
-POOL = CandidatePool(["LIN0", "SE0", "LIN0 x PER0"])
-TABLE = priors.synthetic().replace(
-    amplitude=pm.LogNormal.dist(0, 1),
-    lengthscale=pm.LogNormal.dist(0.2, 1),
-    shift=pm.Normal.dist(0.5, 1),
-    noise=priors.noise_by_size((1, 0.3, -0.5), (0.5, 0.7, 1)),
-    enter={"base kernel": 0.3, "interaction": 0.2},
-    stay=0.75,
-)
+POOL = CandidatePool(list(CANDIDATES))
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
 SCHEDULE = JOINT._replace(steps=4, split_merge=3, particles=5)
 
