@@ -39,7 +39,11 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
         "without refits": CUT._replace(seating=3, steps=30, refits=0),
         "default": CUT,
     },
-    "joint": {"default": JOINT, "refits": JOINT._replace(refits=6)},
+    "joint": {
+        "without extensions": JOINT._replace(extensions=0),
+        "with refits": JOINT._replace(refits=6),
+        "default": JOINT,
+    },
 }
 
 #: Inclusion of a candidate in a dataset is an open question between these probabilities.

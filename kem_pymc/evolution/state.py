@@ -117,8 +117,11 @@ class State(NamedTuple):
 
 
 #: Moves whose proposals and acceptances are counted, in ``counts[2 + 2 i]`` and ``[3 + 2 i]``.
-MOVES = ("seating", "add", "remove", "swap", "refit", "hyperparameters", "split", "merge", "path")
-SEATING, ADD, REMOVE, SWAP, REFIT, HYPERPARAMETERS, SPLIT, MERGE, PATH = range(len(MOVES))
+MOVES = (
+    *("seating", "add", "remove", "swap", "extend", "refit"),
+    *("hyperparameters", "split", "merge", "path"),
+)
+SEATING, ADD, REMOVE, SWAP, EXTEND, REFIT, HYPERPARAMETERS, SPLIT, MERGE, PATH = range(len(MOVES))
 
 
 def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:

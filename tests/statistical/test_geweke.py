@@ -1,7 +1,7 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of fifteen cases are compared, most of them correlated with others. If all were
-independent, one |z| of the 750 would pass 4 with probability 0.05, and 3.5 with 0.29.
+About 50 statistics of seventeen cases are compared, most of them correlated with others. If all
+were independent, one |z| of the 850 would pass 4 with probability 0.05, and 3.5 with 0.33.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.moves.concentration import redraw_concentration
+from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
@@ -18,7 +19,7 @@ from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
 from tests.statistical.geweke import compare, largest, make_setting
 
-JOINT_SWEEP = JOINT._replace(steps=4, split_merge=3, particles=5)
+JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, particles=5)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
 
 #: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
@@ -71,6 +72,21 @@ def compositions(study, state, rng):
     _steps(study, state, False, 0.4, 0.4, 0.2, rng)
 
 
+def extensions(study, state, rng):
+    _extensions(study, state, True, rng)
+
+
+def extensions_of_clusters(study, state, rng):
+    _extensions(study, state, False, rng)
+
+
+@compiled
+def _extensions(study, state, joint, rng):
+    for slot in state.live[: state.sizes[0]].copy():
+        for _ in range(4):
+            extend_or_contract(study, state, slot, joint, rng)
+
+
 @compiled
 def _refits(study, state, joint, rng):
     for _ in range(3):
@@ -108,6 +124,8 @@ CASES = {
     "composition of a component": (components, FREE, 8000, 10),
     "composition of a component, likelihood off": (components, PRIOR, 10_000, 10),
     "composition of a cluster": (compositions, FIXED, 6000, 10),
+    "extension of a component": (extensions, FREE, 4000, 10),
+    "extension of a cluster": (extensions_of_clusters, FIXED, 4000, 10),
     "refit of a component": (refitted_components, FREE, 2000, 10),
     "refit of a cluster": (refits, FIXED, 2000, 10),
     "random walk": (walks, FREE, 6000, 10),

@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 import pytest
 
-from kem_pymc.evolution.moves import component, composition, concentration, hyperparameters
+from kem_pymc.evolution.moves import (
+    component,
+    composition,
+    concentration,
+    extension,
+    hyperparameters,
+)
 from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
 from tests.statistical.test_geweke import CASES
@@ -17,6 +23,14 @@ def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
             change_composition(study, state, slot, True, 0.4, 0.4, 0.2, rng)
+"""
+EXTENSION_PASS = """
+
+@compiled
+def one_pass(study, state, rng):
+    for slot in state.live[: state.sizes[0]].copy():
+        for _ in range(4):
+            extend_or_contract(study, state, slot, True, rng)
 """
 WALK_PASS = """
 
@@ -76,6 +90,12 @@ FAULTS = {
         {"return target, log_seating": "return target, 0.0"},
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
+    ),
+    "factor_without_density": Fault(
+        (extension,),
+        {"log_ratio -= log_factor(study, factor, change.h, first, i)": "pass"},
+        EXTENSION_PASS,
+        "extension of a component",
     ),
     "no_choice_between_member_and_prior": Fault(
         (concentration,),

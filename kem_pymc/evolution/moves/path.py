@@ -34,6 +34,7 @@ from kem_pymc.evolution.state import (
     log_sum_exp,
     pick,
     process_of_parent,
+    same_row,
     take_slot,
 )
 
@@ -68,25 +69,33 @@ def _reach(study, state, user, process, kept, options, reached, rng):
 
 
 @compiled
-def _log_seat(state, path, upto, slot, auxiliaries):
-    """Return the log Chinese restaurant weight of `slot` after the first `upto` of a path."""
-    process = state.process[slot]
-    own_cluster, own_process, used = 0, 0, 0
+def _log_seats(state, path, upto, options, auxiliaries, out):
+    """Write the log Chinese restaurant weights of options after the first `upto` of a path.
+
+    Parameters
+    ----------
+    options : (k,) int64
+        Slots of one process.
+    out : (k,) float64
+    """
+    process = state.process[options[0]]
+    visits, used = 0, 0  # of the process, of its auxiliaries
     for s in range(upto):
         if state.process[path[s]] == process:
-            own_process += 1
-            if path[s] == slot:
-                own_cluster += 1
+            visits += 1
             if state.occupants[path[s]] == 0:
                 first_visit = True
                 for earlier in range(s):
                     if path[earlier] == path[s]:
                         first_visit = False
                 used += first_visit
-    total = state.concentration[0] + state.members[process] + own_process
-    if state.occupants[slot] + own_cluster > 0:
-        return math.log((state.occupants[slot] + own_cluster) / total)
-    return math.log(state.concentration[0] / (auxiliaries - used) / total)
+    alpha = state.concentration[0]
+    log_total = math.log(alpha + state.members[process] + visits)
+    for k in range(options.shape[0]):
+        count = state.occupants[options[k]]
+        for s in range(upto):
+            count += path[s] == options[k]
+        out[k] = math.log(count if count > 0 else alpha / (auxiliaries - used)) - log_total
 
 
 @compiled
@@ -99,6 +108,7 @@ def _ancestor(state, paths, step, retained, rng):
     particles, steps = paths.shape
     log_weights = np.empty(particles)
     joined = np.empty(steps, dtype=np.int64)
+    log_seat = np.empty(1)
     needed = state.process[retained[step]]
     for i in range(particles):
         if process_of_parent(state, state.included[paths[i, step - 1]]) != needed:
@@ -108,9 +118,19 @@ def _ancestor(state, paths, step, retained, rng):
         joined[step:] = retained[step:]
         total = 0.0
         for s in range(step, steps):
-            total += _log_seat(state, joined, s, joined[s], steps)
+            _log_seats(state, joined, s, joined[s : s + 1], steps, log_seat)
+            total += log_seat[0]
         log_weights[i] = total
     return pick(log_weights, particles, rng)
+
+
+@compiled
+def _twin(paths, particle, step):
+    """Return the first particle with the same history before a time step; there may be no other."""
+    for i in range(particle):
+        if same_row(paths[i, :step], paths[particle, :step]):
+            return i
+    return particle
 
 
 @compiled
@@ -145,16 +165,23 @@ def redraw_path(study, state, user, particles, rng):
     for step in range(steps):
         dataset = first + step
         for i in range(particles):
+            twin = _twin(paths, i, step)
+            if twin < i:
+                where[i] = where[twin]
+                log_weights[i] = log_weights[twin]
+                log_sums[i] = log_sums[twin]
+                continue
             process = 0
             if step > 0:
                 process = process_of_parent(state, state.included[paths[i, step - 1]])
             _reach(study, state, user, process, kept, options, reached, rng)
             where[i] = process
-            for k in range(reached[process]):
+            n = reached[process]
+            _log_seats(state, paths[i], step, options[process, :n], steps, log_weights[i])
+            for k in range(n):
                 slot = options[process, k]
-                log_weights[i, k] = _log_seat(state, paths[i], step, slot, steps)
                 log_weights[i, k] += dataset_log_likelihood(study, state, slot, dataset)
-            log_sums[i] = log_sum_exp(log_weights[i], reached[process])
+            log_sums[i] = log_sum_exp(log_weights[i], n)
         # Particle 0 carries the retained path; its history may be exchanged for another.
         ancestors[:, :step] = paths[:, :step]
         for i in range(particles):

@@ -7,6 +7,7 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.concentration import redraw_concentration
+from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.refit import refit_composition
@@ -29,6 +30,8 @@ class Schedule(NamedTuple):
         Metropolis-Hastings steps per cluster.
     p_add, p_remove, p_swap : float
         Probabilities that such a step changes the composition; it walks otherwise.
+    extensions : int
+        Proposals of a factor more or less for a candidate, for a random cluster.
     refits : int
         Proposals of a composition with fitted values, for the cluster of a random, short dataset.
     auxiliaries : int
@@ -47,6 +50,7 @@ class Schedule(NamedTuple):
     p_add: float
     p_remove: float
     p_swap: float
+    extensions: int
     refits: int
     auxiliaries: int
     split_merge: int
@@ -62,6 +66,7 @@ PAPER = Schedule(
     p_add=0.2,
     p_remove=0.4,
     p_swap=0.0,
+    extensions=0,
     refits=0,
     auxiliaries=3,
     split_merge=10,
@@ -74,7 +79,16 @@ CUT = PAPER._replace(seating=2, steps=20, refits=10, p_add=0.2, p_remove=0.2, p_
 
 #: The default for `joint`: a path update of every user and steps on components of clusters.
 JOINT = CUT._replace(
-    joint=True, seating=0, steps=8, refits=0, p_add=0.15, p_remove=0.15, particles=8
+    joint=True,
+    seating=0,
+    steps=10,
+    p_add=0.25,
+    p_remove=0.25,
+    p_swap=0.05,
+    extensions=30,
+    refits=0,
+    split_merge=30,
+    particles=8,
 )
 
 
@@ -133,6 +147,10 @@ def within_processes(study, state, schedule, rng):
         for _ in range(schedule.steps):
             local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
             _look(study, state, schedule)
+    for _ in range(schedule.extensions):
+        slot = state.live[int(rng.random() * state.sizes[0])]
+        extend_or_contract(study, state, slot, joint, rng)
+        _look(study, state, schedule)
     for _ in range(schedule.refits):
         slot = state.assignment[short_dataset(study, rng)]
         refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
