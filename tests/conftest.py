@@ -1,13 +1,15 @@
-"""Compiled functions of tests, on disk like the package's and as quick to notice a change.
+"""Compiled functions of tests, on disk like the package's; figures of statistical tests, printed.
 
-Numba alone would keep them until their own file changes, with what they call as it was then.
+Numba alone would keep compiled functions until their own file changes, with what they call as it
+was then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
 from numba.core.caching import CacheImpl
 
 from kem_pymc.compiled import _PackageCacheLocator, cache_folder, source_stamp
@@ -44,3 +46,25 @@ class TestsCacheLocator(_PackageCacheLocator):
 
 
 CacheImpl._locator_classes.insert(0, TestsCacheLocator)
+
+
+@pytest.fixture
+def figures(record_property):
+    """Return what records figures of a test by name, for the table at the end of the run."""
+
+    def record(values: Mapping[str, float]) -> None:
+        record_property("figures", ", ".join(f"{k} {v:.2g}" for k, v in values.items()))
+
+    return record
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print the figures of statistical tests where these were asked for."""
+    if "slow" not in config.option.markexpr.split() and not config.option.verbose >= 0:
+        return
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == "figures":
+                    case = report.nodeid.rpartition("::")[2]
+                    terminalreporter.write_line(f"{case} ({report.duration:.0f} s): {value}")

@@ -76,29 +76,31 @@ def engine_ranks(concentration, simulations, draws, thin, seed):
     return np.array(found)
 
 
-def check_engine(concentration, simulations, draws, thin):
+def check_engine(concentration, simulations, draws, thin, figures):
     found = engine_ranks(concentration, simulations, draws, thin, seed=1)
     names = (*EVOLUTION, "concentration")
     values = {name: p_value(r, draws) for name, r in zip(names, found.T, strict=False)}
+    figures(values)
     assert min(values.values()) > LEVEL, values
 
 
 @CONCENTRATIONS
-def test_calibration_of_the_sampler(concentration):
-    check_engine(concentration, simulations=80, draws=9, thin=8)
+def test_calibration_of_the_sampler(concentration, figures):
+    check_engine(concentration, 80, 9, thin=8, figures=figures)
 
 
 @pytest.mark.slow
 @CONCENTRATIONS
-def test_calibration_of_the_sampler_at_length(concentration):
-    check_engine(concentration, simulations=1000, draws=19, thin=15)
+def test_calibration_of_the_sampler_at_length(concentration, figures):
+    check_engine(concentration, 1000, 19, thin=15, figures=figures)
 
 
 @pytest.mark.slow
-def test_calibration_of_the_evolution_model():
+def test_calibration_of_the_evolution_model(figures):
     model = EvolutionModel(COHORT, POOL, TABLE, CONCENTRATION, "joint", schedule=SCHEDULE)
     found = ranks(model, EVOLUTION, simulations=60, draws=19, thin=15, tune=60, seed=1)
     values = {name: p_value(r, 19) for name, r in found.items()}
+    figures(values)
     assert min(values.values()) > LEVEL, values
 
 
@@ -146,8 +148,9 @@ slow_solve = pytest.mark.filterwarnings(r"ignore:np\.dot\(\) is faster on contig
 
 
 @slow_solve
-def test_calibration_of_the_cluster_model_by_weights():
+def test_calibration_of_the_cluster_model_by_weights(figures):
     values = {name: p_value(r, 19) for name, r in cluster_ranks(simulations=400, seed=3).items()}
+    figures(values)
     assert min(values.values()) > LEVEL, values
 
 
@@ -158,7 +161,7 @@ def test_calibration_by_weights_notices_a_wrong_likelihood():
 
 
 @pytest.mark.slow
-def test_calibration_of_the_cluster_model():
+def test_calibration_of_the_cluster_model(figures):
     model = cluster_model()
     names = [rv.name for rv in model.free_RVs]
     found = ranks(
@@ -168,6 +171,7 @@ def test_calibration_of_the_cluster_model():
         target_accept=0.95,
     )
     values = {name: p_value(r, 19) for name, r in found.items()}
+    figures(values)
     assert min(values.values()) > LEVEL, values
 
 

@@ -135,15 +135,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_geweke(case):
+def test_geweke(case, figures):
     move, setting, draws, restart = CASES[case]
     scores = compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
+    figures(dict(list(scores.items())[:3]))
     assert largest(scores) < 4, scores
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_geweke_at_length(case):
+def test_geweke_at_length(case, figures):
     move, setting, draws, restart = CASES[case]
     scores = compare(make_setting(**setting), move, draws=10 * draws, seed=2, restart=restart)
+    figures(dict(list(scores.items())[:3]))
     assert largest(scores) < 3.5, scores
