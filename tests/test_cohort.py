@@ -1,57 +1,22 @@
-import json
 import re
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
-from kem_pymc.errors import DataWarning, InputError
-from kem_pymc.scaling import Scaling
-
-ROLES = {"user": "id", "time": "week", "target": "y"}
-
-
-def frame(**columns):
-    """Users b and a, rows interleaved; a has two points in week 1, b three weeks."""
-    table = {
-        "id": ["b", "a", "b", "a", "a", "b"],
-        "week": [0, 1, 1, 1, 2, 2],
-        "x": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
-        "z": [6.0, 5.0, 4.0, 3.0, 2.0, 0.0],
-        "y": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0],
-    }
-    return pd.DataFrame(table | columns)
-
-
-def cohort(**changes):
-    return replace(Cohort.from_frame(frame(), **ROLES), **changes)
-
-
-def assert_same(one, other):
-    assert one.users == other.users
-    assert one.features == other.features
-    assert one.target == other.target
-    for name in ("inputs", "targets", "ends"):
-        for a, b in zip(getattr(one, name), getattr(other, name), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def refused(call, *words):
-    """The call is refused in two sentences that hold these words."""
-    with pytest.raises(InputError) as caught:
-        call()
-    message = str(caught.value)
-    assert len(re.findall(r"[.!?](?=\s|$)", message)) == 2, message
-    for word in words:
-        assert word in message
-    return message
-
-
-def refused_frame(df, *words, **options):
-    return refused(lambda: Cohort.from_frame(df, **ROLES | options), *words)
+from kem_pymc.errors import DataWarning
+from tests.cohorts import (
+    ROLES,
+    Recorder,
+    assert_same,
+    cohort,
+    frame,
+    numbered,
+    refused,
+    refused_frame,
+)
 
 
 class TestFromFrame:
@@ -341,23 +306,6 @@ class TestSizes:
         assert "<x>" not in html
 
 
-class Recorder:
-    """A truth that remembers which users it was asked for."""
-
-    def __init__(self, indices=None):
-        self.indices = indices
-
-    def take(self, indices):
-        return Recorder([int(i) for i in indices])
-
-
-def numbered(n):
-    """A cohort of users 0 .. n - 1, whose one target is the user's number."""
-    numbers = [np.array([float(u)]) for u in range(n)]
-    inputs = tuple(y[:, None] for y in numbers)
-    return Cohort(tuple(range(n)), inputs, tuple(numbers), ([1],) * n, ("x",), truth=Recorder())
-
-
 class TestParts:
     def test_subset_takes_data_and_truth_along(self):
         got = numbered(5).subset([3, 1])
@@ -429,108 +377,3 @@ class TestPadded:
         padded = cohort().padded()
         np.testing.assert_array_equal(padded.ends, [[1, 2, 3], [2, 3, 0]])
         assert padded.ends.dtype == padded.steps.dtype == np.int64
-
-
-class TestScaling:
-    def test_unit_counts_each_point_once(self):
-        one = cohort()
-        scaling = Scaling.unit(one)
-        scaled = scaling.apply(one)
-        x, y = np.concatenate(scaled.inputs), np.concatenate(scaled.targets)
-        np.testing.assert_array_equal(x.min(axis=0), [0, 0])
-        np.testing.assert_array_equal(x.max(axis=0), [1, 1])
-        assert scaling.target_mean == pytest.approx(32 / 6)
-        assert scaling.target_sd == pytest.approx(np.sqrt(272 / 6 - (32 / 6) ** 2))
-        assert y.mean() == pytest.approx(0, abs=1e-15)
-        assert y.std() == pytest.approx(1)
-        np.testing.assert_allclose(scaled.inputs[1], [[0.2, 5 / 6], [0.6, 0.5], [0.8, 1 / 3]])
-
-    def test_apply_keeps_everything_but_the_truth(self):
-        got = Scaling.identity(1).apply(numbered(3))
-        assert got.truth is None
-        assert_same(got, numbered(3))
-
-    def test_new_users_are_scaled_by_the_pilot(self):
-        scaling = Scaling(np.array([10.0]), np.array([20.0]), 5.0, 2.0)
-        np.testing.assert_array_equal(scaling.inputs([[30.0], [5.0]]), [[2], [-0.5]])
-        np.testing.assert_array_equal(scaling.targets([9.0]), [2])
-
-    def test_back(self):
-        scaling = Scaling.unit(cohort())
-        y = np.array([1.0, 7.0])
-        np.testing.assert_allclose(scaling.mean_back(scaling.targets(y)), y)
-        assert scaling.sd_back(2.0) == 2 * scaling.target_sd
-        assert scaling.variance_back(4.0) == pytest.approx(scaling.sd_back(2.0) ** 2)
-
-    def test_json_round_trip_is_exact(self):
-        rng = np.random.default_rng(0)
-        low = rng.normal(size=5) / 3
-        one = Scaling(low, low + rng.exponential(size=5), np.pi, 1 / 3)
-        other = Scaling.from_dict(json.loads(json.dumps(one.to_dict())))
-        np.testing.assert_array_equal(other.feature_low, one.feature_low)
-        np.testing.assert_array_equal(other.feature_high, one.feature_high)
-        assert (other.target_mean, other.target_sd) == (one.target_mean, one.target_sd)
-
-    @pytest.mark.parametrize("change", [{"extra": 1}, {"target_sd": -1.0}, {"feature_low": [1, 1]}])
-    def test_from_dict_refuses(self, change):
-        refused(lambda: Scaling.from_dict(Scaling.identity(2).to_dict() | change))
-
-    def test_from_dict_refuses_a_missing_entry(self):
-        refused(lambda: Scaling.from_dict({"target_sd": 1.0}), "target_mean")
-
-    @pytest.mark.parametrize(
-        "values",
-        [
-            ([0, 0], [1], 0, 1),
-            ([[0]], [[1]], 0, 1),
-            ([0], [np.inf], 0, 1),
-            ([0], [1], np.nan, 1),
-            ([0], [1], 0, 0),
-        ],
-    )
-    def test_refuses(self, values):
-        refused(lambda: Scaling(*values))
-
-    def test_unit_refuses_constants_in_the_pilot(self):
-        refused(lambda: Scaling.unit(numbered(3).subset([1])), "'x'", "constant")
-        flat = replace(numbered(2), targets=(np.array([1e-200]), np.array([2e-200])))
-        refused(lambda: Scaling.unit(flat), "'y'", "constant")
-
-    def test_refuses_another_number_of_features(self):
-        refused(lambda: Scaling.identity(2).inputs(np.zeros((4, 3))), "2 columns")
-
-
-class TestCheckPoints:
-    def test_one_feature_may_come_flat(self):
-        x, y = check_points([1, 2], [3, 4], 1)
-        assert (x.shape, y.shape) == ((2, 1), (2,))
-        assert x.dtype == y.dtype == np.float64
-
-    def test_tables_and_columns(self):
-        x, y = check_points(frame()[["x", "z"]], frame()["y"], 2)
-        np.testing.assert_array_equal(x, frame()[["x", "z"]].to_numpy())
-        assert y.shape == (6,)
-
-    @pytest.mark.parametrize(
-        ("x", "y", "dimension"),
-        [
-            ([1, 2], [3, 4], 2),
-            ([[1, 2]], [3], 1),
-            ([[[1]]], [3], 1),
-            ([[1], [2]], [3], 1),
-            ([[1], [2]], [[3], [4]], 1),
-            (np.zeros((0, 1)), [], 1),
-            ([], [], 1),
-            (1.0, 1.0, 1),
-            ([[1, 2], [3]], [1, 2], 2),
-            ([np.nan], [1], 1),
-            ([1], [np.inf], 1),
-            ([2e12], [1], 1),
-            (["1"], [1], 1),
-            ([1], ["1"], 1),
-            ([None], [1], 1),
-            ([1j], [1], 1),
-        ],
-    )
-    def test_refuses(self, x, y, dimension):
-        refused(lambda: check_points(x, y, dimension))

@@ -369,35 +369,7 @@ class Evolutions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, for files."""
-        children = sorted({c.child for c in self.clusters})
-        return {
-            "schema_version": files.SCHEMA_VERSION,
-            "dimension": self.pool.dimension,
-            "pool": self.pool.names,
-            "features": list(self.features),
-            "target": self.target,
-            "scaling": self.scaling.to_dict(),
-            "concentration": (
-                list(self.concentration)
-                if isinstance(self.concentration, tuple)
-                else self.concentration
-            ),
-            "priors": self.priors,
-            "settings": self.settings,
-            "versions": self.versions,
-            "n_draws": self.n_draws,
-            "coordinates": {self.label(c): Coordinates(self.pool, c).names for c in children},
-            "clusters": [
-                {
-                    "draw": c.draw,
-                    "parent": self.label(c.parent),
-                    "child": self.label(c.child),
-                    "count": c.count,
-                    "values": list(c.values),
-                }
-                for c in self.clusters
-            ],
-        }
+        return files.as_data(self)
 
     @property
     def content_hash(self) -> str:
@@ -426,32 +398,4 @@ class Evolutions:
             If the file is missing, isn't one of evolutions, comes from a newer version, was
             changed, or holds candidates that this version can't read.
         """
-        data = files.read(Path(path))
-        pool = CandidatePool(data["pool"], data["dimension"])
-        named: dict[str, Composition] = {}
-        for cluster in data["clusters"]:
-            for label in (cluster["parent"], cluster["child"]):
-                if label not in named:
-                    named[label] = Composition.parse(label, pool.dimension)
-        for label, names in data["coordinates"].items():
-            if list(Coordinates(pool, named[label]).names) != names:
-                raise InputError(
-                    f"The hyperparameters of {label} are others than when {path} was written. "
-                    "Register the base kernels of that study."
-                )
-        clusters = (
-            Cluster(
-                c["draw"], named[c["parent"]], named[c["child"]], c["count"], tuple(c["values"])
-            )
-            for c in data["clusters"]
-        )
-        alpha = data["concentration"]
-        names = "n_draws", "target", "priors", "settings", "versions"
-        return cls(
-            pool=pool,
-            scaling=Scaling.from_dict(data["scaling"]),
-            features=tuple(data["features"]),
-            clusters=tuple(clusters),
-            concentration=tuple(alpha) if isinstance(alpha, list) else alpha,
-            **{name: data[name] for name in names},
-        )
+        return cls(**files.fields(files.read(Path(path)), path))

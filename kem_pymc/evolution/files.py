@@ -5,11 +5,82 @@ import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+
+if TYPE_CHECKING:
+    from kem_pymc.evolution.evolutions import Evolutions
 
 SCHEMA_VERSION = 1
+
+
+def as_data(evolutions: "Evolutions") -> dict[str, Any]:
+    """Return evolutions as plain data."""
+    alpha, label = evolutions.concentration, evolutions.label
+    children = sorted({c.child for c in evolutions.clusters})
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "dimension": evolutions.pool.dimension,
+        "pool": evolutions.pool.names,
+        "features": list(evolutions.features),
+        "target": evolutions.target,
+        "scaling": evolutions.scaling.to_dict(),
+        "concentration": list(alpha) if isinstance(alpha, tuple) else alpha,
+        "priors": evolutions.priors,
+        "settings": evolutions.settings,
+        "versions": evolutions.versions,
+        "n_draws": evolutions.n_draws,
+        "coordinates": {label(c): Coordinates(evolutions.pool, c).names for c in children},
+        "clusters": [
+            {
+                "draw": c.draw,
+                "parent": label(c.parent),
+                "child": label(c.child),
+                "count": c.count,
+                "values": list(c.values),
+            }
+            for c in evolutions.clusters
+        ],
+    }
+
+
+def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+    """Return the fields of the evolutions that plain data describe; `path` is for messages.
+
+    Raises
+    ------
+    InputError
+        If this version's base kernels have other hyperparameters, or lack some.
+    """
+    pool = CandidatePool(data["pool"], data["dimension"])
+    labels = {label for c in data["clusters"] for label in (c["parent"], c["child"])}
+    named = {label: Composition.parse(label, pool.dimension) for label in labels}
+    for label, names in data["coordinates"].items():
+        if list(Coordinates(pool, named[label]).names) != names:
+            raise InputError(
+                f"The hyperparameters of {label} are others than when {path} was written. "
+                "Register the base kernels of that study."
+            )
+    clusters = (
+        Cluster(c["draw"], named[c["parent"]], named[c["child"]], c["count"], tuple(c["values"]))
+        for c in data["clusters"]
+    )
+    alpha = data["concentration"]
+    names = "n_draws", "target", "priors", "settings", "versions"
+    return {
+        "pool": pool,
+        "scaling": Scaling.from_dict(data["scaling"]),
+        "features": tuple(data["features"]),
+        "clusters": tuple(clusters),
+        "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
+        **{name: data[name] for name in names},
+    }
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
