@@ -1,14 +1,12 @@
 """Cohorts by hand, and what a refusal looks like."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from kem_pymc.cohort import Cohort
-from kem_pymc.errors import InputError
+from tests.refusals import refused
 
 ROLES = {"user": "id", "time": "week", "target": "y"}
 
@@ -36,17 +34,6 @@ def assert_same(one, other):
     for name in ("inputs", "targets", "ends"):
         for a, b in zip(getattr(one, name), getattr(other, name), strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def refused(call, *words):
-    """The call is refused in two sentences that hold these words."""
-    with pytest.raises(InputError) as caught:
-        call()
-    message = str(caught.value)
-    assert len(re.findall(r"[.!?](?=\s|$)", message)) == 2, message
-    for word in words:
-        assert word in message
-    return message
 
 
 def refused_frame(df, *words, **options):

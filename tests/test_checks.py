@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from kem_pymc.checks import check_points
-from tests.cohorts import frame, refused
+from tests.cohorts import frame
+from tests.refusals import refused
 
 
 class TestCheckPoints:

@@ -14,9 +14,9 @@ from tests.cohorts import (
     cohort,
     frame,
     numbered,
-    refused,
     refused_frame,
 )
+from tests.refusals import refused
 
 
 class TestFromFrame:

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from kem_pymc.scaling import Scaling
-from tests.cohorts import assert_same, cohort, numbered, refused
+from tests.cohorts import assert_same, cohort, numbered
+from tests.refusals import refused
 
 
 class TestScaling:

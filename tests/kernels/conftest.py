@@ -1,12 +1,9 @@
 """What the tests of the kernels share."""
 
-import re
-
 import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
 
 
@@ -32,18 +29,3 @@ def cosine(registry):
     return base.register(
         base.BaseKernel("COS", ("period",), lambda x, z, p: pt.cos(2 * np.pi * (x - z) / p))
     )
-
-
-@pytest.fixture
-def refused():
-    """``refused(call, *words)``: the call is refused in two sentences that hold these words."""
-
-    def check(call, *words):
-        with pytest.raises(InputError) as caught:
-            call()
-        message = str(caught.value)
-        assert len(re.findall(r"[.!?](?=\s|$)", message)) == 2, message
-        for word in words:
-            assert word in message
-
-    return check

@@ -8,6 +8,7 @@ from kem_pymc.kernels.base import (
     base_kernels,
     register,
 )
+from tests.refusals import refused
 
 
 def product(x, z):
@@ -30,21 +31,21 @@ def test_built_in_kernels_have_the_papers_hyperparameters():
     assert base_kernel("SE") is SE
 
 
-def test_unknown_kernel(refused):
+def test_unknown_kernel():
     refused(lambda: base_kernel("SQ"), "'SQ'", "LIN, PER, SE")
 
 
 @pytest.mark.parametrize("name", ["", "se", "1SE", "S E", "SE_", "SÉ", "ARD", "WHITE"])
-def test_name_that_would_not_read_back(name, refused):
+def test_name_that_would_not_read_back(name):
     refused(lambda: BaseKernel(name, (), product), repr(name))
 
 
 @pytest.mark.parametrize("kind", ["amplitude", "width"])
-def test_unknown_kind(kind, refused):
+def test_unknown_kind(kind):
     refused(lambda: BaseKernel("COS", (kind,), product), repr(kind), "lengthscale, period")
 
 
-def test_two_hyperparameters_of_one_kind_would_share_a_name(refused):
+def test_two_hyperparameters_of_one_kind_would_share_a_name():
     refused(lambda: BaseKernel("COS", ("period", "shift", "period"), product), "COS")
 
 
@@ -64,7 +65,7 @@ class TestRegister:
     @pytest.mark.parametrize(
         ("name", "other"), [("SE", "SE"), ("SE1", "SE"), ("MATERN3", "MATERN32")]
     )
-    def test_name_that_reads_as_another(self, name, other, refused):
+    def test_name_that_reads_as_another(self, name, other):
         before = base_kernels()
         refused(lambda: register(BaseKernel(name, (), product)), f"{name} ", f"{other}.")
         assert base_kernels() == before

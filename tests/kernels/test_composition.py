@@ -12,6 +12,7 @@ from kem_pymc.kernels.composition import (
     as_candidates,
     to_unconstrained,
 )
+from tests.refusals import refused
 
 FACTORS = st.builds(Factor, st.sampled_from([k.name for k in base_kernels()]), st.integers(0, 30))
 CANDIDATES = st.lists(FACTORS, min_size=1, max_size=4).map(lambda f: Candidate(tuple(f)))
@@ -28,17 +29,17 @@ class TestFactor:
     @pytest.mark.parametrize(
         "text", ["", "SE", "0", "se0", "SE-1", "SE0.5", "SE 0", "SQ0", "WHITE"]
     )
-    def test_unreadable(self, text, refused):
+    def test_unreadable(self, text):
         refused(lambda: Factor.parse(text), repr(text), "LIN", "SE0")
 
     def test_digits_of_the_name_stay_in_the_name(self):
         assert Factor.parse("MATERN320") == Factor("MATERN32", 0)
         assert Factor.parse(" SE12 ") == Factor("SE", 12)
 
-    def test_unknown_base_kernel(self, refused):
+    def test_unknown_base_kernel(self):
         refused(lambda: Factor("SQ", 0), "'SQ'")
 
-    def test_negative_dimension(self, refused):
+    def test_negative_dimension(self):
         refused(lambda: Factor("SE", -1), "-1", "SE")
 
     def test_registered_kernel_reads_too(self, cosine):
@@ -110,13 +111,13 @@ class TestCandidate:
     def test_one_factor_is_no_interaction(self):
         assert not Candidate.parse("SE0").is_interaction
 
-    def test_ard_without_dimension(self, refused):
+    def test_ard_without_dimension(self):
         refused(lambda: Candidate.parse("ARD"), "ARD", "dimension=")
 
-    def test_outside_the_dimension(self, refused):
+    def test_outside_the_dimension(self):
         refused(lambda: Candidate.parse("LIN0 x SE2", dimension=2), "SE2", "0 to 1")
 
-    def test_no_factors(self, refused):
+    def test_no_factors(self):
         refused(lambda: Candidate(()), "SE0")
 
 
@@ -191,10 +192,10 @@ class TestComposition:
         assert (one + other).hyperparameters == one.hyperparameters + other.hyperparameters
 
     @pytest.mark.parametrize("text", ["", "SE0 +", "WHITE + SE0", "SE0 SE1", "SE0*SE1"])
-    def test_unreadable(self, text, refused):
+    def test_unreadable(self, text):
         refused(lambda: parse(text), "SE0")
 
-    def test_outside_the_dimension(self, refused):
+    def test_outside_the_dimension(self):
         refused(lambda: parse("SE0 + SE1", dimension=1), "SE1")
 
 
@@ -204,10 +205,10 @@ class TestAsCandidates:
         assert [str(c) for c in as_candidates(mixed, 2)] == ["SE1", "LIN0", "SE0 x SE1"]
 
     @pytest.mark.parametrize("again", ["LIN0 x SE1", "SE1 x LIN0"])
-    def test_repeated(self, again, refused):
+    def test_repeated(self, again):
         refused(lambda: as_candidates(["LIN0 x SE1", "SE0", again], 2), "LIN0 x SE1", "twice")
 
-    def test_outside_the_dimension(self, refused):
+    def test_outside_the_dimension(self):
         refused(lambda: as_candidates([Candidate.parse("SE2")], 2), "SE2")
 
 

@@ -6,6 +6,7 @@ from kem_pymc.gp.likelihood import Data, prefix_log_likelihood, weighted_gradien
 from kem_pymc.kernels.base import BaseKernel, base_kernels, register
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
+from tests.refusals import refused
 
 # Written out again in NumPy, so that hyperparameters may be complex: the imaginary part of a
 # function at h + i s, divided by a tiny s, is its derivative to machine precision.
@@ -170,6 +171,6 @@ class TestRegistered:
             lambda x, z: x * z * np.array([1.0, 2.0]),
         ],
     )
-    def test_not_elementwise(self, expression, refused):
+    def test_not_elementwise(self, expression):
         register(BaseKernel("BAD", (), expression))
         refused(kernels, "BAD", "elementwise")

@@ -9,6 +9,7 @@ from kem_pymc.datasets import pools
 from kem_pymc.kernels.base import KINDS, base_kernel, base_kernels
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
+from tests.refusals import refused
 
 DIMENSION = 4
 FACTORS = st.builds(
@@ -57,22 +58,22 @@ class TestFromBase:
         assert "LIN1 x SE0" in names
         assert "LIN1 x LIN1" in names
 
-    def test_unknown_base_kernel(self, refused):
+    def test_unknown_base_kernel(self):
         refused(lambda: CandidatePool.from_base(["SE", "SQ"]), "'SQ'")
 
 
 class TestRefused:
-    def test_empty(self, refused):
+    def test_empty(self):
         refused(lambda: CandidatePool([]), "empty")
 
     @pytest.mark.parametrize("dimension", [0, -1])
-    def test_no_dimensions(self, dimension, refused):
+    def test_no_dimensions(self, dimension):
         refused(lambda: CandidatePool(["SE0"], dimension), str(dimension))
 
-    def test_outside_the_dimension(self, refused):
+    def test_outside_the_dimension(self):
         refused(lambda: CandidatePool(["SE1"]), "SE1")
 
-    def test_given_twice(self, refused):
+    def test_given_twice(self):
         refused(lambda: CandidatePool(["ARD", "SE1 x SE0"], 2), "twice")
 
 
@@ -138,7 +139,7 @@ class TestInclusion:
         names = {h.name for h, on in zip(self.POOL.hyperparameters, active, strict=True) if on}
         assert names == {h.name for h in composition.hyperparameters}
 
-    def test_not_in_the_pool(self, refused):
+    def test_not_in_the_pool(self):
         refused(lambda: self.POOL.inclusion(Composition.parse("SE2 + SE0")), "SE0", "ARD")
 
 
@@ -165,11 +166,11 @@ class TestValues:
         expected = [math.log(2), -0.5, np.nan, np.nan, math.log(5), np.nan, np.nan]
         np.testing.assert_array_equal(vector, expected)
 
-    def test_unknown_name(self, refused):
+    def test_unknown_name(self):
         refused(lambda: self.POOL.unconstrained({"SE1.amplitude": 1.0}), "'SE1.amplitude'")
 
     @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-    def test_not_positive(self, value, refused):
+    def test_not_positive(self, value):
         refused(
             lambda: self.POOL.unconstrained({"SE0.lengthscale": value}),
             "SE0.lengthscale",

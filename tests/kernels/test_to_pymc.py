@@ -12,6 +12,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.to_pymc import ElementwiseCovariance
+from tests.refusals import refused
 
 DIMENSION = 3
 NAMES = [k.name for k in base_kernels()]
@@ -144,14 +145,14 @@ class TestRegistered:
 
 
 class TestRefused:
-    def test_missing_name(self, refused):
+    def test_missing_name(self):
         composition = Composition.parse("SE0 + LIN0")
         values = {"SE0.amplitude": 1.0, "LIN0.amplitude": 1.0, "LIN0.shift": 0.0}
         refused(
             lambda: composition.to_pymc(values, 1), "SE0.lengthscale has no value", "LIN0.shift"
         )
 
-    def test_outside_the_dimension(self, refused):
+    def test_outside_the_dimension(self):
         case = Case("SE2")
         refused(lambda: case.composition.to_pymc(case.hyperparameters, 2), "SE2", "0 to 1")
 

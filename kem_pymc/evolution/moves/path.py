@@ -134,6 +134,54 @@ def _twin(paths, particle, step):
 
 
 @compiled
+def _left_empty(state, path):
+    """Return the distinct slots on a path, in its order, in which nobody sits."""
+    found = np.empty(path.shape[0], dtype=np.int64)
+    n = 0
+    for slot in path:
+        if state.occupants[slot] == 0 and not np.any(found[:n] == slot):
+            found[n] = slot
+            n += 1
+    return found[:n]
+
+
+@compiled
+def _weigh(study, state, user, paths, step, kept, options, reached, log_weights, where, rng):
+    """Write the log weights of every particle's options at a time step, and of which process."""
+    steps = study.data.steps[user]
+    for i in range(paths.shape[0]):
+        twin = _twin(paths, i, step)
+        if twin < i:
+            where[i] = where[twin]
+            log_weights[i] = log_weights[twin]
+            continue
+        process = 0
+        if step > 0:
+            process = process_of_parent(state, state.included[paths[i, step - 1]])
+        _reach(study, state, user, process, kept, options, reached, rng)
+        where[i] = process
+        own = options[process, : reached[process]]
+        _log_seats(state, paths[i], step, own, steps, log_weights[i])
+        for k in range(own.shape[0]):
+            log_weights[i, k] += dataset_log_likelihood(
+                study, state, own[k], study.first[user] + step
+            )
+
+
+@compiled
+def _release(state, options, reached, kept):
+    """Give back the auxiliaries in which nobody sits."""
+    for process in range(reached.shape[0]):
+        for slot in options[process, : reached[process]]:
+            if state.occupants[slot] == 0:
+                give_slot(state, slot)
+    for slot in kept:
+        # A process whose auxiliaries they were may not have been reached again.
+        if state.occupants[slot] == 0 and reached[state.process[slot]] == 0:
+            give_slot(state, slot)
+
+
+@compiled
 def redraw_path(study, state, user, particles, rng):
     """Draw a user's path anew; return how many of their datasets changed cluster."""
     steps = study.data.steps[user]
@@ -141,18 +189,7 @@ def redraw_path(study, state, user, particles, rng):
     retained = state.assignment[first : first + steps].copy()
     for step in range(steps):
         detach(study, state, first + step)
-    kept = np.empty(steps, dtype=np.int64)
-    n_kept = 0
-    for step in range(steps):
-        slot = retained[step]
-        if state.occupants[slot] == 0:
-            known = False
-            for k in range(n_kept):
-                known = known or kept[k] == slot
-            if not known:
-                kept[n_kept] = slot
-                n_kept += 1
-    kept = kept[:n_kept]
+    kept = _left_empty(state, retained)
 
     processes = state.used.shape[0]
     options = np.empty((processes, state.sizes[0] + steps), dtype=np.int64)
@@ -163,25 +200,9 @@ def redraw_path(study, state, user, particles, rng):
     log_sums = np.empty(particles)
     where = np.zeros(particles, dtype=np.int64)
     for step in range(steps):
-        dataset = first + step
+        _weigh(study, state, user, paths, step, kept, options, reached, log_weights, where, rng)
         for i in range(particles):
-            twin = _twin(paths, i, step)
-            if twin < i:
-                where[i] = where[twin]
-                log_weights[i] = log_weights[twin]
-                log_sums[i] = log_sums[twin]
-                continue
-            process = 0
-            if step > 0:
-                process = process_of_parent(state, state.included[paths[i, step - 1]])
-            _reach(study, state, user, process, kept, options, reached, rng)
-            where[i] = process
-            n = reached[process]
-            _log_seats(state, paths[i], step, options[process, :n], steps, log_weights[i])
-            for k in range(n):
-                slot = options[process, k]
-                log_weights[i, k] += dataset_log_likelihood(study, state, slot, dataset)
-            log_sums[i] = log_sum_exp(log_weights[i], n)
+            log_sums[i] = log_sum_exp(log_weights[i], reached[where[i]])
         # Particle 0 carries the retained path; its history may be exchanged for another.
         ancestors[:, :step] = paths[:, :step]
         for i in range(particles):
@@ -202,14 +223,7 @@ def redraw_path(study, state, user, particles, rng):
     for step in range(steps):
         attach(study, state, first + step, path[step])
         changes += path[step] != retained[step]
-    for process in range(processes):
-        for k in range(reached[process]):
-            if state.occupants[options[process, k]] == 0:
-                give_slot(state, options[process, k])
-    for slot in kept:
-        # A process whose auxiliaries they were may not have been reached again.
-        if state.occupants[slot] == 0 and reached[state.process[slot]] == 0:
-            give_slot(state, slot)
+    _release(state, options, reached, kept)
     close_processes(state)
     state.counts[2 + 2 * PATH] += steps
     state.counts[3 + 2 * PATH] += changes
