@@ -11,6 +11,7 @@ from pymc.util import get_value_vars_from_user_vars
 from rich.progress import TextColumn
 from rich.table import Column
 
+from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
 from kem_pymc.evolution.state import MOVES, State
@@ -80,6 +81,12 @@ class EvolutionStep(BlockedStep):
         self.engine: Engine = next(
             rv.owner.op.engine for rv in model.free_RVs if isinstance(rv.owner.op, OURS)
         )
+        fixed = set(point_names(self.engine)) - {rv.name for rv in model.free_RVs}
+        if fixed:
+            raise InputError(
+                f"{', '.join(sorted(fixed))} is fixed in this model, and a sweep changes it. "
+                "Observe targets only; a fixed concentration is given as a number."
+            )
         self.schedule = schedule or self.engine.schedule
         self.start_point = initial_point or model.initial_point()
         self.y = _observed_targets(model)

@@ -17,6 +17,7 @@ from kem_pymc.evolution.moves.sweep import CUT, JOINT, check_density, start, swe
 from kem_pymc.evolution.process import log_joint, simulate
 from kem_pymc.evolution.starts import start_from_users
 from kem_pymc.evolution.state import copy_state
+from kem_pymc.evolution.step import EvolutionStep
 from tests.evolution.conftest import make_cohort
 from tests.evolution.runs import same_draws
 
@@ -43,6 +44,13 @@ def idata(model):
 
 
 # What may be given.
+
+
+def test_a_model_with_a_part_fixed_is_refused(model):
+    for fixed in (pm.observe, pm.do):
+        changed = fixed(model, {"concentration": 1.2})
+        with pytest.raises(InputError, match="concentration is fixed in this model"):
+            EvolutionStep(model=changed)
 
 
 def test_numbers_and_gamma_priors_are_read():
