@@ -60,7 +60,7 @@ def figures(record_property):
 
 def pytest_terminal_summary(terminalreporter, config):
     """Print the figures of statistical tests where these were asked for."""
-    if "slow" not in config.option.markexpr.split() and not config.option.verbose >= 0:
+    if config.option.markexpr != "slow" and config.option.verbose < 0:
         return
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
