@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import kem_pymc as kem
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, Schedule, sweep
+from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, Schedule, heat, sweep
 from kem_pymc.evolution.moves.sweep import start as start_sequentially
 from kem_pymc.evolution.starts import start_from_users
 from kem_pymc.evolution.state import MOVES
@@ -40,8 +40,8 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
         "default": CUT,
     },
     "joint": {
-        "without extensions": JOINT._replace(extensions=0),
-        "with refits": JOINT._replace(refits=6),
+        "without splits of paths": JOINT._replace(path_split_merge=0),
+        "without heating": JOINT._replace(heating=0),
         "default": JOINT,
     },
 }
@@ -96,6 +96,7 @@ def run(job: Job) -> Chain:
         state = start_from_users(engine, schedule, rng)
     else:
         state = start_sequentially(engine.study, schedule, rng)
+    heat(engine.study, state, schedule, rng)
     rows: list[tuple] = []
     counts = state.counts.copy()
     while (spent := time.process_time() - began) < job.seconds:

@@ -13,7 +13,7 @@ from rich.table import Column
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
+from kem_pymc.evolution.moves.sweep import Schedule, heat, start, sweep
 from kem_pymc.evolution.state import MOVES, State
 from kem_pymc.evolution.variables import (
     ConcentrationVariable,
@@ -98,6 +98,7 @@ class EvolutionStep(BlockedStep):
         names = point_names(self.engine)
         if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in names):
             state = start(study, self.schedule, self.rng)
+            heat(study, state, self.schedule, self.rng)
         else:
             state = self.engine.load(study, *(point[n] for n in names), schedule=self.schedule)
         state.counts[:] = 0

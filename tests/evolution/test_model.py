@@ -127,7 +127,7 @@ def test_an_engine_survives_pickling_without_its_pointers(model, engine):
 
 
 def test_joint_feedback_samples_too(cohort, pool, table):
-    quick = JOINT._replace(steps=2, particles=4)
+    quick = JOINT._replace(steps=2, particles=4, heating=10)
     with EvolutionModel(cohort, pool, table, feedback="joint", schedule=quick):
         idata = pm.sample(draws=10, tune=0, chains=1, random_seed=1, **SAMPLING)
     assert idata["posterior"].sizes["draw"] == 10

@@ -27,7 +27,7 @@ from tests.evolution.conftest import make_cohort
     "schedule",
     [
         CUT._replace(steps=6, refits=3),
-        JOINT._replace(steps=6, split_merge=20, refits=40),
+        JOINT._replace(steps=6, split_merge=20, path_split_merge=20, refits=40),
         PAPER._replace(seating=2, steps=5),
     ],
     ids=["cut", "joint", "paper"],

@@ -164,7 +164,7 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path, monkeypatch):
 
 
 def test_killed_with_joint_feedback(cohort, pool, table, tmp_path):
-    schedule = JOINT._replace(steps=2, particles=3, split_merge=2)
+    schedule = JOINT._replace(steps=2, particles=3, split_merge=2, path_split_merge=2, heating=20)
     model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule)
     few = SHORT | {"draws": 4, "tune": 4, "chains": 1, "chunk": 3}
     with pytest.MonkeyPatch.context() as patch:

@@ -21,7 +21,9 @@ from tests.statistical.geweke import CANDIDATES, TABLE
 
 POOL = CandidatePool(list(CANDIDATES))
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
-SCHEDULE = JOINT._replace(steps=4, extensions=3, split_merge=3, particles=5)
+SCHEDULE = JOINT._replace(
+    steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5, heating=0
+)
 
 CONCENTRATIONS = pytest.mark.parametrize(
     "concentration", [CONCENTRATION, pm.Gamma.dist(3, 2)], ids=["fixed", "learned"]

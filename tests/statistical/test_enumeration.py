@@ -88,7 +88,7 @@ NEVER_EMPTY = (((1, 3), (2, 3)), (1 - 1e-9, 0.4))
 
 FEW = {"steps": 6, "split_merge": 4, "refits": 1}
 FEW_CUT = CUT._replace(seating=2, **FEW)
-FEW_JOINT = JOINT._replace(particles=5, **FEW)
+FEW_JOINT = JOINT._replace(particles=5, path_split_merge=10, **FEW)
 #: Enough moves within processes that what a membership leaves behind is forgotten in a sweep.
 MANY_CUT = CUT._replace(seating=10, steps=40, split_merge=20, refits=2)
 

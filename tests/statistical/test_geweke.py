@@ -1,7 +1,7 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of seventeen cases are compared, most of them correlated with others. If all
-were independent, one |z| of the 850 would pass 4 with probability 0.05, and 3.5 with 0.33.
+About 50 statistics of nineteen cases are compared, most of them correlated with others. If all
+were independent, one |z| of the 950 would pass 4 with probability 0.06, and 3.5 with 0.36.
 """
 
 import numpy as np
@@ -13,13 +13,14 @@ from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.path_split_merge import split_or_merge_paths
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import reseat
 from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
 from tests.statistical.geweke import compare, largest, make_setting
 
-JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, particles=5)
+JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
 
 #: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
@@ -55,6 +56,12 @@ def seatings(study, state, rng):
 def splits(study, state, rng):
     for _ in range(6):
         split_or_merge(study, state, rng)
+
+
+@compiled
+def path_splits(study, state, rng):
+    for _ in range(100):
+        split_or_merge_paths(study, state, rng)
 
 
 @compiled
@@ -111,6 +118,9 @@ FREE = {"schedule": JOINT_SWEEP}
 FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
 ONE_STEP = {"schedule": CUT_SWEEP, "ends": ((4,), (3,), (4,), (2,))}  # cut and joint are the same
 PRIOR = {"schedule": JOINT_SWEEP, "power": 0.0}
+#: Users often share whole paths.
+SHARED = {"schedule": JOINT_SWEEP, "concentration": 0.4, "ends": ((2, 4), (2, 4), (1, 3))}
+SHARED_ONE = SHARED | {"ends": ((3,), (2,), (3,))}
 
 # The move, its setting, draws of the fast version, moves after which it starts again.
 CASES = {
@@ -130,6 +140,8 @@ CASES = {
     "refit of a cluster": (refits, FIXED, 2000, 10),
     "random walk": (walks, FREE, 6000, 10),
     "split and merge": (splits, FIXED, 6000, 10),
+    "split and merge of paths": (path_splits, SHARED, 6000, 3),
+    "split and merge of paths, one time step": (path_splits, SHARED_ONE, 4000, 3),
     "concentration": (redraw_concentration, FREE | LEARNED, 6000, 3),
 }
 

@@ -11,6 +11,8 @@ from kem_pymc.evolution.moves import (
     concentration,
     extension,
     hyperparameters,
+    path_copies,
+    path_split_merge,
 )
 from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
@@ -39,6 +41,13 @@ def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
             walk(study, state, slot, rng)
+"""
+PATH_PASS = """
+
+@compiled
+def one_pass(study, state, rng):
+    for _ in range(100):
+        split_or_merge_paths(study, state, rng)
 """
 CONCENTRATION_PASS = """
 
@@ -97,6 +106,22 @@ FAULTS = {
         EXTENSION_PASS,
         "extension of a component",
     ),
+    "shift_without_jacobian": Fault(
+        (path_split_merge, path_copies),
+        {"        log_jacobian += moved * math.log1p(-factor)\n": ""},
+        PATH_PASS,
+        "split and merge of paths, one time step",
+    ),
+    "difference_without_probability": Fault(
+        (path_split_merge, path_copies),
+        {
+            "total = log_difference(study, included, included != state.included[leave[0]])": (
+                "total = 0.0"
+            )
+        },
+        PATH_PASS,
+        "split and merge of paths, one time step",
+    ),
     "no_choice_between_member_and_prior": Fault(
         (concentration,),
         {"            shape -= rng.random() < members / (members + alpha)\n": ""},
@@ -118,7 +143,13 @@ def scores_of(name: str, fault: Fault, changes: dict[str, str]) -> dict[str, flo
     return compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+#: Compiling these takes a minute each, and others of the fast version are faults of the same kind.
+LONG = {"difference_without_probability"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in FAULTS]
+)
 def test_geweke_catches_the_mutant(name):
     scores = scores_of(name, FAULTS[name], FAULTS[name].changes)
     assert largest(scores) > 6, scores

@@ -17,16 +17,13 @@ import math
 import numpy as np
 
 from kem_pymc.compiled import compiled
-from kem_pymc.evolution.moves.births import log_normal_step
+from kem_pymc.evolution.moves.copies import Spread, draw_copy, log_copy, same_origins
 from kem_pymc.evolution.state import (
     MERGE,
     SPLIT,
-    active_candidates,
     attach,
-    candidate_log_prior,
     dataset_log_likelihood,
     detach,
-    draw_candidate,
     give_slot,
     kernel_changed,
     likelihood_upto,
@@ -35,57 +32,42 @@ from kem_pymc.evolution.state import (
     take_slot,
 )
 
-PRIOR_SHARE = 0.3
-FINE, COARSE = 0.1, 0.6
+#: Share of proposals in which a user's datasets choose as a block.
 BLOCK_SHARE = 0.7
 
+SPREAD = Spread(prior=0.3, fine=0.1, coarse=0.6)
+
 
 @compiled
-def log_relative_kernel(study, state, slot, origin):
+def _log_kernel(study, state, slot, origin):
     """Return log q of a slot's hyperparameters and noise, proposed from those of `origin`."""
-    layout = study.layout
-    parent = state.parent[state.process[slot]]
-    noise, old_noise = state.log_noise[slot], state.log_noise[origin]
-    terms = np.empty(3)
-    terms[0] = math.log(PRIOR_SHARE) + study.priors.noise_log_density(parent, noise)
-    k = 1
-    for scale in (FINE, COARSE):
-        z = (noise - old_noise) / scale
-        terms[k] = math.log(0.5 * (1.0 - PRIOR_SHARE)) - 0.5 * z * z
-        terms[k] -= math.log(scale) + 0.5 * math.log(2.0 * math.pi)
-        k += 1
-    for c in active_candidates(state.included[slot]):
-        start, stop = layout.hyper_start[c], layout.hyper_start[c + 1]
-        terms[0] += candidate_log_prior(study, c, state.h[slot])
-        k = 1
-        for scale in (FINE, COARSE):
-            terms[k] += log_normal_step(
-                study, start, stop, state.h[slot], state.h[origin], 0, scale
-            )
-            k += 1
-    return log_sum_exp(terms, 3)
+    return log_copy(
+        study,
+        SPREAD,
+        same_origins(study, state.included[slot]),
+        state.parent[state.process[slot]],
+        state.h[slot],
+        state.log_noise[slot],
+        state.h[origin],
+        state.log_noise[origin],
+    )
 
 
 @compiled
-def draw_relative_kernel(study, state, slot, origin, rng):
+def _draw_kernel(study, state, slot, origin, rng):
     """Fill a slot with the composition of `origin` and hyperparameters proposed from its own."""
-    layout = study.layout
-    process = state.process[origin]
-    state.process[slot] = process
+    state.process[slot] = state.process[origin]
     state.included[slot] = state.included[origin]
-    from_prior = rng.random() < PRIOR_SHARE
-    scale = FINE if rng.random() < 0.5 else COARSE
-    for c in active_candidates(state.included[slot]):
-        if from_prior:
-            draw_candidate(study, c, rng, state.h[slot])
-        else:
-            for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
-                step = scale * study.priors.scale[p] * rng.normal()
-                state.h[slot, p] = state.h[origin, p] + step
-    if from_prior:
-        state.log_noise[slot] = study.priors.noise_draw(state.parent[process], rng)
-    else:
-        state.log_noise[slot] = state.log_noise[origin] + scale * rng.normal()
+    state.log_noise[slot] = draw_copy(
+        study,
+        SPREAD,
+        same_origins(study, state.included[slot]),
+        state.parent[state.process[slot]],
+        state.h[slot],
+        state.h[origin],
+        state.log_noise[origin],
+        rng,
+    )
     kernel_changed(study, state, slot)
 
 
@@ -216,14 +198,14 @@ def _split(study, state, i, j, blocks, rng):
     state.counts[2 + 2 * SPLIT] += 1
     stay = state.assignment[i]
     leave = take_slot(state)
-    draw_relative_kernel(study, state, leave, stay, rng)
+    _draw_kernel(study, state, leave, stay, rng)
     order = members_in_order(study, state, i, j, blocks, rng)
     sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
     log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     n_leave = np.sum(sides)
     n_stay = state.occupants[stay] - n_leave
     log_ratio = _log_split(state, n_stay, n_leave, state.log_prior[leave], log_q, gain)
-    log_ratio -= log_relative_kernel(study, state, leave, stay)
+    log_ratio -= _log_kernel(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         give_slot(state, leave)
         return False
@@ -254,7 +236,7 @@ def _merge(study, state, i, j, blocks, rng):
     log_ratio = -_log_split(
         state, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
     )
-    log_ratio += log_relative_kernel(study, state, leave, stay)
+    log_ratio += _log_kernel(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         return False
     for d in range(sides.shape[0]):

@@ -10,6 +10,7 @@ from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
+from kem_pymc.evolution.moves.path_split_merge import split_or_merge_paths
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
 from kem_pymc.evolution.moves.split_merge import split_or_merge
@@ -37,9 +38,13 @@ class Schedule(NamedTuple):
     auxiliaries : int
         Auxiliary clusters of a seating (cut).
     split_merge : int
-        Proposals to split or merge.
+        Proposals to split or merge clusters.
+    path_split_merge : int
+        Proposals to split or merge paths (joint).
     particles : int
         Particles of a path update (joint).
+    heating : int
+        Sweeps at the start of a chain under a power of the likelihood that rises to its own.
     check : bool
         Whether to compare the running log density with one from scratch after every move.
     """
@@ -54,7 +59,9 @@ class Schedule(NamedTuple):
     refits: int
     auxiliaries: int
     split_merge: int
+    path_split_merge: int
     particles: int
+    heating: int
     check: bool
 
 
@@ -70,14 +77,17 @@ PAPER = Schedule(
     refits=0,
     auxiliaries=3,
     split_merge=10,
+    path_split_merge=0,
     particles=0,
+    heating=0,
     check=False,
 )
 
 #: The default for `cut`: less of each of the same moves, with swaps and refits.
 CUT = PAPER._replace(seating=2, steps=20, refits=10, p_add=0.2, p_remove=0.2, p_swap=0.1)
 
-#: The default for `joint`: a path update of every user and steps on components of clusters.
+#: The default for `joint`: a path update of every user, splits and merges of paths, and steps on
+#: components of clusters.
 JOINT = CUT._replace(
     joint=True,
     seating=0,
@@ -88,7 +98,9 @@ JOINT = CUT._replace(
     extensions=30,
     refits=0,
     split_merge=30,
+    path_split_merge=200,
     particles=8,
+    heating=1000,
 )
 
 
@@ -99,7 +111,7 @@ def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
         # Processes that everyone left stay open until all memberships are handed forward.
         return schedule.auxiliaries + 24, len(study.user)
     processes = 1 + schedule.particles * steps
-    return processes * steps + 24, processes + 2
+    return processes * steps + 24, processes + steps + 2
 
 
 @compiled
@@ -118,6 +130,9 @@ def sweep(study, state, schedule, rng):
     if schedule.joint:
         for user in rng.permutation(study.first.shape[0]):
             redraw_path(study, state, user, schedule.particles, rng)
+            _look(study, state, schedule)
+        for _ in range(schedule.path_split_merge):
+            split_or_merge_paths(study, state, rng)
             _look(study, state, schedule)
     within_processes(study, state, schedule, rng)
     if not schedule.joint:
@@ -157,6 +172,27 @@ def within_processes(study, state, schedule, rng):
         _look(study, state, schedule)
     redraw_concentration(study, state, rng)
     _look(study, state, schedule)
+
+
+#: Powers of the likelihood while a chain is heated: from the lowest, in equal ratios.
+LOWEST_POWER, POWERS = 0.1, 25
+
+
+def heat(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+    """Forget where a state was started, in place: sweep while the likelihood's power rises.
+
+    Under a low power users share few clusters, which part as the data begin to tell them apart. So
+    chains arrive at the same grouping more often than where clusters have to be found to be equal.
+    """
+    powers = study.power * np.geomspace(LOWEST_POWER, 1.0, POWERS, endpoint=False)
+    for sweeps in np.array_split(np.arange(schedule.heating), POWERS):
+        if len(sweeps) == 0:
+            continue
+        heated = study._replace(power=float(powers[sweeps[0] * POWERS // schedule.heating]))
+        state.log_density[0] = log_joint(heated, state)
+        for _ in sweeps:
+            sweep(heated, state, schedule, rng)
+    state.log_density[0] = log_joint(study, state)
 
 
 @compiled

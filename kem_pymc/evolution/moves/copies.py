@@ -1,0 +1,89 @@
+"""A kernel for a new cluster, proposed from that of another one.
+
+Values come from the prior, or are a jittered copy at one of two scales; all of a kernel's values
+share the choice, so copies stay as sensible as what they were copied from.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.births import LOG_SQRT_2PI
+from kem_pymc.evolution.state import active_candidates, log_sum_exp
+
+
+class Spread(NamedTuple):
+    """How far copies are from what they are copied from.
+
+    Attributes
+    ----------
+    prior : float
+        Probability of values from the prior.
+    fine, coarse : float
+        The two scales of jitter, equally probable, in units of min(prior sd, 1).
+    """
+
+    prior: float
+    fine: float
+    coarse: float
+
+
+@compiled
+def same_origins(study, included):
+    """Return, for a kernel with the candidates of another, where each value comes from (H,)."""
+    origins = np.full(study.layout.positive.shape[0], -1, dtype=np.int64)
+    for c in active_candidates(included):
+        for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+            origins[p] = p
+    return origins
+
+
+@compiled
+def log_copy(study, spread, origins, parent, h, log_noise, source, source_noise):
+    """Return log q of hyperparameters and noise, proposed from those of another kernel.
+
+    Parameters
+    ----------
+    spread : Spread
+    origins : (H,) int64
+        Which value of the other kernel each one is a copy of; -1 where it isn't a copy.
+    parent : (C,) bool
+        Of the new cluster, for the prior of its noise.
+    h, source : (H,) float64
+        Of the new cluster and of the other.
+    log_noise, source_noise : float
+    """
+    terms = np.empty(3)
+    scales = (spread.fine, spread.coarse)
+    terms[0] = math.log(spread.prior) + study.priors.noise_log_density(parent, log_noise)
+    for k in range(2):
+        z = (log_noise - source_noise) / scales[k]
+        terms[k + 1] = math.log(0.5 * (1.0 - spread.prior)) - 0.5 * z * z
+        terms[k + 1] -= math.log(scales[k]) + LOG_SQRT_2PI
+    for p in range(origins.shape[0]):
+        if origins[p] < 0:
+            continue
+        terms[0] += study.priors.log_density(study.priors.entry[p], h[p])
+        for k in range(2):
+            width = scales[k] * study.priors.scale[p]
+            z = (h[p] - source[origins[p]]) / width
+            terms[k + 1] -= 0.5 * z * z + math.log(width) + LOG_SQRT_2PI
+    return log_sum_exp(terms, 3)
+
+
+@compiled
+def draw_copy(study, spread, origins, parent, h, source, source_noise, rng):
+    """Draw hyperparameters into `h` and return the log noise; arguments are those of `log_copy`."""
+    from_prior = rng.random() < spread.prior
+    scale = spread.fine if rng.random() < 0.5 else spread.coarse
+    for p in range(origins.shape[0]):
+        if origins[p] >= 0:
+            if from_prior:
+                h[p] = study.priors.draw(study.priors.entry[p], rng)
+            else:
+                h[p] = source[origins[p]] + scale * study.priors.scale[p] * rng.normal()
+    if from_prior:
+        return study.priors.noise_draw(parent, rng)
+    return source_noise + scale * rng.normal()

@@ -1,0 +1,225 @@
+"""Copies of all clusters on a user's path: their compositions, and where their values come from.
+
+A copy has the candidates of a set D where its original lacks them, and lacks them where the
+original has them; all clusters on a path share D, so what follows what stays right. Where nothing
+else is said, `whole` are the slots that are copied, `leave` the copies and `visits` the time steps
+at which the path visits each slot for the first time.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.births import draw_birth, log_birth
+from kem_pymc.evolution.moves.copies import Spread, draw_copy, log_copy, same_origins
+from kem_pymc.evolution.moves.extension import extensions, keep_shared
+from kem_pymc.evolution.state import (
+    active_candidates,
+    inclusion_log_prior,
+    kernel_changed,
+    process_of_parent,
+    take_slot,
+)
+
+#: Probabilities that D is empty, one candidate, or two that differ by a factor of which the first
+#: original has one; else D makes the first copy's composition a draw from the prior.
+SAME, ONE, FACTOR = 0.1, 0.4, 0.25
+
+SPREAD = Spread(prior=0.2, fine=0.3, coarse=0.7)
+
+#: Marks values of a factor that only the copy has.
+NEW_FACTOR = -2
+
+
+@compiled
+def draw_difference(study, included, rng):
+    """Draw D (C,) bool, given the first original's composition."""
+    candidates = included.shape[0]
+    difference = np.zeros(candidates, dtype=np.bool_)
+    u = rng.random()
+    if u < SAME:
+        return difference
+    if u < SAME + ONE:
+        difference[int(rng.random() * candidates)] = True
+    elif u < SAME + ONE + FACTOR:
+        active = active_candidates(included)
+        if active.shape[0] > 0:
+            candidate = active[int(rng.random() * active.shape[0])]
+            partners = extensions(study.layout, included, candidate)[:, 0]
+            if partners.shape[0] > 0:
+                difference[candidate] = True
+                difference[partners[int(rng.random() * partners.shape[0])]] = True
+    else:
+        for c in range(candidates):
+            difference[c] = (rng.random() < study.priors.enter[c]) != included[c]
+    return difference
+
+
+@compiled
+def log_difference(study, included, difference):
+    """Return the log probability of what `draw_difference` draws."""
+    size = np.sum(difference)
+    active = active_candidates(included)
+    root = np.zeros_like(included)
+    log_prior = inclusion_log_prior(study, root, included != difference)
+    probability = (1.0 - SAME - ONE - FACTOR) * math.exp(log_prior)
+    if size == 0:
+        probability += SAME
+        if active.shape[0] == 0:
+            probability += FACTOR
+    elif size == 1:
+        probability += ONE / included.shape[0]
+    for candidate in active:
+        partners = extensions(study.layout, included, candidate)[:, 0]
+        share = 0.0
+        if partners.shape[0] == 0:
+            share += size == 0
+        elif size == 2 and difference[candidate]:
+            share += np.sum(difference[partners]) / partners.shape[0]
+        probability += share * FACTOR / active.shape[0]
+    return math.log(probability)
+
+
+@compiled
+def origins_of(study, own, included):
+    """Return where the values of a copy come from, and which candidates are new.
+
+    Candidates that both have keep their values up to jitter, and so does a newcomer that differs by
+    a factor from one that the copy lacks, as far as both have them; values of that factor come
+    from the prior.
+
+    Parameters
+    ----------
+    own, included : (C,) bool
+        Compositions of the original and of the copy.
+
+    Returns
+    -------
+    origins : (H,) int64
+        Which value of the original each one is a copy of; else negative.
+    new : (C,) bool
+        Newcomers without anything to copy.
+    """
+    layout = study.layout
+    origins = same_origins(study, own & included)
+    new = included & ~own
+    for candidate in active_candidates(own & ~included):
+        choices = extensions(layout, own, candidate)
+        for k in range(choices.shape[0]):
+            other, factor = choices[k]
+            if new[other]:
+                places = np.arange(origins.shape[0])
+                keep_shared(layout, candidate, other, factor, places)
+                for p in range(layout.hyper_start[other], layout.hyper_start[other + 1]):
+                    origins[p] = places[p] if places[p] != p else NEW_FACTOR
+                new[other] = False
+                break
+    return origins, new
+
+
+@compiled
+def first_visits(path):
+    """Return the time steps (k,) at which a path visits a slot for the first time."""
+    found = np.empty(path.shape[0], dtype=np.int64)
+    n = 0
+    for t in range(path.shape[0]):
+        if not np.any(path[:t] == path[t]):
+            found[n] = t
+            n += 1
+    return found[:n]
+
+
+@compiled
+def open_path(state, path, visits, difference):
+    """Return a path (t,) of new slots that are like those on a path but for D."""
+    opened = np.empty(path.shape[0], dtype=np.int64)
+    for t in visits:
+        origin, slot = path[t], take_slot(state)
+        opened[path == origin] = slot
+        process = 0
+        if t > 0:
+            process = process_of_parent(state, state.parent[state.process[origin]] != difference)
+        state.process[slot] = process
+        state.included[slot] = state.included[origin] != difference
+        state.h[slot] = state.h[origin]
+        state.log_noise[slot] = state.log_noise[origin]
+        state.log_prior[slot] = state.log_prior[origin]
+        state.valid[slot] = state.valid[origin]
+        state.log_likelihood[slot] = state.log_likelihood[origin]
+    return opened
+
+
+@compiled
+def draw_values(study, state, whole, leave, visits, changed, rng):
+    """Draw the values of copies.
+
+    Parameters
+    ----------
+    changed : (S,) bool
+        Slots that newcomers aren't copied from: those of which a split makes two, or made them.
+    """
+    h = state.h[whole[visits]]
+    for k in range(visits.shape[0]):
+        slot, origin = leave[visits[k]], whole[visits[k]]
+        parent, own = state.parent[state.process[slot]], state.included[origin]
+        origins, new = origins_of(study, own, state.included[slot])
+        source, noise = state.h[origin], state.log_noise[origin]
+        state.log_noise[slot] = draw_copy(study, SPREAD, origins, parent, h[k], source, noise, rng)
+        for p in np.flatnonzero(origins == NEW_FACTOR):
+            h[k, p] = study.priors.draw(study.priors.entry[p], rng)
+        for c in active_candidates(new):
+            draw_birth(study, state, c, own, changed, 0, h, k, rng)
+        state.h[slot] = h[k]
+        kernel_changed(study, state, slot)
+
+
+@compiled
+def log_copies(study, state, whole, leave, visits, changed):
+    """Return log q of copies: of D, and of the values that `draw_values` draws."""
+    included = state.included[whole[0]]
+    total = log_difference(study, included, included != state.included[leave[0]])
+    h = state.h[whole[visits]]
+    for k in range(visits.shape[0]):
+        slot, origin = leave[visits[k]], whole[visits[k]]
+        parent, own = state.parent[state.process[slot]], state.included[origin]
+        for c in active_candidates(state.included[slot]):
+            start, stop = study.layout.hyper_start[c], study.layout.hyper_start[c + 1]
+            h[k, start:stop] = state.h[slot, start:stop]
+        origins, new = origins_of(study, own, state.included[slot])
+        source, noise = state.h[origin], state.log_noise[origin]
+        total += log_copy(
+            study, SPREAD, origins, parent, h[k], state.log_noise[slot], source, noise
+        )
+        for p in np.flatnonzero(origins == NEW_FACTOR):
+            total += study.priors.log_density(study.priors.entry[p], h[k, p])
+        for c in active_candidates(new):
+            total += log_birth(study, state, c, own, changed, 0, h, k)
+    return total
+
+
+@compiled
+def shift(study, state, path, leave, visits, factors):
+    """Move values on a path by `factors` (k,) times their distance from what copies make of them.
+
+    Returns
+    -------
+    float
+        Log of the Jacobian, given the copies: with d values, the sum of d log(1 - factor).
+    """
+    log_jacobian = 0.0
+    for k in range(visits.shape[0]):
+        slot, other, factor = path[visits[k]], leave[visits[k]], factors[k]
+        if factor == 0.0:
+            continue
+        origins = origins_of(study, state.included[slot], state.included[other])[0]
+        moved = 1
+        for p in range(origins.shape[0]):
+            if origins[p] >= 0:
+                value = state.h[slot, origins[p]]
+                state.h[slot, origins[p]] += factor * (state.h[other, p] - value)
+                moved += 1
+        state.log_noise[slot] += factor * (state.log_noise[other] - state.log_noise[slot])
+        log_jacobian += moved * math.log1p(-factor)
+        kernel_changed(study, state, slot)
+    return log_jacobian
