@@ -14,7 +14,6 @@ from rich.table import Column
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import Schedule, heat, start, sweep
-from kem_pymc.evolution.process import log_joint
 from kem_pymc.evolution.state import MOVES, State
 from kem_pymc.evolution.variables import (
     ConcentrationVariable,
@@ -104,8 +103,6 @@ class EvolutionStep(BlockedStep):
             state = self.engine.load(study, *(point[n] for n in names), schedule=self.schedule)
         state.counts[:] = 0
         sweep(study, state, self.schedule, self.rng)
-        # The running sum has the last bits of whichever build of the moves made it.
-        state.log_density[0] = log_joint(study, state)
         arrays = self.engine.dump(state)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 

@@ -26,9 +26,6 @@ ENOUGH, FAR = 0.1, 25.0
 #: Step of the differences that give the curvature.
 STEP = 1e-3
 
-#: Spacings to which a mode and a factor of the curvature are rounded.
-MODE_GRID, FACTOR_GRID = 2.0**-13, 2.0**-10
-
 #: Where searches start: priors' medians plus so many scales, and the log of the noise's share of
 #: the targets' variance. The best few are followed.
 LEVELS = np.array([[0.0, -3.0], [0.0, -1.0], [1.5, -3.0], [1.5, -1.0], [-1.5, -3.0]])
@@ -149,16 +146,6 @@ def starting_points(study, problem):
 
 
 @compiled
-def coarse(values, grid):
-    """Return values rounded to multiples of a grid.
-
-    Code that was compiled here and the same code from a cache differ in the last bits of a
-    gradient. Any fit is a valid proposal; one that is rounded doesn't hand such bits on to draws.
-    """
-    return np.round(values / grid) * grid
-
-
-@compiled
 def approximate(study, problem, counts):
     """Return Laplace's approximation: mode (d,), factor U (d, d) of the curvature U'U, height."""
     points = starting_points(study, problem)
@@ -198,7 +185,7 @@ def approximate(study, problem, counts):
             scale = study.priors.scale[problem.places[i]] if i < d - 1 else 1.0
             factor[i, i] += ridge / (scale * scale)
         if cholesky(factor, d) == d:
-            return coarse(centre, MODE_GRID), coarse(factor, FACTOR_GRID), best
+            return centre, factor, best
         ridge *= 10.0
 
 
