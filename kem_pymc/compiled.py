@@ -3,6 +3,10 @@
 Two rules keep start-up short. The engine (likelihood, moves) is ordinary Python compiled once by
 :func:`compiled`, whatever the study. What changes from study to study (kernels, priors) reaches it
 as data or as *function pointers* made from PyTensor graphs, so replacing one compiles that one.
+
+Arithmetic is strict (no ``fastmath``): a function is compiled alone and again inside its callers,
+and which copy a process runs depends on whether its code came from the cache. With additions
+reordered or fused freely the copies differ in their last bits, and runs can't be repeated.
 """
 
 import os
@@ -32,9 +36,6 @@ from pytensor.tensor.random.type import RandomGeneratorType
 from kem_pymc.errors import InputError
 
 PACKAGE = Path(__file__).parent
-
-#: Reductions may be reordered and fused; NaN and infinity keep their meaning.
-FAST = {"contract", "reassoc", "nsz", "arcp"}
 
 GENERATOR = numba.typeof(np.random.default_rng(0))
 
@@ -92,7 +93,7 @@ class _PackageCacheLocator(_CacheLocator):
 CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 
 #: Decorator of every function of the engine.
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class FunctionPointer(WrapperAddressProtocol):
@@ -134,7 +135,8 @@ def pointer(source: str, name: str, signature: Any, environment: dict, key: str)
         where that can't be told: nothing is kept on disk then.
     """
     reusable = bool(key)
-    key = sha256(f"{__name__} {source} {signature} {key} {numba.__version__}".encode()).hexdigest()
+    parts = (__name__, "strict", source, signature, key, numba.__version__)
+    key = sha256(" ".join(map(str, parts)).encode()).hexdigest()
     # Numba rebuilds cached code in the module that a function says it comes from.
     environment = {**environment, "__name__": __name__}
     function = compile_numba_function_src(source, name, environment, cache_key=key)
@@ -195,9 +197,10 @@ def scalar_function(
     # A constant or passed-through output still has to be a float of its own.
     results = [ps.identity(ps.cast(lowered(v), "float64")) for v in graph.outputs]
     lowered_graph = FunctionGraph([scalars[v] for v in inputs], results, clone=True)
-    function, key = numba_funcify_and_cache_key(
-        lowered_graph, fgraph_name="scalar_expression", squeeze_output=True
-    )
+    with pytensor.config.change_flags(numba__fastmath=False):
+        function, key = numba_funcify_and_cache_key(
+            lowered_graph, fgraph_name="scalar_expression", squeeze_output=True
+        )
     return function, str(key or "")
 
 
@@ -217,7 +220,7 @@ def graph_function(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> t
         Identifies the graph; empty where it can't be identified.
     """
     arguments = [pytensor.In(v, mutable=isinstance(v.type, RandomGeneratorType)) for v in inputs]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytensor.config.change_flags(numba__fastmath=False):
         # Some distributions are drawn by Python code; that is slower, not wrong.
         warnings.filterwarnings("ignore", message="Numba will use object mode")
         graph = pytensor.function(

@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numba
@@ -226,3 +229,30 @@ class TestGraphFunction:
         rng, same = np.random.default_rng(1), np.random.default_rng(1)
         got = [f(rng) for _ in range(3)]
         np.testing.assert_allclose(got, same.normal(size=3), rtol=1e-14)
+
+
+GRADIENTS = """
+import numpy as np
+from kem_pymc import CandidatePool, Composition
+from kem_pymc.gp.objective import Coordinates, Objective
+
+pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
+rng = np.random.default_rng(0)
+coordinates = Coordinates(pool, Composition.parse("LIN0 + PER0 + SE0"))
+objective = Objective(coordinates, rng.uniform(0, 30, (30, 1)), rng.normal(size=30))
+for values in rng.normal(size=(20, len(coordinates))):
+    print(*objective.terms(values), *objective.gradient(values))
+"""
+
+
+def test_code_from_the_cache_is_the_code_that_was_compiled(tmp_path):
+    """To the last bit: a run that was killed goes on in another process."""
+    environment = {**os.environ, "KEM_CACHE": str(tmp_path)}
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", GRADIENTS], env=environment, check=True, stdout=subprocess.PIPE
+        ).stdout
+        for _ in range(2)
+    )
+    assert len(first.split()) == 20 * (2 + 8)
+    assert first == second
