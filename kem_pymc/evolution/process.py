@@ -32,6 +32,7 @@ from kem_pymc.evolution.state import (
     take_slot,
 )
 from kem_pymc.gp.likelihood import factorise, prefix_log_likelihood
+from kem_pymc.lanes import padded
 
 #: Least value of alpha: its log is finite.
 SMALLEST = 1e-300
@@ -197,7 +198,7 @@ def simulate_targets(study, state, rng):
     for d in range(state.assignment.shape[0]):
         slot, user, step = state.assignment[d], study.user[d], study.step[d]
         n = study.data.ends[user, step]
-        a = np.empty((n, n))
+        a = np.empty((n, padded(n)))
         done = factorise(
             study.kernels,
             study.layout,
@@ -206,7 +207,7 @@ def simulate_targets(study, state, rng):
             state.log_noise[slot],
             np.ascontiguousarray(study.data.x[user, :, :n]),
             a,
-            np.empty((n, n)),
+            np.empty_like(a),
             counts,
         )
         if done < n:

@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.compiled import compiled
+from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
+from kem_pymc.lanes import padded
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -65,19 +67,24 @@ def covariance(kernels, layout, active, h, x, out, scratch):
     h : (H,) float64
         Logs of positive hyperparameters, values of others.
     x : (D, n) float64
-    out, scratch : (n, n) float64
+    out, scratch : (n, m) float64
+        At least n wide. What is beside the upper triangle is overwritten, too.
     """
     n = x.shape[1]
     values = np.empty(8)
-    out[:] = 0.0
-    for c in active:
-        scratch[:] = math.exp(h[layout.hyper_start[c]])
+    if active.shape[0] == 0:
+        out[:] = 0.0
+    for k in range(active.shape[0]):
+        c = active[k]
+        own = out if k == 0 else scratch
+        own[:] = math.exp(h[layout.hyper_start[c]])
         for f in range(layout.factor_start[c], layout.factor_start[c + 1]):
             natural_values(layout, f, h, values)
-            kernels.fill(layout.factor_base[f], x[layout.factor_dimension[f]], values, scratch)
-        for i in range(n):
-            for j in range(i, n):
-                out[i, j] += scratch[i, j]
+            kernels.fill(layout.factor_base[f], x[layout.factor_dimension[f]], values, own)
+        if k > 0:
+            for i in range(n):
+                for d in range(n - i):
+                    out[i, i + d] += scratch[i, i + d]
 
 
 @compiled
@@ -103,40 +110,6 @@ def representable(layout, active, h, log_noise):
 
 
 @compiled
-def cholesky(a, n):
-    """Factor the upper triangle of `a` in place as U'U; return the number of rows done.
-
-    Fewer than `n` rows mean that the leading block of the next size isn't positive definite.
-    """
-    for k in range(n):
-        pivot = a[k, k]
-        if not (pivot > 0.0 and pivot < math.inf):
-            return k
-        root = math.sqrt(pivot)
-        a[k, k] = root
-        inverse = 1.0 / root
-        for j in range(k + 1, n):
-            a[k, j] *= inverse
-        for i in range(k + 1, n):
-            factor = a[k, i]
-            for j in range(i, n):
-                a[i, j] -= factor * a[k, j]
-    return n
-
-
-@compiled
-def forward_substitution(u, y, n, v):
-    """Solve U'v = y for the first `n` points."""
-    for i in range(n):
-        v[i] = y[i]
-    for k in range(n):
-        value = v[k] / u[k, k]
-        v[k] = value
-        for j in range(k + 1, n):
-            v[j] -= value * u[k, j]
-
-
-@compiled
 def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
     """Factor covariance plus noise in place; return the number of rows that succeeded.
 
@@ -150,7 +123,7 @@ def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
     for i in range(n):
         out[i, i] += noise
     counts[0] += 1
-    done = cholesky(out, n)
+    done = cholesky(out, n, 0)
     if done < n:
         variance = out[done, done]
         for k in range(done):
@@ -158,7 +131,7 @@ def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
         for i in range(done, n):
             out[i, i] += JITTER * variance
         counts[0] += 1
-        done += cholesky(out[done:, done:], n - done)
+        done = cholesky(out, n, done)
         counts[1] += done < n
     return done
 
@@ -189,10 +162,10 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
             out[t] = -math.inf
         return
     n = data.ends[user, upto - 1]
-    u = np.empty((n, n))
+    u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     v = np.empty(n)
     x = np.ascontiguousarray(data.x[user, :, :n])
-    done = factorise(kernels, layout, active, h, log_noise, x, u, np.empty((n, n)), counts)
+    done = factorise(kernels, layout, active, h, log_noise, x, u, scratch, counts)
     if data.nested:
         forward_substitution(u, data.y[user, upto - 1], done, v)
     total = 0.0
@@ -236,8 +209,7 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
     if not representable(layout, active, h, log_noise):
         counts[1] += 1
         return -math.inf
-    u = np.empty((n, n))
-    scratch = np.empty((n, n))
+    u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     x = np.ascontiguousarray(x)
     if factorise(kernels, layout, active, h, log_noise, x, u, scratch, counts) < n:
         return -math.inf
@@ -248,8 +220,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
         total -= weights[i] * (0.5 * v[i] * v[i] + math.log(u[i, i]) + HALF_LOG_2PI)
     if not math.isfinite(total):
         return -math.inf
-    adjoint = np.empty((n, n))
-    reverse_cholesky(u, v, weights, adjoint)
+    adjoint = np.empty((n, padded(n)))
+    reverse_cholesky(u, v, n, weights, adjoint)
     add_kernel_gradient(kernels, layout, active, h, x, adjoint, out)
     trace = 0.0
     for i in range(n):
@@ -259,43 +231,11 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
 
 
 @compiled
-def reverse_cholesky(u, v, weights, adjoint):
-    """Write d total / d A[i, j], i <= j, of the weighted log likelihood to `adjoint`.
-
-    Runs `cholesky` and `forward_substitution` backwards: row k of the factor, then what it
-    subtracted from the rows below.
-    """
-    n = v.shape[0]
-    row = np.zeros(n)  # adjoint of row k of the factor
-    y = np.zeros(n)  # adjoint of the targets
-    for k in range(n - 1, -1, -1):
-        root = u[k, k]
-        v_adjoint = -weights[k] * v[k]
-        for i in range(k + 1, n):
-            v_adjoint -= y[i] * u[k, i]
-            row[i] = -y[i] * v[k]
-        for i in range(k + 1, n):
-            left = u[k, i]
-            total = 2.0 * adjoint[i, i] * left
-            for j in range(i + 1, n):
-                total += adjoint[i, j] * u[k, j]
-                row[j] -= adjoint[i, j] * left
-            row[i] -= total
-        diagonal = -weights[k] / root - v_adjoint * v[k] / root
-        for j in range(k + 1, n):
-            adjoint[k, j] = row[j] / root
-            diagonal -= row[j] * u[k, j] / root
-        y[k] = v_adjoint / root
-        adjoint[k, k] = 0.5 * diagonal / root
-
-
-@compiled
 def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
     """Add the sum over i <= j of adjoint[i, j] times dK[i, j]/dh to `out` (H + 1,)."""
-    n = x.shape[1]
     values = np.empty(8)
     slopes = np.empty(8)
-    weights = np.empty((n, n))
+    weights = np.empty_like(adjoint)
     for c in active:
         first, last = layout.factor_start[c], layout.factor_start[c + 1]
         amplitude = math.exp(h[layout.hyper_start[c]])
@@ -310,17 +250,13 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
             slopes[:] = 0.0
             xd = x[layout.factor_dimension[f]]
             kernels.gradient(layout.factor_base[f], xd, values, weights, slopes)
-            for p in range(layout.factor_size[f]):
+            size = layout.factor_size[f]
+            for p in range(size):
                 place = layout.factor_hyper[f] + p
                 chain = values[p] if layout.positive[place] else 1.0
                 out[place] += amplitude * slopes[p] * chain
             if f == last - 1:
-                kernels.fill(layout.factor_base[f], xd, values, weights)
-                total = 0.0
-                for i in range(n):
-                    for j in range(i, n):
-                        total += weights[i, j]
-                out[layout.hyper_start[c]] += amplitude * total
+                out[layout.hyper_start[c]] += amplitude * slopes[size]
 
 
 def as_active(inclusion: np.ndarray) -> np.ndarray:

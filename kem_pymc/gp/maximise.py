@@ -11,8 +11,9 @@ import math
 import numpy as np
 
 from kem_pymc.compiled import compiled
-from kem_pymc.gp.likelihood import cholesky, forward_substitution
+from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.objective import evaluate
+from kem_pymc.lanes import padded
 
 #: The search has arrived where no free coordinate's slope is larger than this,
 SLOPE = 1e-4
@@ -192,13 +193,13 @@ def newton_step(curvature, values, slope, low, high, step):
         if not held(values[i], slope[i], low[i], high[i]):
             free[count] = i
             count += 1
-    u = np.empty((count, count))
+    u = np.empty((count, padded(count)))
     solution = np.empty(count)
     for i in range(count):
         solution[i] = slope[free[i]]
         for j in range(count):
             u[i, j] = curvature[free[i], free[j]]
-    if cholesky(u, count) < count:  # rounding alone can do this
+    if cholesky(u, count, 0) < count:  # rounding alone can do this
         for i in range(count):
             step[free[i]] = slope[free[i]] / max(1.0, np.max(np.abs(slope)))
         return

@@ -10,6 +10,7 @@ from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise, natural_values
 from kem_pymc.gp.objective import Objective
+from kem_pymc.lanes import padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | 
     None where that isn't positive definite, even with the jitter of the likelihood.
     """
     problem, n = objective.problem, objective.n_points
-    u = np.empty((n, n))
+    u = np.empty((n, padded(n)))
     done = factorise(
         problem.kernels,
         problem.layout,
@@ -145,10 +146,10 @@ def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | 
         *objective.coordinates.expand(values),
         problem.x,
         u,
-        np.empty((n, n)),
+        np.empty_like(u),
         np.zeros(2, dtype=np.int64),
     )
-    return u if done == n else None
+    return np.ascontiguousarray(u[:, :n]) if done == n else None
 
 
 @compiled

@@ -7,11 +7,13 @@ over pairs of points lie inside the compiled code.
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
 from kem_pymc.compiled import FunctionPointer, pointer, scalar_function, types
 from kem_pymc.kernels.base import BaseKernel, base_kernels
+from kem_pymc.lanes import LANES, padded
 
 VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
@@ -28,7 +30,8 @@ class Kernels(NamedTuple):
         ``cross(code, x, z, h, out)`` multiplies `out` (n, m) by k(x_i, z_j; h).
     gradient : pointer
         ``gradient(code, x, h, weights, out)`` adds to ``out[p]`` the sum over i <= j of
-        ``weights[i, j]`` times the derivative of k(x_i, x_j; h) with respect to ``h[p]``.
+        ``weights[i, j]`` times the derivative of k(x_i, x_j; h) with respect to ``h[p]``, and
+        that of ``weights[i, j]`` times k itself to the place behind the last hyperparameter's.
     """
 
     fill: FunctionPointer
@@ -64,36 +67,65 @@ def _derivatives(kernel: BaseKernel):
     return scalar_function(arguments, [value, *derivatives], kernel.name)
 
 
+# Kernels are evaluated at a multiple of LANES points: a loop's remainder would go one by one.
+_HEAD = """
+    n, full = {points}.shape[0], {points}.shape[0] + LANES
+    points = np.empty(full)
+    points[:n] = {points}
+    points[n:] = {points}[n - 1] if n > 0 else 0.0
+"""
 _FILL = """
-        for i in range(x.shape[0]):
-            for j in range(i, x.shape[0]):
-                out[i, j] *= k{code}(x[i], x[j]{h})
+        values = np.empty(full)
+        for i in range(n):
+            own = x[i]
+            for d in range(padded(n - i)):
+                values[d] = k{code}(own, points[i + d]{h})
+            for d in range(n - i):
+                out[i, i + d] *= values[d]
 """
 _CROSS = """
+        values = np.empty(full)
         for i in range(x.shape[0]):
-            for j in range(z.shape[0]):
-                out[i, j] *= k{code}(x[i], z[j]{h})
+            own = x[i]
+            for d in range(padded(n)):
+                values[d] = k{code}(own, points[d]{h})
+            for d in range(n):
+                out[i, d] *= values[d]
 """
+# Sums by column, then of columns: additions keep their order, and columns are treated at once.
 _GRADIENT = """
-        for i in range(x.shape[0]):
-            for j in range(i, x.shape[0]):
-                d = k{code}(x[i], x[j]{h})
-                {accumulate}
+        values, sums = np.empty(({count} + 1, full)), np.zeros(({count} + 1, n))
+        for i in range(n):
+            own = x[i]
+            for d in range(padded(n - i)):
+                {names} = k{code}(own, points[i + d]{h})
+                {keep}
+            for p in range({count} + 1):
+                for d in range(n - i):
+                    sums[p, i + d] += weights[i, i + d] * values[p, d]
+        for p in range({count} + 1):
+            for j in range(n):
+                out[p] += sums[p, j]
 """
 
 
-def _source(name: str, arguments: str, body: str, kernels: tuple[BaseKernel, ...]) -> str:
-    lines = [f"def {name}({arguments}):"]
+def _source(
+    name: str, arguments: str, points: str, body: str, kernels: tuple[BaseKernel, ...]
+) -> str:
+    lines = [f"def {name}({arguments}):", _HEAD.format(points=points)]
     for code, kernel in enumerate(kernels):
         count = len(kernel.hyperparameters)
         lines.append(f"    {'if' if code == 0 else 'elif'} code == {code}:")
         lines += [f"        h{p} = h[{p}]" for p in range(count)]
-        accumulate = [f"out[{p}] += weights[i, j] * d[{p + 1}]" for p in range(count)] or ["pass"]
+        # The derivatives, then the value.
+        names = [f"v{count}", *(f"v{p}" for p in range(count))]
         lines.append(
             body.format(
                 code=code,
                 h="".join(f", h{p}" for p in range(count)),
-                accumulate="; ".join(accumulate),
+                count=count,
+                names=", ".join(names),
+                keep="; ".join(f"values[{p}, d] = v{p}" for p in range(count + 1)),
             )
         )
     return "\n".join(lines)
@@ -104,30 +136,22 @@ def _compile(kernels: tuple[BaseKernel, ...]) -> Kernels:
     values = [_value(k) for k in kernels]
     derivatives = [_derivatives(k) for k in kernels]
 
-    def made(name, arguments, body, signature, functions):
+    def made(name, arguments, points, body, signature, functions):
         environment = {f"k{code}": function for code, (function, _) in enumerate(functions)}
+        environment |= {"np": np, "LANES": LANES, "padded": padded}
         keys = [key for _, key in functions]
         key = " ".join(keys) if all(keys) else ""
-        source = _source(name, arguments, body, kernels)
+        source = _source(name, arguments, points, body, kernels)
         return pointer(source, name, signature, environment, key)
 
     code = types.int64
+    signature = types.void(code, VECTOR, VECTOR, MATRIX)
+    cross_signature = types.void(code, VECTOR, VECTOR, VECTOR, MATRIX)
+    gradient_signature = types.void(code, VECTOR, VECTOR, MATRIX, VECTOR)
     return Kernels(
-        fill=made(
-            "fill", "code, x, h, out", _FILL, types.void(code, VECTOR, VECTOR, MATRIX), values
-        ),
-        cross=made(
-            "cross",
-            "code, x, z, h, out",
-            _CROSS,
-            types.void(code, VECTOR, VECTOR, VECTOR, MATRIX),
-            values,
-        ),
+        fill=made("fill", "code, x, h, out", "x", _FILL, signature, values),
+        cross=made("cross", "code, x, z, h, out", "z", _CROSS, cross_signature, values),
         gradient=made(
-            "gradient",
-            "code, x, h, weights, out",
-            _GRADIENT,
-            types.void(code, VECTOR, VECTOR, MATRIX, VECTOR),
-            derivatives,
+            "gradient", "code, x, h, weights, out", "x", _GRADIENT, gradient_signature, derivatives
         ),
     )

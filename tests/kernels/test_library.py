@@ -69,13 +69,14 @@ def test_cross_multiplies_all(name, h):
 @each_case
 def test_gradient_adds_the_weighted_derivatives_of_the_upper_triangle(name, h):
     weights = np.random.default_rng(3).normal(size=(len(X), len(X)))
-    expected = np.full(len(h), 10.0)
+    expected = np.full(len(h) + 1, 10.0)
+    expected[-1] += np.sum(np.triu(weights * CLOSED_FORMS[name](X[:, None], X, *h)))
     for p in range(len(h)):
         moved = np.array(h, dtype=complex)
         moved[p] += 1e-30j
         slope = CLOSED_FORMS[name](X[:, None], X, *moved).imag / 1e-30
         expected[p] += np.sum(np.triu(weights * slope))
-    out = np.full(len(h), 10.0)
+    out = np.full(len(h) + 1, 10.0)
     kernels().gradient(code(name), X, np.array(h), weights, out)
     np.testing.assert_allclose(out, expected, rtol=1e-10)
 
@@ -83,11 +84,11 @@ def test_gradient_adds_the_weighted_derivatives_of_the_upper_triangle(name, h):
 def test_far_apart_and_tiny_lengthscales_vanish_without_nan():
     far = np.array([0.0, 1e6])
     for name in ("SE", "MATERN32", "MATERN52"):
-        out, slope = np.ones((2, 2)), np.zeros(1)
+        out, slope = np.ones((2, 2)), np.zeros(2)
         kernels().fill(code(name), far, np.array([1e-40]), out)
         kernels().gradient(code(name), far, np.array([1e-40]), np.ones((2, 2)), slope)
         assert out.tolist() == [[1.0, 0.0], [1.0, 1.0]]
-        assert slope.tolist() == [0.0]
+        assert slope.tolist() == [0.0, 2.0]
 
 
 def test_compiled_once():
@@ -147,11 +148,11 @@ class TestRegistered:
     @pytest.mark.usefixtures("empty_registry")
     def test_derivative_of_an_indicator_is_zero(self):
         register(BaseKernel("NEAR", ("lengthscale",), lambda x, z, ls: pt.abs(x - z) <= ls))
-        out, slope = np.ones((7, 7)), np.zeros(1)
+        out, slope = np.ones((7, 7)), np.zeros(2)
         kernels().fill(0, X, np.array([1.5]), out)
         assert out[0].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
         kernels().gradient(0, X, np.array([1.5]), np.ones((7, 7)), slope)
-        assert slope.tolist() == [0.0]
+        assert slope.tolist() == [0.0, np.triu(abs(X[:, None] - X) <= 1.5).sum()]
 
     def test_expressions_that_differ_by_a_number_do_not_share_code(self, empty_registry):
         for number in (1.0, 2.0):

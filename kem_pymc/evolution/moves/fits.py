@@ -13,9 +13,11 @@ import numpy as np
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
 from kem_pymc.evolution.state import active_candidates, same_row
-from kem_pymc.gp.likelihood import cholesky, covariance
+from kem_pymc.gp.cholesky import cholesky
+from kem_pymc.gp.likelihood import covariance
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.objective import Prior, Problem, evaluate
+from kem_pymc.lanes import padded
 
 #: Degrees of freedom of the proposal: tails heavier than those of what it approximates.
 DEGREES = 5.0
@@ -176,7 +178,7 @@ def approximate(study, problem, counts):
         evaluate(problem, shifted, curvature[i])
         curvature[i] = (gradient - curvature[i]) / STEP
     counts[0] += evaluations * (problem.starts.shape[0] - 1)
-    factor = np.empty((d, d))
+    factor = np.empty((d, padded(d)))
     ridge = RIDGE
     while True:
         for i in range(d):
@@ -184,8 +186,8 @@ def approximate(study, problem, counts):
                 factor[i, j] = 0.5 * (curvature[i, j] + curvature[j, i])
             scale = study.priors.scale[problem.places[i]] if i < d - 1 else 1.0
             factor[i, i] += ridge / (scale * scale)
-        if cholesky(factor, d) == d:
-            return centre, factor, best
+        if cholesky(factor, d, 0) == d:
+            return centre, np.ascontiguousarray(factor[:, :d]), best
         ridge *= 10.0
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.compiled import compiled
+from kem_pymc.compiled import borrowed, compiled
 from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
@@ -127,6 +127,7 @@ def sweep(study, state, schedule, rng):
     RuntimeError
         If `schedule.check` is set and the running log density leaves the exact one.
     """
+    study, state = borrowed(study), borrowed(state)
     if schedule.joint:
         for user in rng.permutation(study.first.shape[0]):
             redraw_path(study, state, user, schedule.particles, rng)
