@@ -96,7 +96,7 @@ def run(job: Job) -> Chain:
         state = start_from_users(engine, schedule, rng)
     else:
         state = start_sequentially(engine.study, schedule, rng)
-    heat(engine.study, state, schedule, rng)
+    heat(engine.study, state, schedule, 0, schedule.heating, rng)
     rows: list[tuple] = []
     counts = state.counts.copy()
     while (spent := time.process_time() - began) < job.seconds:

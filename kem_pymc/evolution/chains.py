@@ -54,7 +54,7 @@ def run_chain(step: EvolutionStep, run: RunFolder, chain: int, report: Report) -
     files = run.chain(chain)
     files.clean()
     done, point, rng = _beginning(step, run, chain, files.last())
-    step.setup_chain(rng, run.plan.tune, run.plan.draws)
+    step.setup_chain(rng, run.plan.tune, run.plan.draws, done)
     writer = Writer(files, run.plan.chunk)
     going = True
     try:

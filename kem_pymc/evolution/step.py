@@ -34,14 +34,25 @@ def point_names(engine: Engine) -> tuple[str, ...]:
 
 @dataclass_state
 class EvolutionStepState(StepMethodState):
-    """All there is to a step besides the point: its random generator."""
+    """All there is to a step besides the point and its random generator.
+
+    Attributes
+    ----------
+    made, heated : int
+        How many draws the chain has made, and how many of its first are heated.
+    """
+
+    made: int
+    heated: int
 
 
 class EvolutionStep(BlockedStep):
     """Sweeps over assignments, compositions, hyperparameters and noise of all datasets, and alpha.
 
-    Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`; nothing adapts, so tuning
-    draws only settle. A step depends on the point and the random generator alone.
+    Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`. Nothing adapts: tuning
+    draws only settle, the first half of them under a rising power of the likelihood where the
+    schedule says so. A step depends on the point, the random generator and how many draws its
+    chain has made.
 
     Parameters
     ----------
@@ -91,6 +102,22 @@ class EvolutionStep(BlockedStep):
         self.start_point = initial_point or model.initial_point()
         self.y = _observed_targets(model)
         self.rng = np.random.default_rng(rng)
+        self.made = self.heated = 0
+
+    def setup_chain(self, rng: Any, tune: int, draws: int, made: int = 0) -> None:
+        """Begin a chain, or go on with one that has made some draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        tune, draws : int
+            Numbers of draws of the chain, before the first that counts and from there on.
+        made : int
+            Draws there are.
+        """
+        super().setup_chain(rng, tune, draws)
+        self.heated = min(tune // 2, self.schedule.heating)
+        self.made = made
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Make one sweep from a point; the point itself isn't changed."""
@@ -98,11 +125,19 @@ class EvolutionStep(BlockedStep):
         names = point_names(self.engine)
         if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in names):
             state = start(study, self.schedule, self.rng)
-            heat(study, state, self.schedule, self.rng)
         else:
+            if self.made == 0:  # whoever gives a point to begin with wants to stay near it
+                self.heated = 0
             state = self.engine.load(study, *(point[n] for n in names), schedule=self.schedule)
         state.counts[:] = 0
-        sweep(study, state, self.schedule, self.rng)
+        if self.made < self.heated:
+            first, last = (
+                draw * self.schedule.heating // self.heated for draw in (self.made, self.made + 1)
+            )
+            heat(study, state, self.schedule, first, last, self.rng)
+        else:
+            sweep(study, state, self.schedule, self.rng)
+        self.made += 1
         arrays = self.engine.dump(state)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 

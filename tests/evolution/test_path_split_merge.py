@@ -1,7 +1,7 @@
 """Paths that split and merge: who may, what copies are like, and with what density."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -228,17 +228,20 @@ def test_heating_ends_at_the_posterior_and_forgets_the_start(engine):
     rng = np.random.default_rng(4)
     state = start(study, schedule, rng)
     before = copy_state(state)
-    heat(study, state, schedule, rng)
+    heat(study, state, schedule, 0, 40, rng)
     assert state.log_density[0] == pytest.approx(log_joint(study, state), abs=1e-9)
     assert memberships_agree(study, state)
     assert not np.array_equal(before.log_noise, state.log_noise)
 
 
-def test_without_heating_nothing_moves(engine):
-    schedule = JOINT._replace(heating=0)
-    state = start(engine.study, schedule, np.random.default_rng(4))
-    before = copy_state(state)
-    heat(engine.study, state, schedule, np.random.default_rng(5))
+@pytest.mark.parametrize("heating", [7, 40])
+def test_heating_in_parts_is_heating(engine, heating):
+    schedule = JOINT._replace(heating=heating, path_split_merge=5)
+    one, other = (start(engine.study, schedule, np.random.default_rng(4)) for _ in range(2))
+    heat(engine.study, one, schedule, 0, heating, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    for first, last in pairwise([0, 1, 5, 6, heating]):
+        heat(engine.study, other, schedule, first, last, rng)
     for name in ("assignment", "h", "log_noise", "included"):
-        np.testing.assert_array_equal(getattr(before, name), getattr(state, name))
-    assert state.log_density[0] == pytest.approx(before.log_density[0], abs=1e-9)
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.log_density[0] == pytest.approx(other.log_density[0], abs=1e-9)

@@ -163,15 +163,18 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path, monkeypatch):
     same_draws(kem.resume(folder, model, cores=2), whole)
 
 
-def test_killed_with_joint_feedback(cohort, pool, table, tmp_path):
+@pytest.mark.parametrize("draw", [3, 9], ids=["while heated", "later"])
+def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
     schedule = JOINT._replace(steps=2, particles=3, split_merge=2, path_split_merge=2, heating=20)
     model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule)
-    few = SHORT | {"draws": 4, "tune": 4, "chains": 1, "chunk": 3}
+    few = SHORT | {"draws": 4, "tune": 8, "chains": 1, "chunk": 3}
     with pytest.MonkeyPatch.context() as patch:
         moments = Moments(patch)
         whole = kem.sample(model, **few, folder=tmp_path / "whole")
     folder = tmp_path / "run"
-    killed_at(len(moments.names) - 12, lambda: kem.sample(model, **few, folder=folder))
+    steps = [i for i, name in enumerate(moments.names) if name == "after step"]
+    moment = steps[draw + len(steps) - 12]  # the first one may be for compiling
+    killed_at(moment, lambda: kem.sample(model, **few, folder=folder))
     same_draws(kem.resume(folder, model), whole)
 
 
@@ -237,8 +240,8 @@ def fail_in(monkeypatch, numbers, draw, fail):
     streams = [plan.generators()[n].bit_generator.state["state"]["inc"] for n in numbers]
     setup, sweep = EvolutionStep.setup_chain, EvolutionStep.step
 
-    def setup_chain(self, rng, tune, draws):
-        setup(self, rng, tune, draws)
+    def setup_chain(self, rng, *lengths):
+        setup(self, rng, *lengths)
         self.seen = 0 if rng.bit_generator.state["state"]["inc"] in streams else -1000
 
     def step(self, point):

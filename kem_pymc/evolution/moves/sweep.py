@@ -100,7 +100,7 @@ JOINT = CUT._replace(
     split_merge=30,
     path_split_merge=200,
     particles=8,
-    heating=1000,
+    heating=3000,
 )
 
 
@@ -175,24 +175,25 @@ def within_processes(study, state, schedule, rng):
     _look(study, state, schedule)
 
 
-#: Powers of the likelihood while a chain is heated: from the lowest, in equal ratios.
+#: The likelihood's power at the beginning of a chain that is heated, and how many it takes from
+#: there to its own, in equal ratios.
 LOWEST_POWER, POWERS = 0.1, 25
 
 
-def heat(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
-    """Forget where a state was started, in place: sweep while the likelihood's power rises.
+def heat(
+    study: Study, state: State, schedule: Schedule, first: int, last: int, rng: np.random.Generator
+) -> None:
+    """Make sweeps `first` to ``last - 1`` of the heating, in place.
 
     Under a low power users share few clusters, which part as the data begin to tell them apart. So
     chains arrive at the same grouping more often than where clusters have to be found to be equal.
     """
     powers = study.power * np.geomspace(LOWEST_POWER, 1.0, POWERS, endpoint=False)
-    for sweeps in np.array_split(np.arange(schedule.heating), POWERS):
-        if len(sweeps) == 0:
-            continue
-        heated = study._replace(power=float(powers[sweeps[0] * POWERS // schedule.heating]))
-        state.log_density[0] = log_joint(heated, state)
-        for _ in sweeps:
-            sweep(heated, state, schedule, rng)
+    for k in range(first, last):
+        heated = study._replace(power=float(powers[k * POWERS // schedule.heating]))
+        if k == first or k * POWERS % schedule.heating < POWERS:
+            state.log_density[0] = log_joint(heated, state)
+        sweep(heated, state, schedule, rng)
     state.log_density[0] = log_joint(study, state)
 
 
