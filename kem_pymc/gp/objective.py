@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from kem_pymc.compiled import FunctionPointer, compiled, pointer, types
+from kem_pymc.compiled import FunctionPointer, borrowed, compiled, pointer, types
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, as_active, weighted_gradient
 from kem_pymc.kernels.composition import Composition, Hyperparameter
@@ -270,6 +270,7 @@ def evaluate(problem, values, gradient):
 
     Where either isn't finite, the log likelihood is minus infinity and the gradient zero.
     """
+    problem = borrowed(problem)
     k = values.shape[0] - 1
     size = problem.layout.positive.shape[0]
     h = np.zeros(size)
