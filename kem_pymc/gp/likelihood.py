@@ -111,7 +111,9 @@ def representable(layout, active, h, log_noise):
 
 @compiled
 def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
-    """Factor covariance plus noise in place; return the number of rows that succeeded.
+    """Factor covariance plus noise in `out`; return the number of rows that succeeded.
+
+    `out` and `scratch` have to be (n, padded(n)): narrower ones would be overrun.
 
     A failure is resumed once, with `JITTER` times the failing point's variance added to the rest of
     the diagonal: what a prefix yields then never depends on the points behind it. ``counts[0]``
