@@ -22,11 +22,9 @@ import numpy as np
 import pytensor
 import pytensor.link.numba.dispatch
 import pytensor.scalar as ps
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.caching import CacheImpl, _CacheLocator
 from numba.core.types import WrapperAddressProtocol
-from numba.core.types.containers import BaseTuple
-from numba.extending import intrinsic
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -53,7 +51,7 @@ def source_stamp() -> str:
     digest = sha256(numba.__version__.encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_bytes()
-        if any(mark in source for mark in (b"@compiled", b"@intrinsic", b"(NamedTuple)")):
+        if any(mark in source for mark in (b"@compiled", b"@intrinsic", b"(NamedTuple)", b"numba")):
             digest.update(source)
     return digest.hexdigest()
 
@@ -97,33 +95,6 @@ CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 
 #: Decorator of every function of the engine.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-
-@intrinsic
-def borrowed(_typing_context: Any, arrays: Any) -> Any:
-    """Return the same arrays, in nested tuples, uncounted: whoever calls has to keep them alive.
-
-    Numba counts references to an array by atomic increments, for every array of a wide tuple in
-    every call: they took a third of the sampler's time.
-    """
-
-    def uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        if isinstance(kind, types.Array):
-            array = context.make_array(kind)(context, builder, value)
-            array.meminfo = cgutils.get_null_value(array.meminfo.type)
-            array.parent = cgutils.get_null_value(array.parent.type)
-            return array._getvalue()
-        if isinstance(kind, BaseTuple):
-            parts = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
-            return context.make_tuple(
-                builder, kind, [uncounted(context, builder, k, v) for k, v in parts]
-            )
-        return value
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return uncounted(context, builder, signature.args[0], arguments[0])
-
-    return arrays(arrays), code
 
 
 class FunctionPointer(WrapperAddressProtocol):
@@ -263,7 +234,6 @@ def graph_function(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> t
 __all__ = [
     "GENERATOR",
     "FunctionPointer",
-    "borrowed",
     "compiled",
     "graph_function",
     "pointer",

@@ -5,8 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.compiled import FunctionPointer
+from kem_pymc.references import by_reference
 
 
+@by_reference
 class PriorTable(NamedTuple):
     """The priors of a study as the engine wants them.
 

@@ -3,7 +3,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -15,7 +14,6 @@ from kem_pymc import compiled as module
 from kem_pymc.compiled import (
     PACKAGE,
     FunctionPointer,
-    borrowed,
     cache_folder,
     graph_function,
     pointer,
@@ -231,28 +229,6 @@ class TestGraphFunction:
         rng, same = np.random.default_rng(1), np.random.default_rng(1)
         got = [f(rng) for _ in range(3)]
         np.testing.assert_allclose(got, same.normal(size=3), rtol=1e-14)
-
-
-class Pair(NamedTuple):
-    numbers: np.ndarray
-    inner: tuple[np.ndarray, int]
-
-
-def test_borrowed_arrays_are_the_same_arrays():
-    @numba.njit
-    def change(pair):
-        mine = borrowed(pair)
-        mine.numbers[0] = 7.0
-        mine.inner[0][1, 0] += mine.inner[1]
-
-    pair = Pair(np.zeros(3), (np.ones((2, 2)), 5))
-    before = sys.getrefcount(pair.numbers)
-    for _ in range(3):
-        change(pair)
-    after = sys.getrefcount(pair.numbers)
-    assert after == before
-    assert pair.numbers.tolist() == [7.0, 0.0, 0.0]
-    assert pair.inner[0].tolist() == [[1.0, 1.0], [16.0, 1.0]]
 
 
 GRADIENTS = """

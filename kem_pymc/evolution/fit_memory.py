@@ -4,10 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kem_pymc.references import by_reference
+
 #: Fits that are remembered at once, a power of 2, and the most coordinates of one that is.
 MEMORY, LARGEST = 4096, 16
 
 
+@by_reference
 class Fits(NamedTuple):
     """Fits made already; one that has the place of another replaces it.
 

@@ -19,8 +19,10 @@ from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
 from kem_pymc.prior_table import PriorTable
+from kem_pymc.references import by_reference
 
 
+@by_reference
 class Study(NamedTuple):
     """Everything that stays fixed while sampling.
 
@@ -56,6 +58,7 @@ class Study(NamedTuple):
     fits: Fits
 
 
+@by_reference
 class State(NamedTuple):
     """Where the sampler is. N datasets, S slots, P processes, C candidates, H hyperparameters.
 

@@ -19,6 +19,7 @@ from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesk
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
 from kem_pymc.lanes import padded
+from kem_pymc.references import by_reference
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -29,6 +30,7 @@ JITTER = 1e-8
 LARGEST_LOG = 100.0
 
 
+@by_reference
 class Data(NamedTuple):
     """Users' data as the engine wants them.
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from kem_pymc.compiled import FunctionPointer, borrowed, compiled, pointer, types
+from kem_pymc.compiled import FunctionPointer, compiled, pointer, types
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, as_active, weighted_gradient
 from kem_pymc.kernels.composition import Composition, Hyperparameter
 from kem_pymc.kernels.library import Kernels, kernels
 from kem_pymc.kernels.pool import CandidatePool, Layout
+from kem_pymc.references import by_reference
 
 if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
@@ -111,6 +112,7 @@ class Coordinates:
         return natural
 
 
+@by_reference
 class Prior(NamedTuple):
     """A log density of coordinates: independent normals, or the study's priors, or flat.
 
@@ -211,6 +213,7 @@ def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
     )
 
 
+@by_reference
 class Problem(NamedTuple):
     """Everything the compiled objective needs but the coordinates; see :class:`Objective`.
 
@@ -270,7 +273,6 @@ def evaluate(problem, values, gradient):
 
     Where either isn't finite, the log likelihood is minus infinity and the gradient zero.
     """
-    problem = borrowed(problem)
     k = values.shape[0] - 1
     size = problem.layout.positive.shape[0]
     h = np.zeros(size)

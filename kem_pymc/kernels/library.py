@@ -14,11 +14,13 @@ import pytensor.tensor as pt
 from kem_pymc.compiled import FunctionPointer, pointer, scalar_function, types
 from kem_pymc.kernels.base import BaseKernel, base_kernels
 from kem_pymc.lanes import LANES, padded
+from kem_pymc.references import by_reference
 
 VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
 
 
+@by_reference
 class Kernels(NamedTuple):
     """Pointers to the compiled base kernels; ``code`` is a kernel's place in the registry.
 

@@ -21,8 +21,10 @@ from kem_pymc.kernels.composition import (
     Hyperparameter,
     as_candidates,
 )
+from kem_pymc.references import by_reference
 
 
+@by_reference
 class Layout(NamedTuple):
     """Where candidates, factors and hyperparameters lie in the engine's arrays.
 

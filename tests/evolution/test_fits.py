@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from scipy.stats import f, kstest, multivariate_t
@@ -18,6 +19,7 @@ from kem_pymc.evolution.moves.sweep import CUT, start, sweep
 from kem_pymc.evolution.state import kernel_log_prior
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.gp.objective import evaluate
+from kem_pymc.references import reference
 
 
 @pytest.fixture(params=[True, False], ids=["prefixes", "independent"])
@@ -39,12 +41,30 @@ def crowded(engine, request):
     return study, state, state.assignment[0]
 
 
+@numba.njit
+def terms(problem, values):
+    return evaluate(reference(problem), values, np.empty(len(values)))
+
+
+@numba.njit
+def height(study, state, slot):
+    """What a fit maximises, at a slot's present values: log likelihood and log prior."""
+    parent, included = state.parent[state.process[slot]], state.included[slot]
+    problem = problem_of(study, state.assignment == slot, included, parent)
+    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
+    return terms(problem, values)
+
+
+@numba.njit
+def fitted(study, members, included, parent, counts):
+    """Mode, factor of the curvature, and height."""
+    return approximate(study, problem_of(study, members, included, parent), counts)
+
+
 def test_fits_are_about_the_members(crowded):
     study, state, slot = crowded
     parent = state.parent[state.process[slot]]
-    problem = problem_of(study, state.assignment == slot, state.included[slot], parent)
-    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
-    likelihood, density = evaluate(problem, values, np.empty(len(values)))
+    likelihood, density = height(study, state, slot)
     out = np.empty(3)
     expected = 0.0
     for d in np.flatnonzero(state.assignment == slot):
@@ -62,7 +82,9 @@ def test_fits_are_about_the_members(crowded):
         )
         expected += out[study.step[d]]
     assert likelihood == pytest.approx(expected, rel=1e-12)
-    kernel = kernel_log_prior(study, parent, state.included[slot], state.h[slot], values[-1])
+    kernel = kernel_log_prior(
+        study, parent, state.included[slot], state.h[slot], state.log_noise[slot]
+    )
     stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
     assert density + stay == pytest.approx(kernel, rel=1e-12)
 
@@ -71,15 +93,14 @@ def test_proposals_of_fits_have_the_density_that_is_said(crowded):
     study, state, slot = crowded
     parent = state.parent[state.process[slot]]
     included = np.array([False, True, False])
-    problem = problem_of(study, state.assignment == slot, included, parent)
-    mode, factor, _ = approximate(study, problem, state.counts)
+    mode, factor, _ = fitted(study, state.assignment == slot, included, parent, state.counts)
     upper = np.triu(factor)
     shape = np.linalg.inv(upper.T @ upper)
-    reference = multivariate_t(mode, shape, df=5)
+    expected = multivariate_t(mode, shape, df=5)
     rng = np.random.default_rng(0)
     draws = np.array([draw_values(mode, factor, rng) for _ in range(4000)])
     for values in draws[:20]:
-        assert log_density(mode, factor, values) == pytest.approx(reference.logpdf(values))
+        assert log_density(mode, factor, values) == pytest.approx(expected.logpdf(values))
     distance = np.einsum("ij,ij->i", (draws - mode) @ np.linalg.inv(shape), draws - mode)
     assert kstest(distance / len(mode), f(len(mode), 5).cdf).pvalue > 1e-3
 

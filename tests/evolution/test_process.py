@@ -1,6 +1,7 @@
 import math
 from collections import defaultdict
 
+import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +9,9 @@ from scipy import stats
 from kem_pymc.datasets.simulate import covariance
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.process import simulate, simulate_targets
+from kem_pymc.evolution.state import State, Study
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.references import Reference
 from tests.evolution.conftest import CONCENTRATION, make_cohort
 
 PRIORS = {  # of natural values, as in the `table` fixture
@@ -173,3 +176,14 @@ def test_simulated_targets_have_the_covariance_of_the_kernel(engine, pool):
     error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
     assert (np.abs(sample - expected) < 4.5 * error).all()
     assert abs(np.mean(draws[:, 0, 1, 0] * draws[:, 0, 2, 0])) < 4 * error[0, 0]
+
+
+def test_a_study_and_a_state_are_single_pointers_in_compiled_code(engine):
+    # What this is for: by value, a study and a state are some 300 words, in every call.
+    study = numba.typeof(engine.study)
+    assert isinstance(study, Reference)
+    assert study.cls is Study
+    assert all(isinstance(study.kinds[study.place(k)], Reference) for k in ("data", "fits"))
+    state = numba.typeof(engine.load(engine.study, *engine.simplest()))
+    assert isinstance(state, Reference)
+    assert state.cls is State

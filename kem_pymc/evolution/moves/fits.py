@@ -18,6 +18,7 @@ from kem_pymc.gp.likelihood import covariance
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.objective import Prior, Problem, evaluate
 from kem_pymc.lanes import padded
+from kem_pymc.references import reference
 
 #: Degrees of freedom of the proposal: tails heavier than those of what it approximates.
 DEGREES = 5.0
@@ -150,6 +151,7 @@ def starting_points(study, problem):
 @compiled
 def approximate(study, problem, counts):
     """Return Laplace's approximation: mode (d,), factor U (d, d) of the curvature U'U, height."""
+    problem = reference(problem)
     points = starting_points(study, problem)
     n, d = points.shape
     gradient = np.empty(d)

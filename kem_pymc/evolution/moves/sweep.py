@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.compiled import borrowed, compiled
+from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
@@ -114,8 +114,7 @@ def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
     return processes * steps + 24, processes + steps + 2
 
 
-@compiled
-def sweep(study, state, schedule, rng):
+def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
     """Make one sweep, in place.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
@@ -127,51 +126,86 @@ def sweep(study, state, schedule, rng):
     RuntimeError
         If `schedule.check` is set and the running log density leaves the exact one.
     """
-    study, state = borrowed(study), borrowed(state)
     if schedule.joint:
-        for user in rng.permutation(study.first.shape[0]):
-            redraw_path(study, state, user, schedule.particles, rng)
-            _look(study, state, schedule)
-        for _ in range(schedule.path_split_merge):
-            split_or_merge_paths(study, state, rng)
-            _look(study, state, schedule)
+        _change_paths(study, state, schedule, rng)
     within_processes(study, state, schedule, rng)
     if not schedule.joint:
-        hand_forward(study, state, schedule.auxiliaries, rng)
+        _hand_forward(study, state, schedule, rng)
+
+
+def within_processes(
+    study: Study, state: State, schedule: Schedule, rng: np.random.Generator
+) -> None:
+    """Make the moves of a sweep that leave every dataset in the process it belongs to.
+
+    (Under `joint` they may bring all datasets of a component to another process.) Moves that the
+    schedule doesn't make are never called, and so not even compiled.
+    """
+    if schedule.seating > 0:
+        _reseat_everyone(study, state, schedule, rng)
+    _change_clusters(study, state, schedule, rng)
+    if schedule.extensions > 0:
+        _extend(study, state, schedule, rng)
+    if schedule.refits > 0:
+        _refit(study, state, schedule, rng)
+    if study.concentration_shape > 0.0:
+        redraw_concentration(study, state, rng)
         _look(study, state, schedule)
 
 
 @compiled
-def within_processes(study, state, schedule, rng):
-    """Make the moves of a sweep that leave every dataset in the process it belongs to.
+def _change_paths(study, state, schedule, rng):
+    for user in rng.permutation(study.first.shape[0]):
+        redraw_path(study, state, user, schedule.particles, rng)
+        _look(study, state, schedule)
+    for _ in range(schedule.path_split_merge):
+        split_or_merge_paths(study, state, rng)
+        _look(study, state, schedule)
 
-    (Under `joint` they may bring all datasets of a component to another process.)
-    """
+
+@compiled
+def _reseat_everyone(study, state, schedule, rng):
     n = study.user.shape[0]
-    joint = schedule.joint
-    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
     for _ in range(schedule.seating):
         order = rng.permutation(n)
         for k in range(n):
             reseat(study, state, order[k : k + 1], schedule.auxiliaries, rng)
             _look(study, state, schedule)
+
+
+@compiled
+def _change_clusters(study, state, schedule, rng):
+    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
     for _ in range(schedule.split_merge):
         split_or_merge(study, state, rng)
         _look(study, state, schedule)
     # Which clusters are live doesn't change here, so a copy of the list stays right.
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(schedule.steps):
-            local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+            local_step(study, state, slot, schedule.joint, p_add, p_remove, p_swap, rng)
             _look(study, state, schedule)
+
+
+@compiled
+def _extend(study, state, schedule, rng):
     for _ in range(schedule.extensions):
         slot = state.live[int(rng.random() * state.sizes[0])]
-        extend_or_contract(study, state, slot, joint, rng)
+        extend_or_contract(study, state, slot, schedule.joint, rng)
         _look(study, state, schedule)
+
+
+@compiled
+def _refit(study, state, schedule, rng):
+    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
     for _ in range(schedule.refits):
         slot = state.assignment[short_dataset(study, rng)]
-        refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+        refit_composition(study, state, slot, schedule.joint, p_add, p_remove, p_swap, rng)
         _look(study, state, schedule)
-    redraw_concentration(study, state, rng)
+
+
+@compiled
+def _hand_forward(study, state, schedule, rng):
+    hand_forward(study, state, schedule.auxiliaries, rng)
     _look(study, state, schedule)
 
 

@@ -1,0 +1,173 @@
+"""Wide tuples in compiled code, passed by reference.
+
+Numba passes a tuple by value: all its arrays, seven machine words each, go to every function that
+is called with it, and each is counted as one more reference by an atomic increment. The sampler's
+study and state are some 50 arrays, so this took almost half of its time. Compiled code gets an
+instance of a class decorated with :func:`by_reference` as a pointer to its fields instead, and uses
+them as before.
+
+The fields lie on the stack of the call that Python made (or of the compiled function that called
+:func:`reference`). Nothing keeps them alive but that call, and arrays among them aren't counted, so
+compiled code neither returns such a value to Python, which would get None, nor what it reads from
+its fields.
+"""
+
+from hashlib import sha256
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    box,
+    infer_getattr,
+    intrinsic,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+#: Classes whose instances are passed by reference.
+_known: set[type] = set()
+
+
+class Reference(types.Type):
+    """The type of a named tuple that is passed by reference.
+
+    Parameters
+    ----------
+    cls : type
+        The class of the tuple.
+    kinds : tuple of numba types
+        Those of its fields.
+    """
+
+    def __init__(self, cls: Any, kinds: tuple[types.Type, ...]) -> None:
+        self.cls = cls
+        self.fields: tuple[str, ...] = cls._fields
+        self.kinds = kinds
+        # A short name: it is part of the name of every function that takes such an argument.
+        digest = sha256(repr(kinds).encode()).hexdigest()[:12]
+        super().__init__(name=f"Reference({cls.__module__}.{cls.__qualname__}, {digest})")
+
+    @property
+    def by_value(self) -> BaseTuple:
+        """The type of the tuple itself."""
+        return BaseTuple.from_types(self.kinds, self.cls)
+
+    def place(self, field: str) -> int:
+        """Return the number of a field."""
+        return self.fields.index(field)
+
+
+def by_reference[T: type](cls: T) -> T:
+    """Class decorator: compiled code gets instances of this named tuple by reference.
+
+    The instance that was last passed is kept, with its type.
+    """
+    recent: tuple[Any, Reference | None] = (None, None)
+
+    def reference_to(value: Any, context: Any) -> Reference | None:
+        # Telling the types of 50 fields takes as long as a short move, and calls come in rows.
+        nonlocal recent
+        if recent[0] is not value:
+            kinds = tuple(typeof_impl(v, context) for v in value)
+            recent = value, None if None in kinds else Reference(cls, kinds)
+        return recent[1]
+
+    typeof_impl.register(cls)(reference_to)
+    _known.add(cls)
+    return cls
+
+
+@register_model(Reference)
+class _ReferenceModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Reference) -> None:
+        fields = [manager[k].get_data_type() for k in kind.kinds]
+        super().__init__(manager, kind, ir.LiteralStructType(fields).as_pointer())
+
+
+def _uncounted(context: Any, builder: Any, kind: types.Type, value: Any) -> Any:
+    """Return the same value without what it takes to count references to it."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+    return value
+
+
+def _store(context: Any, builder: Any, kind: Reference, values: Any) -> Any:
+    """Store a tuple's fields on the stack and return a pointer to them."""
+    pointer_type = context.get_value_type(kind)
+    place = cgutils.alloca_once(builder, pointer_type.pointee)
+    for i, field in enumerate(kind.kinds):
+        value = _uncounted(context, builder, field, values[i])
+        stored = context.data_model_manager[field].as_data(builder, value)
+        builder.store(stored, cgutils.gep_inbounds(builder, place, 0, i))
+    # Loads of fields are marked as invariant, for they would be repeated after every store to any
+    # array otherwise. They may not move before the stores above, wherever this code is inlined:
+    # from here on, the pointer is one that LLVM knows nothing about.
+    kind_of_barrier = ir.FunctionType(pointer_type, [pointer_type])
+    return builder.asm(kind_of_barrier, "", "=r,0,~{memory}", [place], True)
+
+
+@unbox(Reference)
+def _unbox(kind: Reference, value: Any, c: Any) -> NativeValue:
+    native = c.unbox(kind.by_value, value)
+    pointer = _store(c.context, c.builder, kind, cgutils.unpack_tuple(c.builder, native.value))
+
+    def cleanup() -> None:
+        if native.cleanup is not None:
+            native.cleanup()
+        c.context.nrt.decref(c.builder, kind.by_value, native.value)
+
+    return NativeValue(pointer, is_error=native.is_error, cleanup=cleanup)
+
+
+@box(Reference)
+def _box(_kind: Reference, _value: Any, c: Any) -> Any:
+    # Every compiled function gets an entry for Python, called or not, so this can't be an error.
+    return c.pyapi.make_none()
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, kind: Reference, field: str) -> types.Type | None:
+        return kind.kinds[kind.place(field)] if field in kind.fields else None
+
+
+@lower_getattr_generic(Reference)
+def _load(context: Any, builder: Any, kind: Reference, value: Any, field: str) -> Any:
+    i = kind.place(field)
+    data = builder.load(cgutils.gep_inbounds(builder, value, 0, i))
+    data.set_metadata("invariant.load", builder.module.add_metadata([]))
+    loaded = context.data_model_manager[kind.kinds[i]].from_data(builder, data)
+    loaded = _uncounted(context, builder, kind.kinds[i], loaded)
+    return impl_ret_borrowed(context, builder, kind.kinds[i], loaded)
+
+
+@intrinsic
+def reference(_typing_context: Any, value: Any) -> Any:
+    """Return a named tuple, of a class passed by reference, that compiled code made by value.
+
+    A reference stays what it is. Call it on an argument, at the beginning of a function: the
+    tuple's arrays are freed after the last use of a local variable that holds it.
+    """
+    if isinstance(value, Reference):
+        return value(value), lambda _context, _builder, _signature, arguments: arguments[0]
+    if not (isinstance(value, BaseNamedTuple) and value.instance_class in _known):
+        return None
+    kind = Reference(value.instance_class, tuple(value))
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return _store(context, builder, kind, cgutils.unpack_tuple(builder, arguments[0]))
+
+    return kind(value), code
