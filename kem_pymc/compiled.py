@@ -136,7 +136,7 @@ def pointer(source: str, name: str, signature: Any, environment: dict, key: str)
         where that can't be told: nothing is kept on disk then.
     """
     reusable = bool(key)
-    parts = (__name__, "strict", source, signature, key, numba.__version__)
+    parts = (__name__, "strict", "inlined", source, signature, key, numba.__version__)
     key = sha256(" ".join(map(str, parts)).encode()).hexdigest()
     # Numba rebuilds cached code in the module that a function says it comes from.
     environment = {**environment, "__name__": __name__}
@@ -202,6 +202,8 @@ def scalar_function(
         function, key = numba_funcify_and_cache_key(
             lowered_graph, fgraph_name="scalar_expression", squeeze_output=True
         )
+    # LLVM leaves long expressions alone otherwise, and a loop with a call in it isn't vectorised.
+    function.targetoptions["forceinline"] = True
     return function, str(key or "")
 
 

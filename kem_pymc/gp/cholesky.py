@@ -11,10 +11,13 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.elementary import fma
-from kem_pymc.lanes import LANES, add_multiple, load, multiple, store
+from kem_pymc.lanes import LANES, add_multiple, load, multiple, padded, store
 
 #: Rows that are brought up to date together.
 BLOCK = 4
+
+#: Rows after which all later ones are brought up to date. More of them wouldn't stay in the caches.
+PANEL = 64
 
 
 @compiled
@@ -35,32 +38,36 @@ def cholesky(a, n, start):
         Number of rows done. Fewer than `n` rows mean that the leading block of the next size isn't
         positive definite; the rows before that one have been subtracted from it.
     """
-    for i in range(start // BLOCK * BLOCK, n, BLOCK):
-        last = min(i + BLOCK, n)
-        if i > start:  # where an earlier call failed it has done so
-            _subtract_factor(a, i, last)
-        for k in range(max(i, start), last):
-            pivot = a[k, k]
-            if not (pivot > 0.0 and pivot < math.inf):
-                return k
-            root = math.sqrt(pivot)
-            inverse = 1.0 / root
-            for j in range(i // LANES * LANES, a.shape[1], LANES):
-                row = multiple(inverse, load(a, k, j))
-                store(a, k, j, row)
-                for r in range(k + 1, last):
-                    store(a, r, j, add_multiple(load(a, r, j), -a[k, r], row))
-            a[k, k] = root
+    for first in range(start // PANEL * PANEL, n, PANEL):
+        stop = min(first + PANEL, n)
+        for i in range(max(start // BLOCK * BLOCK, first), stop, BLOCK):
+            last = min(i + BLOCK, n)
+            if i > start:  # where an earlier call failed it has done so
+                _subtract_factor(a, i, last, first, i)
+            for k in range(max(i, start), last):
+                pivot = a[k, k]
+                if not (pivot > 0.0 and pivot < math.inf):
+                    return k
+                root = math.sqrt(pivot)
+                inverse = 1.0 / root
+                for j in range(i // LANES * LANES, a.shape[1], LANES):
+                    row = multiple(inverse, load(a, k, j))
+                    store(a, k, j, row)
+                    for r in range(k + 1, last):
+                        store(a, r, j, add_multiple(load(a, r, j), -a[k, r], row))
+                a[k, k] = root
+        for i in range(stop, n, BLOCK):
+            _subtract_factor(a, i, min(i + BLOCK, n), first, stop)
     return n
 
 
 @compiled
-def _subtract_factor(a, i, last):
-    """Subtract what the factor's rows before `i` contribute to rows i to last - 1."""
+def _subtract_factor(a, i, last, first, stop):
+    """Subtract from rows i to last - 1 what the factor's rows first to stop - 1 contribute."""
     for j in range(i // LANES * LANES, a.shape[1], LANES):
         if last - i == BLOCK:
             r0, r1, r2, r3 = load(a, i, j), load(a, i + 1, j), load(a, i + 2, j), load(a, i + 3, j)
-            for k in range(i):
+            for k in range(first, stop):
                 row = load(a, k, j)
                 r0 = add_multiple(r0, -a[k, i], row)
                 r1 = add_multiple(r1, -a[k, i + 1], row)
@@ -73,7 +80,7 @@ def _subtract_factor(a, i, last):
         else:
             for r in range(i, last):
                 own = load(a, r, j)
-                for k in range(i):
+                for k in range(first, stop):
                     own = add_multiple(own, -a[k, r], load(a, k, j))
                 store(a, r, j, own)
 
@@ -91,19 +98,19 @@ def forward_substitution(u, y, n, v):
 
 
 @compiled
-def _dot(a, b, k, first, n):
-    """Return the sum of ``a[0, i] b[k, i]`` from `first` to n - 1, in four sums."""
+def _dot(a, i, b, k, first, n):
+    """Return the sum over j of ``a[i, j] b[k, j]`` from `first` to n - 1, in four sums."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    i = first
-    while i + 4 <= n:
-        s0 = fma(a[0, i], b[k, i], s0)
-        s1 = fma(a[0, i + 1], b[k, i + 1], s1)
-        s2 = fma(a[0, i + 2], b[k, i + 2], s2)
-        s3 = fma(a[0, i + 3], b[k, i + 3], s3)
-        i += 4
-    while i < n:
-        s0 = fma(a[0, i], b[k, i], s0)
-        i += 1
+    j = first
+    while j + 4 <= n:
+        s0 = fma(a[i, j], b[k, j], s0)
+        s1 = fma(a[i, j + 1], b[k, j + 1], s1)
+        s2 = fma(a[i, j + 2], b[k, j + 2], s2)
+        s3 = fma(a[i, j + 3], b[k, j + 3], s3)
+        j += 4
+    while j < n:
+        s0 = fma(a[i, j], b[k, j], s0)
+        j += 1
     return (s0 + s1) + (s2 + s3)
 
 
@@ -121,27 +128,65 @@ def reverse_cholesky(u, v, n, weights, adjoint):
     v, weights : (n,) float64
     """
     width = u.shape[1]
-    row = np.empty((1, width))  # adjoint of row k of the factor
+    rows = np.empty((BLOCK, width))  # adjoints of rows of the factor
     y = np.zeros((1, width))  # adjoint of the targets
     adjoint[:] = 0.0
-    for k in range(n - 1, -1, -1):
-        for j in range((k + 1) // LANES * LANES, width, LANES):
-            even, odd = multiple(-v[k], load(y, 0, j)), multiple(0.0, load(y, 0, j))
-            i = k + 1
-            while i + 2 <= n:
-                even = add_multiple(even, -u[k, i], load(adjoint, i, j))
-                odd = add_multiple(odd, -u[k, i + 1], load(adjoint, i + 1, j))
-                i += 2
-            if i < n:
-                even = add_multiple(even, -u[k, i], load(adjoint, i, j))
-            store(row, 0, j, add_multiple(even, 1.0, odd))
-        inverse = 1.0 / u[k, k]
-        y_adjoint = (-weights[k] * v[k] - _dot(y, u, k, k + 1, n)) * inverse
-        diagonal = (-weights[k] - _dot(row, u, k, k + 1, n)) * inverse - y_adjoint * v[k]
-        y[0, k] = y_adjoint
-        adjoint[k, k] = diagonal * inverse
-        for i in range(k + 1, n):
-            adjoint[k, i] = row[0, i] * inverse
-            adjoint[i, k] = adjoint[k, i]
+    stop = n
+    while stop > 0:
+        start = (stop - 1) // BLOCK * BLOCK
+        head = padded(stop)
+        _begin_rows(u, v, y, adjoint, start, stop, n, rows)
+        for k in range(stop - 1, start - 1, -1):
+            r = k - start
+            for j in range((k + 1) // LANES * LANES, head, LANES):
+                even, odd = multiple(-v[k], load(y, 0, j)), multiple(0.0, load(y, 0, j))
+                i = k + 1
+                while i + 2 <= n:
+                    even = add_multiple(even, -u[k, i], load(adjoint, i, j))
+                    odd = add_multiple(odd, -u[k, i + 1], load(adjoint, i + 1, j))
+                    i += 2
+                if i < n:
+                    even = add_multiple(even, -u[k, i], load(adjoint, i, j))
+                store(rows, r, j, add_multiple(even, 1.0, odd))
+            for j in range(head, width, LANES):
+                row = load(rows, r, j)
+                for i in range(k + 1, stop):
+                    row = add_multiple(row, -u[k, i], load(adjoint, i, j))
+                store(rows, r, j, row)
+            inverse = 1.0 / u[k, k]
+            y_adjoint = (-weights[k] * v[k] - _dot(y, 0, u, k, k + 1, n)) * inverse
+            diagonal = (-weights[k] - _dot(rows, r, u, k, k + 1, n)) * inverse - y_adjoint * v[k]
+            y[0, k] = y_adjoint
+            adjoint[k, k] = diagonal * inverse
+            for i in range(k + 1, n):
+                adjoint[k, i] = rows[r, i] * inverse
+                adjoint[i, k] = adjoint[k, i]
+        stop = start
     for i in range(n):
         adjoint[i, i] *= 0.5
+
+
+@compiled
+def _begin_rows(u, v, y, adjoint, start, stop, n, rows):
+    """Write to `rows` what rows of `adjoint` from `stop` on contribute to columns behind them.
+
+    Only the last rows may be fewer than `BLOCK`, and there are no columns behind those.
+    """
+    head = padded(stop)
+    for j in range(head, u.shape[1], LANES):
+        for k in range(start, stop):
+            store(rows, k - start, j, multiple(-v[k], load(y, 0, j)))
+    for first in range(stop, n, PANEL):
+        last = min(first + PANEL, n)
+        for j in range(head, u.shape[1], LANES):
+            r0, r1, r2, r3 = load(rows, 0, j), load(rows, 1, j), load(rows, 2, j), load(rows, 3, j)
+            for i in range(first, last):
+                row = load(adjoint, i, j)
+                r0 = add_multiple(r0, -u[start, i], row)
+                r1 = add_multiple(r1, -u[start + 1, i], row)
+                r2 = add_multiple(r2, -u[start + 2, i], row)
+                r3 = add_multiple(r3, -u[start + 3, i], row)
+            store(rows, 0, j, r0)
+            store(rows, 1, j, r1)
+            store(rows, 2, j, r2)
+            store(rows, 3, j, r3)

@@ -16,9 +16,9 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
-from kem_pymc.kernels.library import Kernels
+from kem_pymc.kernels.library import ADD, MULTIPLY, SET, Kernels
 from kem_pymc.kernels.pool import Layout
-from kem_pymc.lanes import padded
+from kem_pymc.lanes import LANES, padded
 from kem_pymc.references import by_reference
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -70,7 +70,7 @@ def covariance(kernels, layout, active, h, x, out, scratch):
         Logs of positive hyperparameters, values of others.
     x : (D, n) float64
     out, scratch : (n, m) float64
-        At least n wide. What is beside the upper triangle is overwritten, too.
+        At least n wide.
     """
     n = x.shape[1]
     values = np.empty(8)
@@ -78,12 +78,17 @@ def covariance(kernels, layout, active, h, x, out, scratch):
         out[:] = 0.0
     for k in range(active.shape[0]):
         c = active[k]
-        own = out if k == 0 else scratch
-        own[:] = math.exp(h[layout.hyper_start[c]])
-        for f in range(layout.factor_start[c], layout.factor_start[c + 1]):
+        first, last = layout.factor_start[c], layout.factor_start[c + 1]
+        direct = k == 0 or last - first == 1
+        own = out if direct else scratch
+        how = ADD if direct and k > 0 else SET
+        scale = math.exp(h[layout.hyper_start[c]])
+        for f in range(first, last):
             natural_values(layout, f, h, values)
-            kernels.fill(layout.factor_base[f], x[layout.factor_dimension[f]], values, own)
-        if k > 0:
+            points = x[layout.factor_dimension[f]]
+            kernels.fill(layout.factor_base[f], points, values, scale, how, own)
+            how, scale = MULTIPLY, 1.0
+        if not direct:
             for i in range(n):
                 for d in range(n - i):
                     out[i, i + d] += scratch[i, i + d]
@@ -126,6 +131,11 @@ def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
     covariance(kernels, layout, active, h, x, out, scratch)
     for i in range(n):
         out[i, i] += noise
+        # Never read as results, but computed with: left as they are, they might be denormal.
+        for j in range(i // LANES * LANES, i):
+            out[i, j] = 0.0
+        for j in range(n, out.shape[1]):
+            out[i, j] = 0.0
     counts[0] += 1
     done = cholesky(out, n, 0)
     if done < n:
@@ -249,7 +259,8 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
                 if other != f:
                     natural_values(layout, other, h, values)
                     d = layout.factor_dimension[other]
-                    kernels.fill(layout.factor_base[other], x[d], values, weights)
+                    base = layout.factor_base[other]
+                    kernels.fill(base, x[d], values, 1.0, MULTIPLY, weights)
             natural_values(layout, f, h, values)
             slopes[:] = 0.0
             xd = x[layout.factor_dimension[f]]

@@ -10,6 +10,7 @@ from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise, natural_values
 from kem_pymc.gp.objective import Objective
+from kem_pymc.kernels.library import MULTIPLY
 from kem_pymc.lanes import padded
 
 
@@ -176,7 +177,7 @@ def _cross_covariance(kernels, layout, candidate, h, x, z):
         d = layout.factor_dimension[f]
         kernels.cross(base, x[d], z[d], values, cross)
         for j in range(z.shape[1]):
-            kernels.fill(base, z[d, j : j + 1], values, prior[j])
+            kernels.fill(base, z[d, j : j + 1], values, 1.0, MULTIPLY, prior[j])
     return cross, prior[:, 0, 0].copy()
 
 

@@ -20,6 +20,10 @@ VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
 
 
+#: What `fill` does with a matrix.
+SET, ADD, MULTIPLY = 0, 1, 2
+
+
 @by_reference
 class Kernels(NamedTuple):
     """Pointers to the compiled base kernels; ``code`` is a kernel's place in the registry.
@@ -27,7 +31,8 @@ class Kernels(NamedTuple):
     Attributes
     ----------
     fill : pointer
-        ``fill(code, x, h, out)`` multiplies the upper triangle of `out` (n, n) by k(x_i, x_j; h).
+        ``fill(code, x, h, scale, how, out)`` sets the upper triangle of `out` (n, n) to scale times
+        k(x_i, x_j; h), adds that there, or multiplies by it: `SET`, `ADD` or `MULTIPLY`.
     cross : pointer
         ``cross(code, x, z, h, out)`` multiplies `out` (n, m) by k(x_i, z_j; h).
     gradient : pointer
@@ -81,9 +86,16 @@ _FILL = """
         for i in range(n):
             own = x[i]
             for d in range(padded(n - i)):
-                values[d] = k{code}(own, points[i + d]{h})
-            for d in range(n - i):
-                out[i, i + d] *= values[d]
+                values[d] = scale * k{code}(own, points[i + d]{h})
+            if how == SET:
+                for d in range(n - i):
+                    out[i, i + d] = values[d]
+            elif how == ADD:
+                for d in range(n - i):
+                    out[i, i + d] += values[d]
+            else:
+                for d in range(n - i):
+                    out[i, i + d] *= values[d]
 """
 _CROSS = """
         values = np.empty(full)
@@ -140,18 +152,18 @@ def _compile(kernels: tuple[BaseKernel, ...]) -> Kernels:
 
     def made(name, arguments, points, body, signature, functions):
         environment = {f"k{code}": function for code, (function, _) in enumerate(functions)}
-        environment |= {"np": np, "LANES": LANES, "padded": padded}
+        environment |= {"np": np, "LANES": LANES, "padded": padded, "SET": SET, "ADD": ADD}
         keys = [key for _, key in functions]
         key = " ".join(keys) if all(keys) else ""
         source = _source(name, arguments, points, body, kernels)
         return pointer(source, name, signature, environment, key)
 
     code = types.int64
-    signature = types.void(code, VECTOR, VECTOR, MATRIX)
+    fill_signature = types.void(code, VECTOR, VECTOR, types.float64, types.int64, MATRIX)
     cross_signature = types.void(code, VECTOR, VECTOR, VECTOR, MATRIX)
     gradient_signature = types.void(code, VECTOR, VECTOR, MATRIX, VECTOR)
     return Kernels(
-        fill=made("fill", "code, x, h, out", "x", _FILL, signature, values),
+        fill=made("fill", "code, x, h, scale, how, out", "x", _FILL, fill_signature, values),
         cross=made("cross", "code, x, z, h, out", "z", _CROSS, cross_signature, values),
         gradient=made(
             "gradient", "code, x, h, weights, out", "x", _GRADIENT, gradient_signature, derivatives

@@ -4,7 +4,7 @@ import pytest
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.lanes import padded
 
-SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 30, 33, 65]
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 30, 33, 64, 65, 131]
 
 
 def positive_definite(n, seed=0):

@@ -4,7 +4,7 @@ import pytest
 
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood, weighted_gradient
 from kem_pymc.kernels.base import BaseKernel, base_kernels, register
-from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.library import ADD, MULTIPLY, SET, kernels
 from kem_pymc.kernels.pool import CandidatePool
 from tests.refusals import refused
 
@@ -49,11 +49,15 @@ def test_every_base_kernel_is_tested():
 
 
 @each_case
-def test_fill_multiplies_the_upper_triangle(name, h):
+@pytest.mark.parametrize(
+    ("how", "combined"), [(SET, lambda _, k: k), (ADD, np.add), (MULTIPLY, np.multiply)]
+)
+def test_fill_changes_the_upper_triangle(name, h, how, combined):
     before = np.random.default_rng(1).normal(size=(len(X), len(X)))
     out = before.copy()
-    kernels().fill(code(name), X, np.array(h), out)
-    expected = np.tril(before, -1) + np.triu(before * CLOSED_FORMS[name](X[:, None], X, *h))
+    kernels().fill(code(name), X, np.array(h), 0.7, how, out)
+    own = 0.7 * CLOSED_FORMS[name](X[:, None], X, *h)
+    expected = np.tril(before, -1) + np.triu(combined(before, own))
     np.testing.assert_allclose(out, expected, rtol=1e-10, atol=0)
 
 
@@ -85,7 +89,7 @@ def test_far_apart_and_tiny_lengthscales_vanish_without_nan():
     far = np.array([0.0, 1e6])
     for name in ("SE", "MATERN32", "MATERN52"):
         out, slope = np.ones((2, 2)), np.zeros(2)
-        kernels().fill(code(name), far, np.array([1e-40]), out)
+        kernels().fill(code(name), far, np.array([1e-40]), 1.0, MULTIPLY, out)
         kernels().gradient(code(name), far, np.array([1e-40]), np.ones((2, 2)), slope)
         assert out.tolist() == [[1.0, 0.0], [1.0, 1.0]]
         assert slope.tolist() == [0.0, 2.0]
@@ -149,7 +153,7 @@ class TestRegistered:
     def test_derivative_of_an_indicator_is_zero(self):
         register(BaseKernel("NEAR", ("lengthscale",), lambda x, z, ls: pt.abs(x - z) <= ls))
         out, slope = np.ones((7, 7)), np.zeros(2)
-        kernels().fill(0, X, np.array([1.5]), out)
+        kernels().fill(0, X, np.array([1.5]), 1.0, SET, out)
         assert out[0].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
         kernels().gradient(0, X, np.array([1.5]), np.ones((7, 7)), slope)
         assert slope.tolist() == [0.0, np.triu(abs(X[:, None] - X) <= 1.5).sum()]

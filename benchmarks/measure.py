@@ -1,0 +1,58 @@
+"""Honest timings: what is compared runs in turns, in one process."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes
+    ----------
+    figure : str
+        What is measured.
+    target : str
+        What it should be.
+    measured : str
+    met : bool
+    """
+
+    figure: str
+    target: str
+    measured: str
+    met: bool
+
+
+def at_most(figure: str, measured: float, target: float, unit: str = "") -> Row:
+    """Return a row for a figure that should be `target` or less."""
+    return Row(figure, f"<= {target:g}{unit}", f"{measured:.3g}{unit}", bool(measured <= target))
+
+
+def at_least(figure: str, measured: float, target: float, unit: str = "") -> Row:
+    """Return a row for a figure that should be `target` or more."""
+    return Row(figure, f">= {target:g}{unit}", f"{measured:.3g}{unit}", bool(measured >= target))
+
+
+def in_turns(*functions: Callable[[], object], seconds: float = 2.0) -> list[float]:
+    """Return each function's CPU seconds a call: the median of blocks run in turns.
+
+    Blocks of some 20 ms take turns, so that whatever slows the machine down slows all of them.
+    """
+    repeats = []
+    for function in functions:
+        function()
+        began = time.process_time()
+        function()
+        once = max(time.process_time() - began, 1e-7)
+        repeats.append(max(1, round(0.02 / once)))
+    blocks: list[list[float]] = [[] for _ in functions]
+    began = time.process_time()
+    while time.process_time() - began < seconds or len(blocks[0]) < 3:
+        for block, function, n in zip(blocks, functions, repeats, strict=True):
+            start = time.process_time()
+            for _ in range(n):
+                function()
+            block.append((time.process_time() - start) / n)
+    return [sorted(block)[len(block) // 2] for block in blocks]
