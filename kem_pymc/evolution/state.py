@@ -311,6 +311,8 @@ def likelihood_upto(study, state, slot, user, upto):
     if study.power == 0.0:
         state.log_likelihood[slot, user, :upto] = 0.0
     elif state.valid[slot, user] < upto:
+        if state.valid[slot, user] > 0:  # asked for more a second time: have it all
+            upto = study.data.steps[user]
         prefix_log_likelihood(
             study.kernels,
             study.layout,

@@ -9,7 +9,7 @@ from scipy import stats
 from kem_pymc.datasets.simulate import covariance
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.process import simulate, simulate_targets
-from kem_pymc.evolution.state import State, Study
+from kem_pymc.evolution.state import State, Study, dataset_log_likelihood, kernel_changed
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.references import Reference
 from tests.evolution.conftest import CONCENTRATION, make_cohort
@@ -187,3 +187,31 @@ def test_a_study_and_a_state_are_single_pointers_in_compiled_code(engine):
     state = numba.typeof(engine.load(engine.study, *engine.simplest()))
     assert isinstance(state, Reference)
     assert state.cls is State
+
+
+def test_no_kernel_is_factored_again_before_it_changes(engine):
+    """At most twice for a user: for the prefix that is asked for first, then for all of them."""
+    study, rng = engine.study, np.random.default_rng(4)
+    state = engine.load(study, *engine.simulate(rng))
+    slots = state.live[: state.sizes[0]]
+    pairs = [(slot, d) for slot in slots for d in range(len(study.user))]
+
+    def ask(pairs) -> int:
+        before = state.counts[0]
+        for k in rng.permutation(len(pairs)):
+            dataset_log_likelihood(study, state, *pairs[k])
+        return state.counts[0] - before
+
+    assert len(slots) * len(study.first) <= ask(pairs) <= 2 * len(slots) * len(study.first)
+    assert ask(pairs) == 0
+    state.log_noise[slots[0]] += 0.1
+    kernel_changed(study, state, slots[0])
+    assert ask([pair for pair in pairs if pair[0] != slots[0]]) == 0
+    assert 1 <= ask(pairs) <= 2 * len(study.first)
+    last = [
+        (slots[0], first + steps - 1)
+        for first, steps in zip(study.first, study.data.steps, strict=True)
+    ]
+    kernel_changed(study, state, slots[0])
+    assert ask(last) == len(study.first)  # the longest prefix first: one for all
+    assert ask(pairs) == 0
