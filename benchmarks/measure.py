@@ -17,22 +17,27 @@ class Row:
         What it should be.
     measured : str
     met : bool
+    distance : float
+        Part of what was allowed: above 1 the target is missed.
     """
 
     figure: str
     target: str
     measured: str
     met: bool
+    distance: float
 
 
 def at_most(figure: str, measured: float, target: float, unit: str = "") -> Row:
     """Return a row for a figure that should be `target` or less."""
-    return Row(figure, f"<= {target:g}{unit}", f"{measured:.3g}{unit}", bool(measured <= target))
+    met = bool(measured <= target)
+    return Row(figure, f"<= {target:g}{unit}", f"{measured:.3g}{unit}", met, measured / target)
 
 
 def at_least(figure: str, measured: float, target: float, unit: str = "") -> Row:
     """Return a row for a figure that should be `target` or more."""
-    return Row(figure, f">= {target:g}{unit}", f"{measured:.3g}{unit}", bool(measured >= target))
+    met = bool(measured >= target)
+    return Row(figure, f">= {target:g}{unit}", f"{measured:.3g}{unit}", met, target / measured)
 
 
 def in_turns(*functions: Callable[[], object], seconds: float = 2.0) -> list[float]:

@@ -1,0 +1,76 @@
+"""All figures of speed: one table, the same rows as JSON, and a picture.
+
+uv run python benchmarks/run.py [--only NAME] [--json FILE] [--out FOLDER]
+"""
+
+import os
+
+# Matrices are small: threads only get in each other's way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import json
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from measure import Row
+from rich.console import Console
+from rich.table import Table
+
+FIGURES = ("likelihood", "sweep", "selection", "startup")
+
+
+def table(rows: list[Row]) -> Table:
+    """Return the rows as a table."""
+    out = Table("figure", "target", "measured", "met", title="Speed, one thread")
+    for row in rows:
+        out.add_row(
+            row.figure, row.target, row.measured, "[green]yes[/]" if row.met else "[red]no[/]"
+        )
+    return out
+
+
+def picture(rows: list[Row], file: Path) -> None:
+    """Draw how far every figure is from its target, on a logarithmic scale."""
+    distances = [row.distance for row in rows]
+    figure, ax = plt.subplots(figsize=(9, 0.35 * len(rows) + 1.2), layout="constrained")
+    colours = ["#2b6c8f" if row.met else "#c0562f" for row in rows]
+    ax.barh([row.figure.strip() for row in rows], [d - 1 for d in distances], left=1, color=colours)
+    for k, row in enumerate(rows):
+        ax.annotate(f" {row.measured} ({row.target})", (max(distances[k], 1), k), va="center")
+    ax.axvline(1, color="black", linewidth=0.8)
+    ax.set(xscale="log", xlabel="part of what was allowed", xlim=(None, 40 * max(distances)))
+    ax.invert_yaxis()
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure, and show what came out."""
+    parser = argparse.ArgumentParser(description="All figures of speed.")
+    parser.add_argument("--only", choices=FIGURES, action="append", help="a figure (repeatable)")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--out", type=Path, default=Path("kem-out-speed"), help="for the picture")
+    given = parser.parse_args()
+    console = Console()
+    rows: list[Row] = []
+    for name in given.only or FIGURES:
+        with console.status(f"measuring {name}"):
+            rows += import_module(name).rows()
+    console.print(table(rows))
+    given.out.mkdir(parents=True, exist_ok=True)
+    picture(rows, given.out / "speed.png")
+    console.print(f"Picture: {given.out / 'speed.png'}")
+    if given.json is not None:
+        keys = ("figure", "target", "measured", "met")
+        listed = [{key: asdict(row)[key] for key in keys} for row in rows]
+        given.json.write_text(json.dumps(listed, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

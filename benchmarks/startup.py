@@ -1,0 +1,45 @@
+"""How long people wait before anything happens, and for a first and a second `kem quickstart`.
+
+Wall-clock seconds of whole processes. The first quickstart has an empty folder for compiled code.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import Row, at_most
+
+
+def seconds(*command: str, folder: str, cache: str | None = None) -> float:
+    """Return how long a command takes in a folder."""
+    environment = dict(os.environ)
+    if cache is not None:
+        environment |= {"KEM_CACHE": cache, "PYTENSOR_FLAGS": f"base_compiledir={cache}/pytensor"}
+    began = time.perf_counter()
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def rows() -> list[Row]:
+    """Measure all of it; imports and help three times each."""
+    kem = str(Path(sys.executable).with_name("kem"))
+    with tempfile.TemporaryDirectory() as folder:
+        imports, helps = (
+            statistics.median(seconds(*command, folder=folder) for _ in range(3))
+            for command in ((sys.executable, "-c", "import kem_pymc"), (kem, "--help"))
+        )
+        cache = str(Path(folder) / "cache")
+        first, second = (
+            seconds(kem, "quickstart", "--out", name, folder=folder, cache=cache)
+            for name in ("first", "second")
+        )
+    return [
+        at_most("import kem_pymc", imports, 2.0, " s"),
+        at_most("kem --help", helps, 1.0, " s"),
+        at_most("first kem quickstart, nothing compiled", first, 180.0, " s"),
+        at_most("second kem quickstart", second, 90.0, " s"),
+    ]

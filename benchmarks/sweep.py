@@ -1,0 +1,48 @@
+"""A sweep for `cut` with the paper's schedule, against the authors' program.
+
+The study is the paper's synthetic one: 10 users, 6 time steps of 5 points, 8 candidates; 10 seating
+sweeps and 100 Metropolis-Hastings steps per cluster make an iteration (paper, 10.2.4 and 10.3.3).
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+
+import numpy as np
+from measure import Row, at_least, at_most
+
+import kem_pymc as kem
+from kem_pymc.evolution.moves.sweep import PAPER, start, sweep
+
+#: CPU seconds of one Gibbs iteration of the authors' program (TensorFlow, GPflow; one thread, this
+#: study, a machine of this kind): the mean of a range from 83 to 125.
+AUTHORS = 98.0
+
+SETTLING, BLOCKS, BLOCK = 200, 15, 20
+
+
+def rows() -> list[Row]:
+    """Measure an iteration from a settled chain: the median over blocks of CPU time."""
+    cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
+    pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
+    engine = kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic()).engine
+    rng = np.random.default_rng(0)
+    state = start(engine.study, PAPER, rng)
+    for _ in range(SETTLING):
+        sweep(engine.study, state, PAPER, rng)
+    seconds = []
+    made = state.counts[0]
+    for _ in range(BLOCKS):
+        began = time.process_time()
+        for _ in range(BLOCK):
+            sweep(engine.study, state, PAPER, rng)
+        seconds.append((time.process_time() - began) / BLOCK)
+    factorisations = (state.counts[0] - made) / (BLOCKS * BLOCK)
+    typical = float(np.median(seconds))
+    figure = f"cut, the paper's schedule, one iteration ({factorisations:.0f} factorisations)"
+    return [
+        at_most(figure, 1e3 * typical, 25.0, " ms"),
+        at_least("  the authors' 98 s over that", AUTHORS / typical, 4000.0),
+    ]
