@@ -1,0 +1,128 @@
+"""How the time of a sweep for `cut` grows with a study (figure 8 is that of the authors' program).
+
+One size at a time changes, the others stay. An exponent is the slope of log seconds on log size. A
+sweep's time depends on where its chain is, so every size is measured from a chain that has settled.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from measure import Row, at_most
+
+import kem_pymc as kem
+from kem_pymc.evolution.moves.sweep import CUT, start, sweep
+
+
+class Size(NamedTuple):
+    """A study's size; `points` of each user arrive in `steps` equal parts."""
+
+    users: int = 10
+    steps: int = 6
+    points: int = 30
+    dimension: int = 2
+    candidates: int = 20
+
+
+#: What grows, its sizes, and the largest exponent allowed.
+GROWTH: dict[str, tuple[list[Size], list[int], float]] = {
+    "users": ([Size(users=n) for n in (10, 30, 100, 300, 1000)], [10, 30, 100, 300, 1000], 1.1),
+    "time steps of 5 points": (
+        [Size(steps=n, points=5 * n) for n in (2, 5, 10, 20, 40)],
+        [2, 5, 10, 20, 40],
+        3.0,
+    ),
+    "time steps of 60 points in all": (
+        [Size(steps=n, points=60) for n in (2, 5, 10, 20, 30)],
+        [2, 5, 10, 20, 30],
+        1.1,
+    ),
+    "input dimension": ([Size(dimension=n) for n in (1, 2, 5, 10, 20)], [1, 2, 5, 10, 20], 0.3),
+    "candidates": (
+        [Size(dimension=6, candidates=n) for n in (8, 20, 50, 100, 200)],
+        [8, 20, 50, 100, 200],
+        0.3,
+    ),
+}
+
+SETTLING, SECONDS, FEWEST = 20, 2.0, 5
+
+
+def cohort_of(size: Size) -> kem.Cohort:
+    """Simulate users of two kinds: linear and periodic, or smooth."""
+    rng = np.random.default_rng(0)
+    inputs, targets = [], []
+    for user in range(size.users):
+        x = rng.uniform(-2, 2, (size.points, size.dimension))
+        last = x[:, -1]
+        f = x[:, 0] + np.sin(4 * last) if user % 2 else np.exp(-((last - 0.5) ** 2))
+        inputs.append(x)
+        targets.append(f - f.mean() + 0.4 * rng.normal(size=size.points))
+    ends = np.linspace(size.points / size.steps, size.points, size.steps).round().astype(int)
+    features = [f"x{d}" for d in range(size.dimension)]
+    return kem.Cohort(range(size.users), inputs, targets, [ends] * size.users, features)
+
+
+def pool_of(size: Size) -> kem.CandidatePool:
+    """Return so many candidates: base kernels, dimensions in turn, then products of two."""
+    bases = ("LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52")
+    turns, dimensions = range(len(bases)), range(size.dimension)
+    single = [f"{bases[(turn + d) % len(bases)]}{d}" for turn in turns for d in dimensions]
+    products = [f"{a} x {b}" for k, a in enumerate(single) for b in single[k + 1 :]]
+    return kem.CandidatePool([*single, *products][: size.candidates], size.dimension)
+
+
+def seconds_of(size: Size) -> float:
+    """Return CPU seconds of a sweep."""
+    model = kem.EvolutionModel(cohort_of(size), pool_of(size), priors=kem.priors.unit_scale())
+    engine, rng = model.engine, np.random.default_rng(0)
+    state = start(engine.study, CUT, rng)
+    for _ in range(SETTLING):
+        sweep(engine.study, state, CUT, rng)
+    times: list[float] = []
+    while sum(times) < SECONDS or len(times) < FEWEST:
+        began = time.process_time()
+        sweep(engine.study, state, CUT, rng)
+        times.append(time.process_time() - began)
+    return float(np.median(times))
+
+
+def measured(name: str) -> tuple[list[int], list[float], float]:
+    """Return sizes, seconds a sweep, and the exponent, of one kind of growth."""
+    sizes, numbers, _ = GROWTH[name]
+    seconds = [seconds_of(size) for size in sizes]
+    exponent = float(np.polyfit(np.log(numbers), np.log(seconds), 1)[0])
+    return numbers, seconds, exponent
+
+
+def rows(file: Path | None = None) -> list[Row]:
+    """Measure every kind of growth; draw them to a file."""
+    results = {name: measured(name) for name in GROWTH}
+    if file is not None:
+        draw(results, file)
+    out = []
+    for name, (numbers, seconds, exponent) in results.items():
+        span = (
+            f"{numbers[0]} to {numbers[-1]}: {1e3 * seconds[0]:.3g} to {1e3 * seconds[-1]:.3g} ms"
+        )
+        out.append(at_most(f"exponent, {name} ({span})", exponent, GROWTH[name][2]))
+    return out
+
+
+def draw(results: dict[str, tuple[list[int], list[float], float]], file: Path) -> None:
+    """Draw seconds against size, one panel for every kind of growth."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(results), figsize=(3 * len(results), 3), sharey=True)
+    for ax, (name, (numbers, seconds, exponent)) in zip(axes, results.items(), strict=True):
+        ax.plot(numbers, seconds, "o-", color="#2b6c8f")
+        ax.set(xscale="log", yscale="log", xlabel=name, title=f"exponent {exponent:.2f}")
+    axes[0].set_ylabel("CPU seconds a sweep")
+    figure.tight_layout()
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
