@@ -22,7 +22,7 @@ from measure import Row
 from rich.console import Console
 from rich.table import Table
 
-FIGURES = ("likelihood", "sweep", "selection", "growth", "startup")
+FIGURES = ("likelihood", "sweep", "selection", "growth", "workers", "startup")
 
 
 def table(rows: list[Row]) -> Table:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kem_pymc.commands import diagnose, fit, init, quickstart, screen, select
-from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning
+from kem_pymc.commands import cluster, diagnose, fit, init, quickstart, screen, select
+from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning, WorkerError
 
 
 class _Kem(TyperGroup):
@@ -40,7 +40,7 @@ class _Kem(TyperGroup):
                 if debug:
                     screen.errors.print_exception()
                 theirs = isinstance(error, InputError)
-                ours = not (theirs or isinstance(error, SamplingError))
+                ours = not (theirs or isinstance(error, SamplingError | WorkerError))
                 screen.complain(_fault(error) if ours else str(error))
                 raise typer.Exit(2 if theirs else 1) from error
 
@@ -88,6 +88,7 @@ app.command(epilog=fit.EXAMPLE)(fit.fit)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=select.EXAMPLE)(select.select)
 app.command(epilog=init.EXAMPLE)(init.init)
+app.command(epilog=cluster.EXAMPLE)(cluster.cluster)
 
 
 def main() -> None:

@@ -15,6 +15,10 @@ class SamplingError(RuntimeError):
     """No chain of a run gave draws to go on with; what the files of the run hold stays there."""
 
 
+class WorkerError(RuntimeError):
+    """Workers on other machines, or in other processes, kept dying."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but a person should look at them."""
 

@@ -84,6 +84,16 @@ Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
 Tune = Annotated[int | None, _sampler("Draws per chain to settle before.", least=0)]
 Chains = Annotated[int | None, _sampler("Independent chains.")]
 Cores = Annotated[int | None, _sampler("Chains that run at a time; by default one per core.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Users selected for at a time; by default one per core."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Dask scheduler to work on, as `kem cluster` starts."
+    ),
+]
 Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
 
 Resume = Annotated[

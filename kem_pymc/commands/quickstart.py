@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kem_pymc.cohort import Cohort
-    from kem_pymc.commands.walk import Walks
     from kem_pymc.selection.selector import Selector
+    from kem_pymc.selection.walk import Walks
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 

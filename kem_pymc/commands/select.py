@@ -36,6 +36,8 @@ def select(
         Literal["process", "bic", "aic", "laplace", "loo"],
         typer.Option(help="What decides between kernels."),
     ] = "process",
+    cores: options.Processes = None,
+    cluster: options.ClusterAddress = None,
     out: options.OutFile = Path("selections.csv"),
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -50,6 +52,7 @@ def select(
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.workers import workers
 
     columns: dict[str, Any] = {
         "user": user,
@@ -67,8 +70,9 @@ def select(
     else:
         columns["target"] = target or learned.target
         cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
+    crew = workers(cores, cluster)
     with folders.result(out, overwrite) as file:
-        walks = walk(KEMSelector(learned, fit, criterion), cohort, "Selecting")
+        walks = walk(KEMSelector(learned, fit, criterion), cohort, "Selecting", crew)
         rows: list[dict[str, Any]] = [
             {"user": label, "time_step": step, **selection.to_row()}
             for label, own in walks.items()

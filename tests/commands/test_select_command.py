@@ -39,6 +39,19 @@ def test_one_row_per_user_and_time_step(evolutions, new, tmp_path):
     assert "5 selections" in text
 
 
+def test_several_processes_select_the_same(evolutions, new, tmp_path):
+    _, alone = selections(evolutions, new, tmp_path / "a.csv", "--cores", "1")
+    _, shared = selections(evolutions, new, tmp_path / "b.csv", "--cores", "2")
+    pd.testing.assert_frame_equal(alone.drop(columns="run_time"), shared.drop(columns="run_time"))
+
+
+def test_cores_or_a_cluster(evolutions, new, tmp_path):
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    where = ("--cores", "2", "--cluster", "tcp://127.0.0.1:1")
+    refused(run("select", "--evolutions", evolutions, *arguments, *where))
+    assert not (tmp_path / "s.csv").exists()
+
+
 def test_selections_are_the_librarys(evolutions, new, tmp_path):
     _, rows = selections(evolutions, new, tmp_path / "s.csv", "--criterion", "bic", "--fit", "map")
     own = table(users=2, weeks=2, seed=1).query("id == 0")

@@ -1,0 +1,58 @@
+"""Selections for many users on a Dask cluster of one worker and of two, started by its own command.
+
+Seconds are those of the wall clock; both clusters are warm (everything compiled, connections open).
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measure import Row, at_least
+
+import kem_pymc as kem
+from kem_pymc.selection.walk import walk
+from kem_pymc.workers import workers
+
+USERS = 1000
+
+
+@contextmanager
+def cluster(size: int) -> Iterator[str]:
+    """Start a cluster of so many workers; give its address."""
+    program = str(Path(sys.executable).with_name("kem"))
+    command = [program, "cluster", "--workers", str(size), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+        process.send_signal(signal.SIGINT)
+
+
+def rows() -> list[Row]:
+    """Select for 1,000 users at six time steps each."""
+    pilot = kem.datasets.synthetic(users=10, seed=0)
+    test = kem.datasets.synthetic(users=USERS, seed=1)
+    pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
+    model = kem.EvolutionModel(pilot, pool, priors=kem.priors.synthetic())
+    idata = kem.sample(model, draws=100, tune=100, chains=1, random_seed=0, progress=False)
+    selector = kem.KEMSelector(kem.Evolutions.from_posterior(idata))
+    seconds = []
+    chosen = []
+    for size in (1, 2):
+        with cluster(size) as address:
+            crew = workers(cluster=address)
+            walk(selector, test.subset(test.users[:20]), crew)
+            began = time.perf_counter()
+            walks = walk(selector, test, crew)
+            seconds.append(time.perf_counter() - began)
+            chosen.append([[s.composition for s in walks[user]] for user in test.users])
+    assert chosen[0] == chosen[1]
+    figure = f"{USERS} users on 2 workers over 1 ({seconds[0]:.1f} s, {seconds[1]:.1f} s)"
+    return [at_least(figure, seconds[0] / seconds[1], 1.7)]

@@ -1,0 +1,40 @@
+"""``kem cluster``: a Dask cluster of this machine's processes, for commands with ``--cluster``."""
+
+from typing import Annotated
+
+import typer
+
+from kem_pymc.commands import screen
+from kem_pymc.errors import InputError
+
+EXAMPLE = "Example: kem cluster --workers 2 --port 8786"
+
+
+def cluster(
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes.")] = 2,
+    port: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Port of the scheduler; 0 takes a free one.")
+    ] = 8786,
+) -> None:
+    """Start a Dask scheduler and workers on this machine, until Ctrl-C.
+
+    Workers on other machines join with Dask's own command: dask worker ADDRESS.
+    """
+    try:
+        from distributed import LocalCluster
+    except ImportError:
+        raise InputError(
+            "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
+        ) from None
+    import signal
+
+    with LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        scheduler_port=port,
+        dashboard_address=None,
+    ) as running:
+        screen.say(f"{workers} workers at {running.scheduler_address}")
+        screen.say("Ctrl-C stops them.")
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})

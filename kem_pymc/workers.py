@@ -1,0 +1,206 @@
+"""Where independent pieces of work are done: in this process, in several, or on a Dask cluster.
+
+A piece of work is a function of one task. What comes out depends on the task alone, so it is the
+same wherever it is done: tasks bring their own seeds. A worker that dies costs time, not results:
+its tasks are given to others.
+"""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol
+
+import cloudpickle
+
+from kem_pymc.errors import InputError, WorkerError
+
+#: Deaths of workers in a row, without a result between them, after which nothing is tried again.
+PATIENCE = 3
+
+#: How long to wait for a scheduler to answer.
+PATIENCE_SECONDS = 10.0
+
+
+class Workers(Protocol):
+    """Those who do the work."""
+
+    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as they come.
+
+        Parameters
+        ----------
+        function : callable
+            Of one task. It is sent to other processes once, by value.
+        tasks : sequence
+            Each is sent alone.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
+        ...
+
+
+def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
+    """Return who does the work.
+
+    Parameters
+    ----------
+    cores : int, optional
+        Processes on this machine; 1 works in this process. By default one per core.
+    cluster : str, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``; instead of processes here.
+
+    Raises
+    ------
+    InputError
+        If both are given, nobody answers at the address, or Dask isn't installed.
+    """
+    if cluster is not None:
+        if cores is not None:
+            raise InputError("Both cores and a cluster are given. Give one of them.")
+        return Cluster(cluster)
+    count = cores or os.cpu_count() or 1
+    return Here() if count == 1 else Processes(count)
+
+
+def in_order[T, R](
+    crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[], Any]
+) -> list[R]:
+    """Return the results in the order of their tasks; `tell` is called after each."""
+    results: dict[int, R] = {}
+    for number, result in crew.each(function, tasks):
+        results[number] = result
+        tell()
+    return [results[number] for number in range(len(tasks))]
+
+
+class Here:
+    """Works in this process, one task after the other."""
+
+    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result."""
+        for number, task in enumerate(tasks):
+            yield number, function(task)
+
+
+class Processes:
+    """Works in processes of this machine.
+
+    Parameters
+    ----------
+    cores : int
+    """
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        # Copies of this process, with everything compiled, where copies are safe.
+        self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as they come."""
+        sent = cloudpickle.dumps(function)
+        left = dict(enumerate(tasks))
+        deaths = 0
+        while left:
+            pool = ProcessPoolExecutor(
+                min(self.cores, len(left)), self._context, _take_function, (sent,)
+            )
+            try:
+                futures: dict[Future, int] = {pool.submit(_do, task): n for n, task in left.items()}
+                waiting = set(futures)
+                while waiting:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        result = future.result()
+                        deaths = 0
+                        del left[futures[future]]
+                        yield futures[future], result
+            except BrokenProcessPool:
+                deaths += 1
+                if deaths == PATIENCE:
+                    raise WorkerError(_dead(deaths)) from None
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Cluster:
+    """Works on a Dask cluster.
+
+    Parameters
+    ----------
+    address : str
+        Of its scheduler.
+
+    Raises
+    ------
+    InputError
+        If nobody answers there, or Dask isn't installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise InputError(
+                "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
+            ) from None
+        try:
+            self._client = Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"No Dask scheduler answers at {address}. Start one with: kem cluster"
+            ) from error
+
+    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as they come."""
+        from distributed import CancelledError, KilledWorker, as_completed
+
+        # A result, unlike scattered data, is made again where all who held it have died. Everyone
+        # has it at once, or tasks would go to the one who has it.
+        shared = self._client.submit(bytes, cloudpickle.dumps(function), pure=False)
+        self._client.replicate([shared])
+        futures = {
+            self._client.submit(_do_with, shared, task, pure=False): number
+            for number, task in enumerate(tasks)
+        }
+        try:
+            for future in as_completed(futures, loop=self._client.loop):
+                try:
+                    result = future.result()
+                except (KilledWorker, CancelledError):
+                    raise WorkerError(_dead(PATIENCE)) from None
+                number = futures.pop(future)
+                future.release()
+                yield number, result
+        finally:
+            self._client.cancel(list(futures))
+
+
+def _dead(deaths: int) -> str:
+    return (
+        f"{deaths} workers died in a row without a result. "
+        "They may need more memory; use fewer at a time."
+    )
+
+
+#: In a worker: what it was given to do, and its last form as bytes.
+_given: list[Any] = [None, None]
+
+
+def _take_function(sent: bytes) -> None:
+    _given[:] = [sent, cloudpickle.loads(sent)]
+
+
+def _do(task: Any) -> Any:
+    return _given[1](task)
+
+
+def _do_with(sent: bytes, task: Any) -> Any:
+    if _given[0] != sent:
+        _take_function(sent)
+    return _given[1](task)

@@ -1,0 +1,126 @@
+"""Work done here, in processes and on a cluster."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kem_pymc.errors import InputError, WorkerError
+from kem_pymc.workers import Cluster, Here, Processes, in_order, workers
+
+TASKS = list(range(12))
+
+
+def drawn(task):
+    """A task brings its own seed."""
+    time.sleep(0.01 * (task % 3))
+    return np.random.default_rng([7, task]).normal(size=3).tolist()
+
+
+def dying_once(flag, task):
+    if task == 5 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return drawn(task)
+
+
+def dying(task):
+    if task == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return drawn(task)
+
+
+def failing(task):
+    if task == 5:
+        raise ZeroDivisionError("task five")
+    return drawn(task)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A cluster of two workers, started by its own command."""
+    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--workers", "2", "--port"]
+    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield line.split()[-1]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+@pytest.fixture(params=["processes", "cluster"])
+def crew(request):
+    if request.param == "processes":
+        return Processes(2)
+    return Cluster(request.getfixturevalue("address"))
+
+
+def done(crew, function):
+    return in_order(crew, function, TASKS, lambda: None)
+
+
+def test_the_same_comes_out_everywhere(crew):
+    assert done(crew, drawn) == done(Here(), drawn)
+
+
+def test_functions_may_hold_things(crew):
+    # Lambdas and closures can't be pickled by the standard library.
+    offset = np.arange(4)
+    assert done(crew, lambda task: int(offset[task % 4])) == [k % 4 for k in TASKS]
+
+
+def test_results_come_as_they_are_ready(crew):
+    numbers = [number for number, _ in crew.each(lambda t: time.sleep(1.0 * (t == 0)), [0, 1])]
+    assert numbers == [1, 0]
+
+
+def test_a_dead_worker_costs_no_result(crew, tmp_path):
+    flag = tmp_path / "died"
+    assert done(crew, partial(dying_once, flag)) == done(Here(), drawn)
+    assert flag.exists()
+
+
+def test_workers_that_keep_dying_are_given_up(crew):
+    with pytest.raises(WorkerError, match="died in a row"):
+        done(crew, dying)
+    assert done(crew, drawn) == done(Here(), drawn)  # the crew is as good as before
+
+
+def test_an_error_of_a_task_is_raised_here(crew):
+    with pytest.raises(ZeroDivisionError, match="task five"):
+        done(crew, failing)
+
+
+def test_each_result_is_told(crew):
+    told = []
+    in_order(crew, drawn, TASKS, lambda: told.append(1))
+    assert len(told) == len(TASKS)
+
+
+def test_nothing_to_do(crew):
+    assert list(crew.each(drawn, [])) == []
+
+
+def test_who_works():
+    assert isinstance(workers(1), Here)
+    assert isinstance(workers(3), Processes)
+    with pytest.raises(InputError, match="Give one of them"):
+        workers(2, "tcp://127.0.0.1:1")
+
+
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setattr("kem_pymc.workers.PATIENCE_SECONDS", 0.3)
+    with pytest.raises(InputError, match="kem cluster"):
+        workers(cluster="tcp://127.0.0.1:9")
+
+
+def test_dask_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"kem-pymc\[cluster\]"):
+        workers(cluster="tcp://127.0.0.1:9")
