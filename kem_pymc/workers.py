@@ -69,13 +69,13 @@ def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
 
 
 def in_order[T, R](
-    crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[], Any]
+    crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[R], Any]
 ) -> list[R]:
-    """Return the results in the order of their tasks; `tell` is called after each."""
+    """Return the results in the order of their tasks; `tell` is told each as it comes."""
     results: dict[int, R] = {}
     for number, result in crew.each(function, tasks):
         results[number] = result
-        tell()
+        tell(result)
     return [results[number] for number in range(len(tasks))]
 
 

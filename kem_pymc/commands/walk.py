@@ -17,4 +17,4 @@ def walk(
     quiet = not console.is_terminal
     with Progress(console=console, transient=True, disable=quiet) as progress:
         bar = progress.add_task(description, total=cohort.n_users)
-        return quietly.walk(selector, cohort, crew, lambda: progress.advance(bar))
+        return quietly.walk(selector, cohort, crew, lambda users: progress.advance(bar, users))

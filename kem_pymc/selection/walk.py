@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Hashable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from kem_pymc.errors import SelectionWarning
 from kem_pymc.selection.selector import Selection, Selector
 from kem_pymc.workers import Workers, in_order, workers
 
+#: Users of one piece of work: sending a piece and its results costs as much as a selection.
+BLOCK = 10
+
 type Walks = dict[Hashable, list[Selection]]
 type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -20,7 +24,7 @@ def walk(
     selector: Selector,
     cohort: Cohort,
     crew: Workers | None = None,
-    tell: Callable[[], Any] = lambda: None,
+    tell: Callable[[int], Any] = lambda _: None,
 ) -> Walks:
     """Return the selections of every user at every time step.
 
@@ -34,7 +38,7 @@ def walk(
     crew : Workers, optional
         Who selects; by default this process. The selections are the same.
     tell : callable
-        Called after every user.
+        Called with a number of users when theirs have come.
 
     Returns
     -------
@@ -42,8 +46,15 @@ def walk(
         A list of selections, one per time step, for every user.
     """
     users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
-    selections = in_order(crew or workers(1), partial(walk_user, selector), users, tell)
-    return dict(zip(cohort.users, selections, strict=True))
+    blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
+    crew = crew or workers(1)
+    function = partial(_walk_block, selector)
+    done = in_order(crew, function, blocks, lambda block: tell(len(block)))
+    return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
+
+
+def _walk_block(selector: Selector, block: list[Points]) -> list[list[Selection]]:
+    return [walk_user(selector, points) for points in block]
 
 
 def walk_user(selector: Selector, points: Points) -> list[Selection]:
