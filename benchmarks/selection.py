@@ -22,15 +22,19 @@ AUTHORS = 0.85
 USERS, POINTS, COMPOSITIONS = 40, 30, 3
 
 
-def rows() -> list[Row]:
-    """Learn from a few draws, then select for new users; the median over users."""
+def learned() -> kem.Evolutions:
+    """Learn evolutions from a few draws of the synthetic study."""
     pilot = kem.datasets.synthetic(users=10, seed=0)
-    test = kem.datasets.synthetic(users=USERS, seed=1)
     pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
     model = kem.EvolutionModel(pilot, pool, priors=kem.priors.synthetic())
     idata = kem.sample(model, draws=100, tune=100, chains=1, random_seed=0, progress=False)
-    evolutions = kem.Evolutions.from_posterior(idata)
-    selector = kem.KEMSelector(evolutions, max_candidates=COMPOSITIONS)
+    return kem.Evolutions.from_posterior(idata)
+
+
+def rows() -> list[Row]:
+    """Learn from a few draws, then select for new users; the median over users."""
+    test = kem.datasets.synthetic(users=USERS, seed=1)
+    selector = kem.KEMSelector(learned(), max_candidates=COMPOSITIONS)
     seconds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from measure import Row, at_least
+from selection import learned
 
 import kem_pymc as kem
 from kem_pymc.selection.walk import walk
@@ -37,12 +38,8 @@ def cluster(size: int) -> Iterator[str]:
 
 def rows() -> list[Row]:
     """Select for 1,000 users at six time steps each."""
-    pilot = kem.datasets.synthetic(users=10, seed=0)
     test = kem.datasets.synthetic(users=USERS, seed=1)
-    pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
-    model = kem.EvolutionModel(pilot, pool, priors=kem.priors.synthetic())
-    idata = kem.sample(model, draws=100, tune=100, chains=1, random_seed=0, progress=False)
-    selector = kem.KEMSelector(kem.Evolutions.from_posterior(idata))
+    selector = kem.KEMSelector(learned())
     seconds = []
     chosen = []
     for size in (1, 2):
