@@ -114,6 +114,15 @@ def test_who_works():
         workers(2, "tcp://127.0.0.1:1")
 
 
+def test_a_port_that_is_taken(address):
+    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--port"]
+    port = address.rsplit(":", 1)[1]
+    result = subprocess.run([*command, port], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert f"No scheduler starts at port {port}" in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
 def test_nobody_answers(monkeypatch):
     monkeypatch.setattr("kem_pymc.workers.PATIENCE_SECONDS", 0.3)
     with pytest.raises(InputError, match="kem cluster"):

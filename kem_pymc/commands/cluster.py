@@ -28,13 +28,19 @@ def cluster(
         ) from None
     import signal
 
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        scheduler_port=port,
-        dashboard_address=None,
-    ) as running:
+    try:
+        running = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            scheduler_port=port,
+            dashboard_address=None,
+        )
+    except (OSError, RuntimeError) as error:
+        raise InputError(
+            f"No scheduler starts at port {port} ({error}). Give another with --port, or 0."
+        ) from error
+    with running:
         screen.say(f"{workers} workers at {running.scheduler_address}")
         screen.say("Ctrl-C stops them.")
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
