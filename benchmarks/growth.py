@@ -20,13 +20,17 @@ from kem_pymc.evolution.moves.sweep import CUT, start, sweep
 
 
 class Size(NamedTuple):
-    """A study's size; `points` of each user arrive in `steps` equal parts."""
+    """A study's size; `points` of each user arrive in `steps` equal parts.
+
+    Candidates enter with chances of .1 and .02, or `entering` of them are expected to enter.
+    """
 
     users: int = 10
     steps: int = 6
     points: int = 30
     dimension: int = 2
     candidates: int = 20
+    entering: float | None = None
 
 
 #: What grows, its sizes, and the largest exponent allowed.
@@ -43,7 +47,12 @@ GROWTH: dict[str, tuple[list[Size], list[int], float]] = {
         1.1,
     ),
     "input dimension": ([Size(dimension=n) for n in (1, 2, 5, 10, 20)], [1, 2, 5, 10, 20], 0.3),
-    "candidates": (
+    "candidates, one of which is expected to enter": (
+        [Size(dimension=6, candidates=n, entering=1.0) for n in (8, 20, 50, 100, 200)],
+        [8, 20, 50, 100, 200],
+        0.3,
+    ),
+    "candidates, more of which enter": (
         [Size(dimension=6, candidates=n) for n in (8, 20, 50, 100, 200)],
         [8, 20, 50, 100, 200],
         0.3,
@@ -78,10 +87,20 @@ def pool_of(size: Size) -> kem.CandidatePool:
     return kem.CandidatePool([*single, *products][: size.candidates], size.dimension)
 
 
+def priors_of(size: Size, pool: kem.CandidatePool) -> kem.priors.Priors:
+    """Return the default priors, with as many candidates entering as wanted."""
+    priors = kem.priors.unit_scale()
+    if size.entering is None:
+        return priors
+    share = size.entering / sum(priors.entering(candidate) for candidate in pool)
+    return priors.replace(enter={name: share * p for name, p in priors.enter.items()})
+
+
 def seconds_of(size: Size) -> float:
     """Return CPU seconds of a sweep."""
-    model = kem.EvolutionModel(cohort_of(size), pool_of(size), priors=kem.priors.unit_scale())
-    engine, rng = model.engine, np.random.default_rng(0)
+    pool = pool_of(size)
+    engine = kem.EvolutionModel(cohort_of(size), pool, priors=priors_of(size, pool)).engine
+    rng = np.random.default_rng(0)
     state = start(engine.study, CUT, rng)
     began = time.process_time()
     for _ in range(SETTLING):
@@ -104,11 +123,10 @@ def measured(name: str) -> tuple[list[int], list[float], float]:
     return numbers, seconds, exponent
 
 
-def rows(file: Path | None = None) -> list[Row]:
-    """Measure every kind of growth; draw them to a file."""
+def rows(picture: Path) -> list[Row]:
+    """Measure every kind of growth, and draw them."""
     results = {name: measured(name) for name in GROWTH}
-    if file is not None:
-        draw(results, file)
+    draw(results, picture)
     out = []
     for name, (numbers, seconds, exponent) in results.items():
         span = (

@@ -22,7 +22,10 @@ from measure import Row
 from rich.console import Console
 from rich.table import Table
 
-FIGURES = ("likelihood", "sweep", "selection", "growth", "workers", "startup")
+FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
+
+#: Those that draw a picture of their own.
+DRAWN = ("growth",)
 
 
 def table(rows: list[Row]) -> Table:
@@ -58,14 +61,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("kem-out-speed"), help="for the picture")
     given = parser.parse_args()
     console = Console()
+    given.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for name in given.only or FIGURES:
         with console.status(f"measuring {name}"):
-            rows += import_module(name).rows()
+            own = (given.out / f"{name}.png",) if name in DRAWN else ()
+            rows += import_module(name).rows(*own)
     console.print(table(rows))
-    given.out.mkdir(parents=True, exist_ok=True)
     picture(rows, given.out / "speed.png")
-    console.print(f"Picture: {given.out / 'speed.png'}")
+    console.print(f"Pictures are in {given.out}.")
     if given.json is not None:
         keys = ("figure", "target", "measured", "met")
         listed = [{key: asdict(row)[key] for key in keys} for row in rows]

@@ -7,7 +7,7 @@ import numpy as np
 from kem_pymc.references import by_reference
 
 #: Fits that are remembered at once, a power of 2, and the most coordinates of one that is.
-MEMORY, LARGEST = 4096, 16
+MEMORY, LARGEST = 4096, 32
 
 
 @by_reference

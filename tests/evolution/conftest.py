@@ -1,5 +1,7 @@
 """A study small enough to compute by hand: three users, ragged time steps, three candidates."""
 
+from string import ascii_letters
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -16,7 +18,7 @@ def make_cohort(ends=((2, 4, 6), (2, 4), (1, 3, 6)), seed=3) -> Cohort:
     rng = np.random.default_rng(seed)
     sizes = [e[-1] for e in ends]
     return Cohort(
-        users=tuple("abcdefgh"[: len(ends)]),
+        users=tuple(ascii_letters[: len(ends)]),
         inputs=tuple(rng.uniform(0, 3, (n, 1)) for n in sizes),
         targets=tuple(rng.normal(size=n) for n in sizes),
         ends=tuple(np.array(e) for e in ends),

@@ -4,13 +4,23 @@ from itertools import product
 import numpy as np
 import pytest
 
+from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.local import local_step
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, check_density, start, sweep
+from kem_pymc.evolution.moves.refit import MOST, refit_composition
+from kem_pymc.evolution.moves.sweep import (
+    CUT,
+    JOINT,
+    PAPER,
+    check_density,
+    short_dataset,
+    start,
+    sweep,
+)
 from kem_pymc.evolution.process import memberships_agree
 from kem_pymc.evolution.state import (
     MOVES,
@@ -268,3 +278,45 @@ def test_there_is_room_where_every_dataset_changes_process(table):
     for _ in range(60):
         sweep(engine.study, state, CUT._replace(steps=2), rng)
     assert memberships_agree(engine.study, state)
+
+
+@compiled
+def _count_short(study, state, n, rng):
+    counts = np.zeros(study.user.shape[0])
+    for _ in range(n):
+        counts[short_dataset(study, state, rng)] += 1
+    return counts
+
+
+def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
+    engine = Engine(make_cohort(ends=[(2, 4)] * 31), pool, table, 1.0, 1.0)
+    structure, hyperparameters, noise = engine.simplest()
+    structure[0, :, 0] = [0, 1]  # the first user's datasets sit alone, 60 together
+    structure[1:, :, 0] = 2
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+    n = 20_000
+    counts = _count_short(engine.study, state, n, np.random.default_rng(1))
+    weights = 1 / np.array([2.0, 4.0]) ** 2
+    expected = np.tile(weights / 9, (31, 1))  # (20 / 60)^2
+    expected[0] = weights
+    expected /= expected.sum()
+    error = np.sqrt(n * expected * (1 - expected))
+    assert (abs(counts.reshape(31, 2) - n * expected) < 4.5 * error).all()
+
+
+def test_compositions_of_very_many_candidates_are_not_refitted(table):
+    pool = CandidatePool(["LIN0", *(f"SE{d}" for d in range(MOST + 1))], dimension=MOST + 1)
+    rng = np.random.default_rng(0)
+    x = [rng.uniform(size=(4, MOST + 1)) for _ in range(3)]
+    y = [rng.normal(size=4) for _ in x]
+    cohort = Cohort(range(3), x, y, [np.array([2, 4])] * 3, [f"x{d}" for d in range(MOST + 1)])
+    engine = Engine(cohort, pool, table, 1.0, 1.0)
+    structure, hyperparameters, noise = engine.simplest()
+    for size, fits in ((MOST - 1, True), (MOST + 1, False)):
+        structure[..., 1 : size + 1] = 1
+        hyperparameters[..., : 2 * size] = 0.5
+        state = engine.load(engine.study, structure, hyperparameters, noise)
+        before = state.counts[0]
+        for _ in range(5):
+            refit_composition(engine.study, state, state.assignment[0], False, 0.5, 0.5, 0.0, rng)
+        assert (state.counts[0] > before) == fits

@@ -7,7 +7,9 @@ however good or bad the fit.
 
 Since nothing of the present values is kept, the new composition may be any. Half of the proposals
 copy that of a cluster outside the component (which the move doesn't change), the others add,
-remove or swap a candidate; the probability of either counts in both directions.
+remove or swap a candidate; the probability of either counts in both directions. Compositions of
+very many candidates are left to other moves, as what they are and as what they become: their fits
+take longest and are seldom accepted.
 """
 
 import math
@@ -22,6 +24,9 @@ from kem_pymc.evolution.state import REFIT, same_row
 
 #: Share of proposals that copy another cluster's composition.
 COPY_SHARE = 0.5
+
+#: Candidates that a composition may have at most, to be fitted.
+MOST = 8
 
 
 @compiled
@@ -82,6 +87,8 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     `p_add`, `p_remove` and `p_swap` are relative. Returns acceptance.
     """
     state.counts[2 + 2 * REFIT] += 1
+    if state.included[slot].sum() > MOST:
+        return False
     possible, changed, moved = component(study, state, slot, joint)
     if not possible:
         return False
@@ -98,6 +105,8 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
             new[removed] = False
         if added >= 0:
             new[added] = True
+    if new.sum() > MOST:
+        return False
     log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
     log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)
     change = change_to(state, changed, moved, old, new)

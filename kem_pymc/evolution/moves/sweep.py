@@ -198,7 +198,7 @@ def _extend(study, state, schedule, rng):
 def _refit(study, state, schedule, rng):
     p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
     for _ in range(schedule.refits):
-        slot = state.assignment[short_dataset(study, rng)]
+        slot = state.assignment[short_dataset(study, state, rng)]
         refit_composition(study, state, slot, schedule.joint, p_add, p_remove, p_swap, rng)
         _look(study, state, schedule)
 
@@ -231,17 +231,25 @@ def heat(
     state.log_density[0] = log_joint(study, state)
 
 
-@compiled
-def short_dataset(study, rng):
-    """Return a dataset drawn with probability proportional to 1 / (number of points)^2.
+#: Datasets of a cluster above which it is refitted less often.
+MANY = 20
 
-    A dataset drawn at random leads to a cluster with many more often than to one with few, whose
-    composition changes easily without a fit. Short ones are where several compositions are about
-    equally good and need other values; and their fits cost least.
+
+@compiled
+def short_dataset(study, state, rng):
+    """Return a dataset to whose cluster a refit is proposed.
+
+    Its probability is proportional to 1 / (number of points)^2. A dataset drawn at random leads to
+    a cluster with many more often than to one with few, whose composition changes easily without a
+    fit. Short ones are where several compositions are about equally good and need other values; and
+    their fits cost least. A cluster with more datasets than `MANY`, which seldom has two good
+    compositions, gets as much time as one of `MANY`.
     """
     log_weights = np.empty(study.user.shape[0])
     for d in range(log_weights.shape[0]):
-        log_weights[d] = -2.0 * math.log(study.data.ends[study.user[d], study.step[d]])
+        crowd = max(1.0, state.occupants[state.assignment[d]] / MANY)
+        points = study.data.ends[study.user[d], study.step[d]]
+        log_weights[d] = -2.0 * math.log(crowd * points)
     return pick(log_weights, log_weights.shape[0], rng)
 
 
