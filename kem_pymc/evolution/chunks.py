@@ -9,7 +9,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -191,15 +191,14 @@ class ChainFiles:
         path = self.folder / f"draws-{chunk.first:06}.npz"
         write_whole(path, lambda file: np.savez_compressed(file, **arrays))
 
-    def read(self) -> list[Chunk]:
-        """Return all chunks in order.
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all chunks in order.
 
         Raises
         ------
         InputError
             If one can't be read, or is missing.
         """
-        chunks: list[Chunk] = []
         expected = 0
         for first, path in self._paths():
             if first != expected:
@@ -207,9 +206,9 @@ class ChainFiles:
                     f"{path} doesn't follow the draws before it. "
                     "Restore the missing file, or delete this one and all after it."
                 )
-            chunks.append(self._read(first, path))
-            expected += len(chunks[-1])
-        return chunks
+            chunk = self._read(first, path)
+            expected += len(chunk)
+            yield chunk
 
     def last(self) -> Chunk | None:
         """Return the last chunk, if there is one."""

@@ -13,7 +13,6 @@ import xarray as xr
 
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.evolution.chains import Failure, run_in_processes, run_serially
-from kem_pymc.evolution.chunks import Chunk
 from kem_pymc.evolution.fingerprint import fingerprint
 from kem_pymc.evolution.interruption import noticing_interruption
 from kem_pymc.evolution.model import EvolutionModel
@@ -214,9 +213,9 @@ def _carry_out(
                 failures = run_serially(step, run, unfinished, bars, interruption)
             else:
                 failures = run_in_processes(step, run, unfinished, cores, bars, interruption)
-        chains = {chain: run.chain(chain).read() for chain in range(plan.chains)}
+        lengths = {chain: run.length(chain) for chain in range(plan.chains)}
     failed = {failure.chain for failure in failures}
-    sound = {chain: chunks for chain, chunks in chains.items() if chain not in failed}
+    sound = {chain: length for chain, length in lengths.items() if chain not in failed}
     kept, draws = _choose(sound, plan.tune)
     if not kept and failures:
         causes = ", ".join(str(failure) for failure in failures)
@@ -225,23 +224,18 @@ def _carry_out(
         )
     if not kept:
         raise KeyboardInterrupt
-    seconds = sum(chunk.seconds for chunks in kept.values() for chunk in chunks)
-    idata = to_datatree(model, step, kept, plan.tune, draws, seconds / min(cores, len(kept)))
-    finished = all(_count(chunks) == plan.total for chunks in sound.values())
+    files = {chain: run.chain(chain) for chain in kept}
+    idata = to_datatree(model, step, files, plan.tune, draws, cores)
+    finished = all(length == plan.total for length in sound.values())
     return Outcome(idata, not finished, tuple(failures))
 
 
-def _count(chunks: list[Chunk]) -> int:
-    return sum(len(chunk) for chunk in chunks)
-
-
-def _choose(chains: Mapping[int, list[Chunk]], tune: int) -> tuple[dict[int, list[Chunk]], int]:
+def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
     """Return the chains, and the draws of each, that make the most draws together."""
-    lengths = {chain: _count(chunks) - tune for chain, chunks in chains.items()}
-    total = {n: n * sum(length >= n for length in lengths.values()) for n in lengths.values()}
+    after = {chain: length - tune for chain, length in lengths.items()}
+    total = {n: n * sum(length >= n for length in after.values()) for n in after.values()}
     draws = max((n for n in total if n > 0), key=lambda n: total[n], default=0)
-    kept = {c: chunks for c, chunks in chains.items() if draws and lengths[c] >= draws}
-    return kept, draws
+    return [chain for chain, length in after.items() if draws and length >= draws], draws
 
 
 def _told(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:

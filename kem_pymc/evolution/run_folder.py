@@ -184,7 +184,7 @@ class RunFolder:
         InputError
             If a file can't be read, or is missing.
         """
-        return sum(len(chunk) for chunk in self.chain(chain).read())
+        return sum(len(chunk) for chunk in self.chain(chain).chunks())
 
     @contextmanager
     def alone(self) -> Iterator[None]:

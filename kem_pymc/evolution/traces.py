@@ -1,14 +1,19 @@
-"""Draws in files to the DataTree that ``pm.sample`` returns for the same draws."""
+"""Draws in files to the DataTree that ``pm.sample`` returns for the same draws.
 
-from collections.abc import Mapping, Sequence
+Draws are read a chunk at a time into arrays of their final size: a posterior may take a good part
+of a machine's memory, and is never there twice.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import xarray as xr
 from pymc.backends.base import MultiTrace
 from pymc.backends.ndarray import NDArray
 
-from kem_pymc.evolution.chunks import Chunk
+from kem_pymc.evolution.chunks import ChainFiles, Chunk
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.step import EvolutionStep
 
@@ -16,10 +21,10 @@ from kem_pymc.evolution.step import EvolutionStep
 def to_datatree(
     model: EvolutionModel,
     step: EvolutionStep,
-    chains: Mapping[int, Sequence[Chunk]],
+    chains: Mapping[int, ChainFiles],
     tune: int,
     draws: int,
-    seconds: float,
+    at_a_time: int,
 ) -> xr.DataTree:
     """Return the posterior with its Deterministics, statistics, and the model's data.
 
@@ -28,35 +33,63 @@ def to_datatree(
     model : EvolutionModel
     step : EvolutionStep
     chains : mapping
-        Chunks by chain, in order, from the first draw on.
+        Files by chain, each with `tune` + `draws` draws at least.
     tune, draws : int
         How many draws of every chain are left out, and how many then are kept.
-    seconds : float
-        How long sampling took.
+    at_a_time : int
+        How many chains ran at a time, for the time that sampling took.
+
+    Raises
+    ------
+    InputError
+        If a file can't be read.
     """
     with model:
-        template = NDArray(model=model)  # compiles the Deterministics, once for all chains
-    shared = {"fn": template.fn, "vars": template.vars}
-    shapes = {"var_shapes": template.var_shapes, "var_dtypes": template.var_dtypes}
-    traces = []
-    for chain, chunks in chains.items():
-        trace = NDArray(model=model, **shared, **shapes)
-        trace.setup(draws, chain, step.stats_dtypes)
-        for chunk in chunks:
+        recorder = NDArray(model=model)  # compiles the Deterministics, once for all chains
+    tree = _of_one_draw(model, step, recorder, next(next(iter(chains.values())).chunks()))
+    coords = {"chain": list(chains), "draw": np.arange(draws)}
+    groups = {name: _widened(tree[name].dataset, coords) for name in ("posterior", "sample_stats")}
+    posterior, statistics = groups["posterior"], groups["sample_stats"]
+    seconds = 0.0
+    for place, files in enumerate(chains.values()):
+        for chunk in files.chunks():
+            seconds += chunk.seconds / min(at_a_time, len(chains))
             for i in range(max(0, tune - chunk.first), min(len(chunk), tune + draws - chunk.first)):
-                trace.record(_point(model, chunk, i), [_statistics(chunk, i)], in_warmup=False)
-        traces.append(trace)
-    trace = MultiTrace(traces)
-    trace.report._n_tune, trace.report._n_draws = tune, draws  # as pm.sample does
-    trace.report._t_sampling = seconds
-    return pm.to_inference_data(
-        trace, model=model, coords={"chain": list(chains)}, save_warmup=False
-    )
+                draw = chunk.first + i - tune
+                values = recorder.fn(*_point(model, chunk, i).values())
+                for name, value in zip(recorder.varnames, values, strict=True):
+                    posterior[name].values[place, draw] = value
+                for name, variable in statistics.items():
+                    variable.values[place, draw] = chunk.statistics[str(name)][i]
+    for name, dataset in groups.items():
+        times = {"sampling_time": seconds, "tuning_steps": tune}
+        tree[name] = xr.DataTree(dataset.assign_attrs(times))
+    return tree
+
+
+def _of_one_draw(
+    model: EvolutionModel, step: EvolutionStep, recorder: NDArray, chunk: Chunk
+) -> xr.DataTree:
+    """Return the tree of a chain of one draw: PyMC knows what groups and dims it has."""
+    recorder.setup(1, 0, step.stats_dtypes)
+    statistics = {name: values[0] for name, values in chunk.statistics.items()}
+    recorder.record(_point(model, chunk, 0), [statistics], in_warmup=False)
+    trace = MultiTrace([recorder])
+    trace.report._n_tune, trace.report._n_draws = 0, 1  # as pm.sample does
+    trace.report._t_sampling = 0.0
+    return pm.to_inference_data(trace, model=model, save_warmup=False)
+
+
+def _widened(single: xr.Dataset, coords: Mapping[str, Any]) -> xr.Dataset:
+    """Return a dataset like one of a single draw, with room for as many as `coords` tell."""
+    sizes = [len(values) for values in coords.values()]
+    variables = {}
+    for name, variable in single.data_vars.items():
+        room = np.empty((*sizes, *variable.shape[2:]), variable.dtype)
+        variables[name] = variable.dims, room, variable.attrs
+    others = single.drop_vars(list(coords)).coords
+    return xr.Dataset(variables, {**coords, **others}, single.attrs)
 
 
 def _point(model: EvolutionModel, chunk: Chunk, i: int) -> dict[str, Any]:
     return {value.name: chunk.points[value.name][i] for value in model.value_vars}
-
-
-def _statistics(chunk: Chunk, i: int) -> dict[str, Any]:
-    return {name: values[i] for name, values in chunk.statistics.items()}

@@ -70,7 +70,7 @@ def test_labels_that_need_more_room_get_it():
 
 def test_files_hold_the_draws(files, points):
     write(files, points)
-    found = files.read()
+    found = list(files.chunks())
     assert [chunk.first for chunk in found] == [0, 8, 16, 24]
     assert [len(chunk) for chunk in found] == [8, 8, 8, 6]
     assert found[1].generator == {"state": 2**100 + 15}
@@ -95,7 +95,7 @@ def test_files_are_what_the_documentation_says(files, points):
 def test_slow_draws_are_written_before_a_chunk_is_full(files, points, monkeypatch):
     monkeypatch.setattr(chunks, "LONGEST", 0.0)
     write(files, points, size=1000)
-    assert len(files.read()) == 30
+    assert len(list(files.chunks())) == 30
 
 
 def test_what_failed_to_be_written_is_written_later(files, points, monkeypatch):
@@ -120,10 +120,10 @@ def test_leftovers_are_ignored_and_cleaned(files, points):
     write(files, points)
     leftover = files.folder / ".draws-000030.npz.123"
     leftover.write_bytes(b"PK half")
-    assert len(files.read()) == 4
+    assert len(list(files.chunks())) == 4
     files.clean()
     assert not leftover.exists()
-    assert len(files.read()) == 4
+    assert len(list(files.chunks())) == 4
 
 
 @pytest.mark.parametrize("part", [0, 0.5, 0.95])
@@ -132,7 +132,7 @@ def test_a_truncated_file_is_told(files, points, part):
     path = files.folder / "draws-000008.npz"
     path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
     with pytest.raises(InputError, match=r"draws-000008.npz can't be read"):
-        files.read()
+        list(files.chunks())
 
 
 def test_a_damaged_file_is_told(files, points):
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_told(files, points):
     content[200] ^= 0xFF
     path.write_bytes(content)
     with pytest.raises(InputError, match="can't be read"):
-        files.read()
+        list(files.chunks())
 
 
 def test_arrays_that_do_not_fit_are_told(files, points):
@@ -152,14 +152,14 @@ def test_arrays_that_do_not_fit_are_told(files, points):
         arrays = dict(file)
     np.savez(path, **arrays | {"noise": arrays["noise"][:3]})
     with pytest.raises(InputError, match="can't be read"):
-        files.read()
+        list(files.chunks())
 
 
 def test_a_missing_file_is_told(files, points):
     write(files, points)
     (files.folder / "draws-000008.npz").unlink()
     with pytest.raises(InputError, match=r"draws-000016.npz doesn't follow"):
-        files.read()
+        list(files.chunks())
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

@@ -84,7 +84,7 @@ def test_documented_way_of_reading(whole_folder, tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names = {}
     exec(compile(block, "runs.md", "exec"), names)
-    chunk = RunFolder.open(whole_folder).chain(0).read()[0]
+    chunk = next(RunFolder.open(whole_folder).chain(0).chunks())
     assert names["generator"] == chunk.generator
     assert len(names["noise"]) == 4
     for noise, drawn in zip(names["noise"], chunk.points["noise"], strict=True):
@@ -282,7 +282,7 @@ def test_a_chain_that_fails_leaves_the_others(
     np.testing.assert_array_equal(
         idata["posterior"]["noise"], whole["posterior"]["noise"].sel(chain=[1])
     )
-    drawn = sum(len(chunk) for chunk in RunFolder.open(tmp_path / "run").chain(0).read())
+    drawn = sum(len(chunk) for chunk in RunFolder.open(tmp_path / "run").chain(0).chunks())
     assert drawn == (13 if fail is no_memory else 12)
     traceback = tmp_path / "run" / "chain-0" / "error.txt"
     if fail is no_memory:
