@@ -24,10 +24,23 @@ PATIENCE = 3
 PATIENCE_SECONDS = 10.0
 
 
+#: Of a task's number and result: the task that follows, or None.
+type Following[T, R] = Callable[[int, R], T | None]
+
+
+def nothing_follows(number: int, result: Any) -> None:
+    """Return None: the number's work is done."""
+
+
 class Workers(Protocol):
     """Those who do the work."""
 
-    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
         """Yield each task's number and result, as they come.
 
         Parameters
@@ -36,6 +49,9 @@ class Workers(Protocol):
             Of one task. It is sent to other processes once, by value.
         tasks : sequence
             Each is sent alone.
+        following : callable
+            Called with a number and a result after it was yielded; returns the task that follows
+            under the same number, or None.
 
         Raises
         ------
@@ -82,10 +98,19 @@ def in_order[T, R](
 class Here:
     """Works in this process, one task after the other."""
 
-    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
         """Yield each task's number and result."""
-        for number, task in enumerate(tasks):
-            yield number, function(task)
+        for number, first in enumerate(tasks):
+            task: T | None = first
+            while task is not None:
+                result = function(task)
+                yield number, result
+                task = following(number, result)
 
 
 class Processes:
@@ -101,7 +126,12 @@ class Processes:
         # Copies of this process, with everything compiled, where copies are safe.
         self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
-    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
         """Yield each task's number and result, as they come."""
         sent = cloudpickle.dumps(function)
         left = dict(enumerate(tasks))
@@ -118,8 +148,15 @@ class Processes:
                     for future in done:
                         result = future.result()
                         deaths = 0
-                        del left[futures[future]]
-                        yield futures[future], result
+                        number = futures.pop(future)
+                        del left[number]
+                        yield number, result
+                        task = following(number, result)
+                        if task is not None:
+                            left[number] = task
+                            again = pool.submit(_do, task)
+                            futures[again] = number
+                            waiting.add(again)
             except BrokenProcessPool:
                 deaths += 1
                 if deaths == PATIENCE:
@@ -156,7 +193,12 @@ class Cluster:
                 f"No Dask scheduler answers at {address}. Start one with: kem cluster"
             ) from error
 
-    def each[T, R](self, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple[int, R]]:
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
         """Yield each task's number and result, as they come."""
         from distributed import CancelledError, KilledWorker, as_completed
 
@@ -169,7 +211,8 @@ class Cluster:
             for number, task in enumerate(tasks)
         }
         try:
-            for future in as_completed(futures, loop=self._client.loop):
+            coming = as_completed(futures, loop=self._client.loop)
+            for future in coming:
                 try:
                     result = future.result()
                 except (KilledWorker, CancelledError):
@@ -177,6 +220,11 @@ class Cluster:
                 number = futures.pop(future)
                 future.release()
                 yield number, result
+                task = following(number, result)
+                if task is not None:
+                    again = self._client.submit(_do_with, shared, task, pure=False)
+                    futures[again] = number
+                    coming.add(again)
         finally:
             self._client.cancel(list(futures))
 

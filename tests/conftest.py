@@ -4,6 +4,9 @@ Numba alone would keep compiled functions until their own file changes, with wha
 was then.
 """
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
@@ -46,6 +49,18 @@ class TestsCacheLocator(_PackageCacheLocator):
 
 
 CacheImpl._locator_classes.insert(0, TestsCacheLocator)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Address of a cluster of two workers, started by its own command."""
+    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--workers", "2", "--port"]
+    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield line.split()[-1]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 @pytest.fixture

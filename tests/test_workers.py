@@ -42,18 +42,6 @@ def failing(task):
     return drawn(task)
 
 
-@pytest.fixture(scope="module")
-def address():
-    """A cluster of two workers, started by its own command."""
-    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--workers", "2", "--port"]
-    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        yield line.split()[-1]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-
-
 @pytest.fixture(params=["processes", "cluster"])
 def crew(request):
     if request.param == "processes":
@@ -78,6 +66,19 @@ def test_functions_may_hold_things(crew):
 def test_results_come_as_they_are_ready(crew):
     numbers = [number for number, _ in crew.each(lambda t: time.sleep(1.0 * (t == 0)), [0, 1])]
     assert numbers == [1, 0]
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_tasks_follow_from_results(crew, here):
+    crew, seen = Here() if here else crew, []
+
+    def following(number, left):
+        assert seen[-1] == (number, left)  # what follows is asked for after a result was yielded
+        return left if left > 0 else None
+
+    for number, left in crew.each(lambda left: left - 1, [3, 1, 2], following):
+        seen.append((number, left))
+    assert sorted(seen) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
 
 
 def test_a_dead_worker_costs_no_result(crew, tmp_path):

@@ -39,6 +39,7 @@ def fit(
     tune: options.Tune = None,
     chains: options.Chains = None,
     cores: options.Cores = None,
+    cluster: options.ClusterAddress = None,
     seed: options.Seed = None,
     out: options.Out = OUT,
     overwrite: options.Overwrite = False,
@@ -71,7 +72,7 @@ def fit(
         given = {**sources, **columns, **model_of, **sampler, "overwrite": overwrite}
         options.alone_with_resume(given | {"out": None if out == OUT else out})
         run = find_run(resume)
-        _carry_out(Job.load(run), run, cores)
+        _carry_out(Job.load(run), run, cores, cluster)
         return
     if (study is None) == (data is None):
         raise InputError("Give either a study file or a table. The table comes with --data.")
@@ -87,11 +88,16 @@ def fit(
         feedback=feedback,
         sampler=sampler | {"cores": cores},
     )
-    _carry_out(job, run_folder(out), cores, new=True, overwrite=overwrite)
+    _carry_out(job, run_folder(out), cores, cluster, new=True, overwrite=overwrite)
 
 
 def _carry_out(
-    job: Job, run: Path, cores: int | None, new: bool = False, overwrite: bool = True
+    job: Job,
+    run: Path,
+    cores: int | None,
+    cluster: str | None,
+    new: bool = False,
+    overwrite: bool = True,
 ) -> None:
     """Sample and write results; the folder of the run stays until it is complete.
 
@@ -99,8 +105,12 @@ def _carry_out(
     """
     from kem_pymc.commands import learning
     from kem_pymc.evolution.interruption import noticing_interruption
+    from kem_pymc.evolution.run import where
 
     found = job.build()
+    if cores is None and cluster is None:
+        cores = found.sampler.get("cores")
+    crew = where(cores, cluster)
     if new:
         check_free(run, overwrite)
         job.save(run)
@@ -110,8 +120,7 @@ def _carry_out(
     try:
         step = learning.ready(found.model)
         with noticing_interruption():
-            options = found.sampler | ({} if cores is None else {"cores": cores})
-            outcome = learning.sample(found.model, step, options, run)
+            outcome = learning.sample(found.model, step, found.sampler, run, crew)
             _write_results(job, found.model, found.sampler, outcome, out, overwrite, run)
     except KeyboardInterrupt:
         if not learning.has_begun(run):

@@ -1,6 +1,5 @@
 """Learn evolutions at the terminal: sample, and write down what was learned."""
 
-import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
 from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
+from kem_pymc.workers import Workers
 
 #: Above this R-hat chains disagree; with fewer draws per chain it says nothing.
 AGREEMENT, ENOUGH = 1.05, 50
@@ -43,7 +43,11 @@ def has_begun(path: Path) -> bool:
 
 
 def sample(
-    model: EvolutionModel, step: EvolutionStep, sampler: dict[str, Any], path: Path
+    model: EvolutionModel,
+    step: EvolutionStep,
+    sampler: dict[str, Any],
+    path: Path,
+    crew: int | Workers,
 ) -> Outcome:
     """Sample with progress bars, up to an interruption; go on with a run if there is one.
 
@@ -53,10 +57,12 @@ def sample(
     step : EvolutionStep
         From :func:`ready`.
     sampler : dict
-        ``draws``, ``tune``, ``chains``, ``random_seed`` and maybe ``cores``; of a run that has
-        begun, only the last one counts.
+        ``draws``, ``tune``, ``chains`` and maybe ``random_seed``; of a run that has begun, none
+        counts.
     path : Path
         Where draws are written as they come.
+    crew : int or Workers
+        From :func:`kem_pymc.evolution.run.where`.
 
     Raises
     ------
@@ -65,17 +71,16 @@ def sample(
     InputError, SamplingError
         As :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
     """
-    cores = sampler.get("cores") or os.cpu_count()
     if has_begun(path):
         run = RunFolder.open(path)
         screen.say(f"Going on with the run in {path}")
-        return go_on(model, step, run, cores, progress=True)
+        return go_on(model, step, run, crew, progress=True)
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
     text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
     screen.say(text.format(**counts))
-    return begin(model, step, plan, path, cores, progress=True)
+    return begin(model, step, plan, path, crew, progress=True)
 
 
 def write(outcome: Outcome, folder: Path) -> Evolutions:

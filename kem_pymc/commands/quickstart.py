@@ -45,6 +45,7 @@ def quickstart(
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.interruption import noticing_interruption
     from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.evolution.run import where
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
@@ -65,7 +66,7 @@ def quickstart(
         screen.study(pilot, pool)
         step = learning.ready(model)
         with noticing_interruption():
-            outcome = learning.sample(model, step, sampler, folder / "run")
+            outcome = learning.sample(model, step, sampler, folder / "run", where(cores, None))
             learned = learning.write(outcome, folder)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {

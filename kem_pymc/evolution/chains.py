@@ -106,7 +106,7 @@ def run_serially(
         try:
             run_chain(step, run, chain, report)
         except Exception as error:
-            failures.append(Failure(chain, int(last[0]), _reason(error)))
+            failures.append(Failure(chain, int(last[0]), reason_of(error)))
             bars.fail(chain)
     return failures
 
@@ -221,12 +221,13 @@ def _work(
     try:
         run_chain(step, run, chain, report)
     except Exception as error:
-        reason = _reason(error)
+        reason = reason_of(error)
     with suppress(OSError):
         connection.send(("end", done, reason))
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """Return in a line why something failed."""
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
     return first.rstrip(".: ")
 

@@ -5,6 +5,7 @@ Members of a cluster hold equal rows and candidates that are out hold NaN, so a 
 cluster once and active hyperparameters only. The format is described in docs/runs.md.
 """
 
+import io
 import json
 import os
 import zipfile
@@ -166,6 +167,19 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def encode(chunk: Chunk) -> bytes:
+    """Return the content of a chunk's file."""
+    about = {"generator": chunk.generator, "seconds": chunk.seconds}
+    arrays: dict[str, Any] = {
+        **pack(chunk.points),
+        **{STATISTIC + name: values for name, values in chunk.statistics.items()},
+        "about": np.array(json.dumps(about)),
+    }
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
 @dataclass(frozen=True)
 class ChainFiles:
     """The chunks of one chain.
@@ -182,14 +196,18 @@ class ChainFiles:
 
     def write(self, chunk: Chunk) -> None:
         """Add a chunk."""
-        about = {"generator": chunk.generator, "seconds": chunk.seconds}
-        arrays: dict[str, Any] = {
-            **pack(chunk.points),
-            **{STATISTIC + name: values for name, values in chunk.statistics.items()},
-            "about": np.array(json.dumps(about)),
-        }
-        path = self.folder / f"draws-{chunk.first:06}.npz"
-        write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+        self._write(chunk.first, encode(chunk))
+
+    def add(self, first: int, encoded: bytes) -> Chunk:
+        """Add a chunk that begins at draw `first`, as :func:`encode` made it, and return it."""
+        self._write(first, encoded)
+        return self._read(first, self._path(first))
+
+    def _write(self, first: int, encoded: bytes) -> None:
+        write_whole(self._path(first), lambda file: file.write(encoded))
+
+    def _path(self, first: int) -> Path:
+        return self.folder / f"draws-{first:06}.npz"
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all chunks in order.

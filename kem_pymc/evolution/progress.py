@@ -102,7 +102,7 @@ class Bars:
         description = f"[red]Chain {chain} failed[/]"
         self._progress.update(self._tasks[chain], description=description, visible=True)
 
-    def stopping(self) -> None:
-        """Say that Ctrl-C was heard."""
+    def stopping(self, what: str = "draw") -> None:
+        """Say that Ctrl-C was heard, and what is waited for."""
         if not self._progress.disable:
-            self._progress.console.print("Stopping after the draw that every chain is at.")
+            self._progress.console.print(f"Stopping after the {what} that every chain is at.")

@@ -19,7 +19,9 @@ from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.progress import Bars
 from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep, point_names
+from kem_pymc.evolution.stretches import run_on_workers
 from kem_pymc.evolution.traces import to_datatree
+from kem_pymc.workers import Workers, workers
 
 
 def sample(
@@ -29,6 +31,7 @@ def sample(
     tune: int = 1000,
     chains: int = 4,
     cores: int | None = None,
+    cluster: str | None = None,
     random_seed: int | None = None,
     folder: str | os.PathLike | None = None,
     progress: bool = True,
@@ -48,8 +51,11 @@ def sample(
     cores : int, optional
         Chains that run at a time, each in a process of its own; with 1, all in this process. By
         default one per core.
+    cluster : str, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers draw instead. They
+        need not share files with this machine. A worker that dies costs no draw.
     random_seed : int, optional
-        The same seed gives the same draws, whatever `cores` and `chunk`.
+        The same seed gives the same draws, whatever `cores`, `cluster` and `chunk`.
     folder : path, optional
         Where draws are written; it holds no run yet. By default draws are in a temporary folder
         until they are returned.
@@ -66,8 +72,8 @@ def sample(
     Raises
     ------
     InputError
-        If an argument is out of range, the model has other variables than its own, or the folder
-        holds a run or can't be written to.
+        If an argument is out of range, the model has other variables than its own, the folder
+        holds a run or can't be written to, or nobody answers at the cluster's address.
     SamplingError
         If no chain came to its end because all failed.
     KeyboardInterrupt
@@ -82,7 +88,8 @@ def sample(
     plan = Plan(draws, tune, chains, seed, chunk)
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
-        outcome = begin(model, ready_step(model), plan, Path(path), cores, progress)
+        crew = where(cores, cluster)
+        outcome = begin(model, ready_step(model), plan, Path(path), crew, progress)
     return _told(outcome, folder)
 
 
@@ -91,6 +98,7 @@ def resume(
     model: EvolutionModel,
     *,
     cores: int | None = None,
+    cluster: str | None = None,
     progress: bool = True,
 ) -> xr.DataTree:
     """Go on with a run of :func:`sample` from what it wrote, up to the number of draws it was for.
@@ -104,6 +112,7 @@ def resume(
     model : EvolutionModel
         The same as before.
     cores : int, optional
+    cluster : str, optional
     progress : bool
 
     Returns
@@ -119,8 +128,8 @@ def resume(
     SamplingError, KeyboardInterrupt
         As for :func:`sample`.
     """
-    run = RunFolder.open(Path(folder))
-    return _told(go_on(model, ready_step(model), run, cores, progress), folder)
+    run, crew = RunFolder.open(Path(folder)), where(cores, cluster)
+    return _told(go_on(model, ready_step(model), run, crew, progress), folder)
 
 
 def fresh_seed() -> int:
@@ -151,34 +160,48 @@ class Outcome:
         return not (self.interrupted or self.failures)
 
 
+def where(cores: int | None, cluster: str | None) -> int | Workers:
+    """Return how many chains to draw at a time here, or the workers who draw instead.
+
+    Raises
+    ------
+    InputError
+        If there is no such number, both are given, or nobody answers at the address.
+    """
+    if cluster is not None:
+        return workers(cores, cluster)
+    if cores is not None and cores < 1:
+        raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
+    return cores or os.cpu_count() or 1
+
+
 def begin(
     model: EvolutionModel,
     step: EvolutionStep,
     plan: Plan,
     path: Path,
-    cores: int | None,
+    crew: int | Workers,
     progress: bool,
 ) -> Outcome:
-    """Begin a run in a folder, by a step from :func:`ready_step`; see :func:`sample`."""
-    cores = _at_a_time(cores, plan)
+    """Begin a run in a folder, by a step from :func:`ready_step`; see :func:`sample`.
+
+    `crew` is from :func:`where`.
+    """
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
     run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
-    return _carry_out(model, step, run, cores, progress)
+    return _carry_out(model, step, run, crew, progress)
 
 
 def go_on(
-    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int | None, progress: bool
+    model: EvolutionModel,
+    step: EvolutionStep,
+    run: RunFolder,
+    crew: int | Workers,
+    progress: bool,
 ) -> Outcome:
     """Go on with a run, by a step from :func:`ready_step`; see :func:`resume`."""
     run.check(fingerprint(model, step.y))
-    return _carry_out(model, step, run, _at_a_time(cores, run.plan), progress)
-
-
-def _at_a_time(cores: int | None, plan: Plan) -> int:
-    """Return how many chains to run at a time."""
-    if cores is not None and cores < 1:
-        raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
-    return min(cores or os.cpu_count() or 1, plan.chains)
+    return _carry_out(model, step, run, crew, progress)
 
 
 def ready_step(model: EvolutionModel) -> EvolutionStep:
@@ -201,18 +224,25 @@ def ready_step(model: EvolutionModel) -> EvolutionStep:
 
 
 def _carry_out(
-    model: EvolutionModel, step: EvolutionStep, run: RunFolder, cores: int, progress: bool
+    model: EvolutionModel,
+    step: EvolutionStep,
+    run: RunFolder,
+    crew: int | Workers,
+    progress: bool,
 ) -> Outcome:
     """Sample what isn't sampled yet, and return what there is then."""
     plan = run.plan
+    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
     with run.alone():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
         with noticing_interruption() as interruption, Bars(plan, progress) as bars:
-            if cores == 1:
+            if not isinstance(crew, int):
+                failures = run_on_workers(step, run, unfinished, crew, bars, interruption)
+            elif at_a_time == 1:
                 failures = run_serially(step, run, unfinished, bars, interruption)
             else:
-                failures = run_in_processes(step, run, unfinished, cores, bars, interruption)
+                failures = run_in_processes(step, run, unfinished, at_a_time, bars, interruption)
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
     failed = {failure.chain for failure in failures}
     sound = {chain: length for chain, length in lengths.items() if chain not in failed}
@@ -225,7 +255,7 @@ def _carry_out(
     if not kept:
         raise KeyboardInterrupt
     files = {chain: run.chain(chain) for chain in kept}
-    idata = to_datatree(model, step, files, plan.tune, draws, cores)
+    idata = to_datatree(model, step, files, plan.tune, draws, at_a_time)
     finished = all(length == plan.total for length in sound.values())
     return Outcome(idata, not finished, tuple(failures))
 

@@ -67,6 +67,22 @@ def test_same_seed_same_evolutions(trial, tmp_path):
     assert learned(2, "other") != first
 
 
+def test_chains_on_a_cluster(trial, address, tmp_path):
+    def learned(name, *where):
+        arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--base", "LIN")
+        fine("fit", *arguments, *where, "--out", tmp_path / name)
+        return (tmp_path / name / "evolutions.json").read_text()
+
+    assert learned("here", "--cores", "1") == learned("there", "--cluster", address)
+
+
+def test_a_cluster_that_does_not_answer_leaves_nothing(trial, tmp_path, monkeypatch):
+    monkeypatch.setattr("kem_pymc.workers.PATIENCE_SECONDS", 0.3)
+    arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--out", tmp_path / "r")
+    refused(run("fit", *arguments, "--cluster", "tcp://127.0.0.1:9"))
+    assert not list(tmp_path.glob("r*"))
+
+
 def test_parquet_dates_features_and_batches(tmp_path):
     frame = table(weeks=4).rename(columns={"week": "day"})
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")

@@ -1,0 +1,143 @@
+"""Chains drawn by workers that may share no files with us, a stretch at a time.
+
+A stretch of a chain goes out as a point and the state of its random generator, and comes back as
+the bytes of a chunk, which are written here. What is written is always enough to go on, so a worker
+that dies costs the stretch it was at.
+"""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from kem_pymc.errors import WorkerError
+from kem_pymc.evolution.chains import Failure, reason_of
+from kem_pymc.evolution.chunks import Chunk, Draw, encode
+from kem_pymc.evolution.interruption import Interruption
+from kem_pymc.evolution.progress import Bars
+from kem_pymc.evolution.run_folder import Plan, RunFolder
+from kem_pymc.evolution.step import EvolutionStep
+from kem_pymc.workers import Workers
+
+#: Seconds after which a stretch ends before it has as many draws as a file is for.
+LONGEST = 10.0
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Where a stretch begins.
+
+    Attributes
+    ----------
+    done : int
+        Draws there are.
+    point : dict or None
+        The last of them; None at a chain's start.
+    generator : dict
+        State of the bit generator after it.
+    """
+
+    done: int
+    point: Mapping[str, np.ndarray] | None
+    generator: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What came of a stretch.
+
+    Attributes
+    ----------
+    chunk : bytes or None
+        Its draws as a file holds them; None if there are none.
+    reason, trace : str or None
+        Why it ended too early, and where, if it did.
+    """
+
+    chunk: bytes | None
+    reason: str | None = None
+    trace: str | None = None
+
+
+def draw_stretch(step: EvolutionStep, plan: Plan, stretch: Stretch) -> Drawn:
+    """Draw a stretch: as many draws as a file is for, or for as long as `LONGEST`."""
+    rng = np.random.default_rng()
+    rng.bit_generator.state = dict(stretch.generator)
+    step.setup_chain(rng, plan.tune, plan.draws, stretch.done)
+    point = dict(step.start_point if stretch.point is None else stretch.point)
+    draws: list[Draw] = []
+    began = monotonic()
+    reason = trace = None
+    most = min(plan.chunk, plan.total - stretch.done)
+    try:
+        # One draw at least, however slow.
+        while len(draws) < most and (not draws or monotonic() - began < LONGEST):
+            point, (statistics,) = step.step(point)
+            number = stretch.done + len(draws)
+            draws.append(Draw(number, point, statistics, rng.bit_generator.state))
+    except Exception as error:
+        reason, trace = reason_of(error), traceback.format_exc()
+    chunk = encode(Chunk.of(draws, monotonic() - began)) if draws else None
+    return Drawn(chunk, reason, trace)
+
+
+def run_on_workers(
+    step: EvolutionStep,
+    run: RunFolder,
+    chains: Sequence[int],
+    crew: Workers,
+    bars: Bars,
+    interruption: Interruption,
+) -> list[Failure]:
+    """Sample chains on workers, all at a time if there are enough; return how some failed."""
+    done = {chain: run.length(chain) for chain in chains}
+    failures: list[Failure] = []
+
+    def fail(chain: int, reason: str) -> None:
+        failures.append(Failure(chain, done[chain], reason))
+        bars.fail(chain)
+
+    def following(number: int, drawn: Drawn) -> Stretch | None:
+        chain = chains[number]
+        over = drawn.reason is not None or done[chain] == run.plan.total
+        return None if over or interruption.happened else _beginning(run, chain)
+
+    for chain in chains:
+        run.chain(chain).clean()
+    tasks = [] if interruption.happened else [_beginning(run, chain) for chain in chains]
+    told = False
+    try:
+        for number, drawn in crew.each(partial(draw_stretch, step, run.plan), tasks, following):
+            chain = chains[number]
+            if drawn.chunk is not None:
+                chunk = run.chain(chain).add(done[chain], drawn.chunk)
+                done[chain] += len(chunk)
+                last = {name: values[-1] for name, values in chunk.statistics.items()}
+                bars.update(chain, done[chain], last)
+            if drawn.reason is not None:
+                with suppress(OSError):
+                    run.chain(chain).error.write_text(drawn.trace or "", "utf-8")
+                fail(chain, drawn.reason)
+            if interruption.happened and not told:
+                bars.stopping("stretch of draws")
+                told = True
+    except WorkerError as error:
+        failed = {failure.chain for failure in failures}
+        for chain in chains:
+            if chain not in failed and done[chain] < run.plan.total:
+                fail(chain, reason_of(error))
+    return failures
+
+
+def _beginning(run: RunFolder, chain: int) -> Stretch:
+    """Return where a chain's next stretch begins."""
+    last = run.chain(chain).last()
+    if last is None:
+        return Stretch(0, None, run.plan.generators()[chain].bit_generator.state)
+    point = {name: values[-1] for name, values in last.points.items()}
+    return Stretch(last.first + len(last), point, last.generator)
