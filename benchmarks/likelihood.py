@@ -15,7 +15,8 @@ from measure import Row, at_most, in_turns
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 import kem_pymc as kem
-from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood, weighted_gradient
+from kem_pymc.gp.likelihood import Data, as_active, weighted_gradient
+from kem_pymc.gp.many import all_prefixes
 from kem_pymc.kernels.library import kernels
 
 #: Users, points and components, with the factors among them that have an exponential.
@@ -27,15 +28,6 @@ SIZES = (
 )
 
 STEPS = 6
-
-
-@numba.njit
-def all_prefixes(kernels, layout, active, h, log_noise, data, out, counts):
-    for user in range(data.steps.shape[0]):
-        steps = data.steps[user]
-        prefix_log_likelihood(
-            kernels, layout, active, h, log_noise, data, user, steps, out[user], counts
-        )
 
 
 @numba.njit

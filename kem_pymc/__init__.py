@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import ClusterModel, EvolutionModel
     from kem_pymc.evolution.run import resume, sample
+    from kem_pymc.gp.many import log_likelihoods
     from kem_pymc.gp.predict import Prediction
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
@@ -91,6 +92,7 @@ __all__ = [
     "gp",
     "kernels",
     "log_likelihood_group",
+    "log_likelihoods",
     "next_batch",
     "plots",
     "priors",
@@ -126,6 +128,7 @@ _HOMES = {
     "SelectionWarning": "errors",
     "diagnose": "diagnostics.diagnosis",
     "log_likelihood_group": "diagnostics.prediction",
+    "log_likelihoods": "gp.many",
     "next_batch": "diagnostics.prediction",
     "representative": "diagnostics.representative",
     "resample": "diagnostics.stacking",

@@ -33,7 +33,16 @@ def nothing_follows(number: int, result: Any) -> None:
 
 
 class Workers(Protocol):
-    """Those who do the work."""
+    """Those who do the work.
+
+    Attributes
+    ----------
+    width : int
+        How many tasks to give them at a time so that nobody waits for the next.
+    """
+
+    @property
+    def width(self) -> int: ...
 
     def each[T, R](
         self,
@@ -98,6 +107,8 @@ def in_order[T, R](
 class Here:
     """Works in this process, one task after the other."""
 
+    width = 1
+
     def each[T, R](
         self,
         function: Callable[[T], R],
@@ -123,6 +134,7 @@ class Processes:
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
+        self.width = 2 * cores
         # Copies of this process, with everything compiled, where copies are safe.
         self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
@@ -192,6 +204,11 @@ class Cluster:
             raise InputError(
                 f"No Dask scheduler answers at {address}. Start one with: kem cluster"
             ) from error
+
+    @property
+    def width(self) -> int:
+        """Two tasks for every thread that is there now."""
+        return 2 * max(1, sum(self._client.nthreads().values()))
 
     def each[T, R](
         self,

@@ -1,0 +1,111 @@
+"""One kernel's log likelihoods for more users than a machine should hold, or compute, at once."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.compiled import compiled
+from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.workers import Workers, workers
+
+
+def log_likelihoods(
+    cohorts: Iterable[Cohort],
+    composition: Composition | str,
+    hyperparameters: Mapping[str, float],
+    noise: float,
+    crew: Workers | None = None,
+) -> Iterator[np.ndarray]:
+    """Yield every user's log likelihoods at all time steps, a block of users at a time.
+
+    Blocks are asked for as workers become free, two for each worker at most, and come back in
+    order: neither this process nor a worker ever holds all users. One factorisation serves all time
+    steps of a user.
+
+    Parameters
+    ----------
+    cohorts : iterable of Cohort
+        Blocks of users, maybe made while they are asked for; a hundred users each are a good size.
+        Their inputs and targets are taken as they are, so scale them before.
+    composition : Composition or str
+        Like ``"LIN0 + PER0"``.
+    hyperparameters : mapping of str to float
+        Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``.
+    noise : float
+        The noise variance.
+    crew : Workers, optional
+        Who computes, from :func:`kem_pymc.workers.workers`; by default this process. Results are
+        the same.
+
+    Yields
+    ------
+    ndarray, shape (U, T)
+        log p(y_1..n | x_1..n) of the block's users and time steps; NaN where a user has fewer, and
+        minus infinity where the covariance isn't positive definite.
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing or out of range, or a block has fewer features than the
+        composition speaks of.
+
+    Examples
+    --------
+    >>> blocks = (cohort.subset(cohort.users[k : k + 100]) for k in range(0, len(cohort), 100))
+    >>> total = sum(block[:, -1].sum() for block in log_likelihoods(blocks, "LIN0", values, 0.5))
+    """
+    if isinstance(composition, str):
+        composition = Composition.parse(composition)
+    least = 1 + max((f.dimension for c in composition.candidates for f in c.factors), default=0)
+    coordinates = Coordinates(CandidatePool(composition.candidates, least), composition)
+    values = coordinates.from_named(hyperparameters, noise)
+    crew = crew or workers(1)
+    source = enumerate(cohorts)
+    first = list(islice(source, crew.width))
+    come: dict[int, np.ndarray] = {}
+    awaited = 0
+    function = partial(_of_block, composition, values)
+    for _, (number, block) in crew.each(function, first, lambda *_: next(source, None)):
+        come[number] = block
+        while awaited in come:
+            yield come.pop(awaited)
+            awaited += 1
+
+
+def _of_block(
+    composition: Composition, values: np.ndarray, task: tuple[int, Cohort]
+) -> tuple[int, np.ndarray]:
+    """Return a block's number and log likelihoods (U, T)."""
+    number, cohort = task
+    pool = CandidatePool(composition.candidates, cohort.dimension)
+    coordinates = Coordinates(pool, composition)
+    x, y, ends, steps = cohort.padded()
+    y = np.repeat(y[:, None], ends.shape[1], axis=1)
+    out = np.full(ends.shape, np.nan)
+    all_prefixes(
+        kernels(),
+        pool.layout,
+        as_active(coordinates.inclusion),
+        *coordinates.expand(values),
+        Data(x, y, ends, steps, nested=True),
+        out,
+        np.zeros(2, dtype=np.int64),
+    )
+    return number, out
+
+
+@compiled
+def all_prefixes(kernels, layout, active, h, log_noise, data, out, counts):
+    """Write the log likelihoods of all users' datasets to `out` (U, T)."""
+    for user in range(data.steps.shape[0]):
+        steps = data.steps[user]
+        prefix_log_likelihood(
+            kernels, layout, active, h, log_noise, data, user, steps, out[user], counts
+        )

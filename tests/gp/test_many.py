@@ -1,0 +1,92 @@
+"""Log likelihoods of many users: the plain ones, whoever computes them, and never all at once."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import kem_pymc as kem
+from kem_pymc.errors import InputError
+from kem_pymc.workers import Cluster, Here, Processes
+
+VALUES = {
+    "LIN0.amplitude": 0.7,
+    "LIN0.shift": 0.4,
+    "SE1.amplitude": 1.3,
+    "SE1.lengthscale": 0.8,
+}
+NOISE = 0.3
+
+
+def user(number):
+    """A user whose number of points and time steps depends on the number."""
+    rng = np.random.default_rng([5, number])
+    ends = np.cumsum(rng.integers(1, 4, rng.integers(1, 5)))
+    x = rng.normal(size=(ends[-1], 2))
+    return x, rng.normal(size=len(x)), ends
+
+
+def blocks(count, size, made=None):
+    for block in range(count):
+        if made is not None:
+            made.append(block)
+        users = range(block * size, (block + 1) * size)
+        inputs, targets, ends = zip(*map(user, users), strict=True)
+        yield kem.Cohort(users, inputs, targets, ends, ["a", "b"])
+
+
+def plain(number):
+    x, y, ends = user(number)
+    a, b = x.T
+    covariance = VALUES["LIN0.amplitude"] * np.outer(a - 0.4, a - 0.4)
+    square = (b[:, None] - b) ** 2
+    covariance += VALUES["SE1.amplitude"] * np.exp(-square / (2 * VALUES["SE1.lengthscale"] ** 2))
+    covariance += NOISE * np.eye(len(x))
+    return [multivariate_normal.logpdf(y[:n], cov=covariance[:n, :n]) for n in ends]
+
+
+@pytest.fixture(params=["here", "processes", "cluster"])
+def crew(request):
+    if request.param == "cluster":
+        return Cluster(request.getfixturevalue("address"))
+    return Here() if request.param == "here" else Processes(2)
+
+
+def test_they_are_the_plain_ones_everywhere(crew):
+    found = list(kem.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, crew))
+    assert [len(block) for block in found] == [5] * 9
+    for number in range(45):
+        row = found[number // 5][number % 5]
+        expected = plain(number)
+        np.testing.assert_allclose(row[: len(expected)], expected, rtol=1e-10)
+        assert np.isnan(row[len(expected) :]).all()
+
+
+def test_no_more_blocks_are_made_than_are_worked_on(crew):
+    made: list[int] = []
+    under_way = []
+
+    class Watched:
+        width = crew.width
+
+        def each(self, *arguments):
+            for come, result in enumerate(crew.each(*arguments)):
+                under_way.append(len(made) - come)
+                yield result
+
+    list(kem.log_likelihoods(blocks(12, 2, made), "LIN0 + SE1", VALUES, NOISE, Watched()))
+    assert made == list(range(12))
+    assert max(under_way) == crew.width
+
+
+def test_no_users():
+    assert list(kem.log_likelihoods([], "LIN0 + SE1", VALUES, NOISE)) == []
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match=r"SE1\.lengthscale"):
+        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES | {"SE1.lengthscale": -1}, 1))
+    with pytest.raises(InputError, match="noise"):
+        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES, 0.0))
+    further = {name.replace("SE1", "SE2"): value for name, value in VALUES.items()}
+    with pytest.raises(InputError, match="SE2 looks at input dimension 2 of 2"):
+        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE2", further, NOISE))
