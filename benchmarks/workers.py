@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from measure import Row, at_least
@@ -43,8 +43,7 @@ def rows() -> list[Row]:
     seconds = []
     chosen = []
     for size in (1, 2):
-        with cluster(size) as address:
-            crew = workers(cluster=address)
+        with cluster(size) as address, closing(workers(cluster=address)) as crew:
             walk(selector, test.subset(test.users[:20]), crew)
             began = time.perf_counter()
             walks = walk(selector, test, crew)

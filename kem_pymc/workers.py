@@ -44,6 +44,10 @@ class Workers(Protocol):
     @property
     def width(self) -> int: ...
 
+    def close(self) -> None:
+        """Let go of what connects to them; they aren't asked for anything afterwards."""
+        ...
+
     def each[T, R](
         self,
         function: Callable[[T], R],
@@ -109,6 +113,9 @@ class Here:
 
     width = 1
 
+    def close(self) -> None:
+        """Do nothing."""
+
     def each[T, R](
         self,
         function: Callable[[T], R],
@@ -137,6 +144,9 @@ class Processes:
         self.width = 2 * cores
         # Copies of this process, with everything compiled, where copies are safe.
         self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+    def close(self) -> None:
+        """Do nothing: processes end with each piece of work."""
 
     def each[T, R](
         self,
@@ -209,6 +219,10 @@ class Cluster:
     def width(self) -> int:
         """Two tasks for every thread that is there now."""
         return 2 * max(1, sum(self._client.nthreads().values()))
+
+    def close(self) -> None:
+        """Close the connection to the scheduler."""
+        self._client.close()
 
     def each[T, R](
         self,

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -45,8 +46,10 @@ def failing(task):
 @pytest.fixture(params=["processes", "cluster"])
 def crew(request):
     if request.param == "processes":
-        return Processes(2)
-    return Cluster(request.getfixturevalue("address"))
+        yield Processes(2)
+        return
+    with closing(Cluster(request.getfixturevalue("address"))) as crew:
+        yield crew
 
 
 def done(crew, function):

@@ -21,6 +21,7 @@ def cluster(
     Workers on other machines join with Dask's own command: dask worker ADDRESS.
     """
     try:
+        import dask
         from distributed import LocalCluster
     except ImportError:
         raise InputError(
@@ -28,6 +29,8 @@ def cluster(
         ) from None
     import signal
 
+    # Workers would look at themselves a hundred times a second.
+    dask.config.set({"distributed.worker.profile.enabled": False})
     try:
         running = LocalCluster(
             n_workers=workers,

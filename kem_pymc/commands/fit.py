@@ -13,8 +13,10 @@ from kem_pymc.commands.job import COPY, DRAFT, Job, check_free, find_run, run_fo
 from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
+    from kem_pymc.commands.study import Study
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.evolution.run import Outcome
+    from kem_pymc.workers import Workers
 
 EXAMPLE = "Example: kem fit --data trial.csv --user id --time week --target steps --out kem-fit"
 
@@ -99,18 +101,26 @@ def _carry_out(
     new: bool = False,
     overwrite: bool = True,
 ) -> None:
+    """Do a job where it is wanted."""
+    from kem_pymc.evolution.run import where
+
+    found = job.build()
+    if cores is None and cluster is None:
+        cores = found.sampler.get("cores")
+    with where(cores, cluster) as crew:
+        _sample_and_write(job, found, run, crew, new, overwrite)
+
+
+def _sample_and_write(
+    job: Job, found: "Study", run: Path, crew: "int | Workers", new: bool, overwrite: bool
+) -> None:
     """Sample and write results; the folder of the run stays until it is complete.
 
     A run that goes on may replace results, since only its own can be there.
     """
     from kem_pymc.commands import learning
     from kem_pymc.evolution.interruption import noticing_interruption
-    from kem_pymc.evolution.run import where
 
-    found = job.build()
-    if cores is None and cluster is None:
-        cores = found.sampler.get("cores")
-    crew = where(cores, cluster)
     if new:
         check_free(run, overwrite)
         job.save(run)

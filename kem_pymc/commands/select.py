@@ -1,5 +1,6 @@
 """``kem select``: kernels for new users, time step by time step, from learned evolutions."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -70,8 +71,7 @@ def select(
     else:
         columns["target"] = target or learned.target
         cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
-    crew = workers(cores, cluster)
-    with folders.result(out, overwrite) as file:
+    with closing(workers(cores, cluster)) as crew, folders.result(out, overwrite) as file:
         walks = walk(KEMSelector(learned, fit, criterion), cohort, "Selecting", crew)
         rows: list[dict[str, Any]] = [
             {"user": label, "time_step": step, **selection.to_row()}

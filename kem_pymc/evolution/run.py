@@ -2,8 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,7 +88,7 @@ def sample(
     plan = Plan(draws, tune, chains, seed, chunk)
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
-        crew = where(cores, cluster)
+        crew = stack.enter_context(where(cores, cluster))
         outcome = begin(model, ready_step(model), plan, Path(path), crew, progress)
     return _told(outcome, folder)
 
@@ -128,8 +128,10 @@ def resume(
     SamplingError, KeyboardInterrupt
         As for :func:`sample`.
     """
-    run, crew = RunFolder.open(Path(folder)), where(cores, cluster)
-    return _told(go_on(model, ready_step(model), run, crew, progress), folder)
+    run = RunFolder.open(Path(folder))
+    with where(cores, cluster) as crew:
+        outcome = go_on(model, ready_step(model), run, crew, progress)
+    return _told(outcome, folder)
 
 
 def fresh_seed() -> int:
@@ -160,8 +162,9 @@ class Outcome:
         return not (self.interrupted or self.failures)
 
 
-def where(cores: int | None, cluster: str | None) -> int | Workers:
-    """Return how many chains to draw at a time here, or the workers who draw instead.
+@contextmanager
+def where(cores: int | None, cluster: str | None) -> Iterator[int | Workers]:
+    """Give how many chains to draw at a time here, or the workers who draw instead.
 
     Raises
     ------
@@ -169,10 +172,12 @@ def where(cores: int | None, cluster: str | None) -> int | Workers:
         If there is no such number, both are given, or nobody answers at the address.
     """
     if cluster is not None:
-        return workers(cores, cluster)
+        with closing(workers(cores, cluster)) as crew:
+            yield crew
+        return
     if cores is not None and cores < 1:
         raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
-    return cores or os.cpu_count() or 1
+    yield cores or os.cpu_count() or 1
 
 
 def begin(

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import closing
 
 import pytest
 
@@ -40,8 +41,10 @@ def whole(model, step, tmp_path_factory):
 @pytest.fixture(params=["here", "processes", "cluster"])
 def crew(request):
     if request.param == "cluster":
-        return Cluster(request.getfixturevalue("address"))
-    return Here() if request.param == "here" else Processes(2)
+        with closing(Cluster(request.getfixturevalue("address"))) as crew:
+            yield crew
+        return
+    yield Here() if request.param == "here" else Processes(2)
 
 
 def on(crew, model, step, folder) -> Outcome:

@@ -1,5 +1,7 @@
 """Log likelihoods of many users: the plain ones, whoever computes them, and never all at once."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -47,8 +49,10 @@ def plain(number):
 @pytest.fixture(params=["here", "processes", "cluster"])
 def crew(request):
     if request.param == "cluster":
-        return Cluster(request.getfixturevalue("address"))
-    return Here() if request.param == "here" else Processes(2)
+        with closing(Cluster(request.getfixturevalue("address"))) as crew:
+            yield crew
+        return
+    yield Here() if request.param == "here" else Processes(2)
 
 
 def test_they_are_the_plain_ones_everywhere(crew):
