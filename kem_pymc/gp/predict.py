@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
-from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise, natural_values
+from kem_pymc.gp.cholesky import cholesky, forward_substitution
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, covariance, factorise, natural_values
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.library import MULTIPLY
 from kem_pymc.lanes import padded
@@ -81,6 +83,120 @@ class Prediction:
         return -0.5 * residual**2 / variance - 0.5 * np.log(variance) - HALF_LOG_2PI
 
 
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """A composition with given values, conditioned on data: one Cholesky factor for all questions.
+
+    Make one with :meth:`of`; :meth:`extended` adds points at the price of the new ones.
+
+    Attributes
+    ----------
+    objective : Objective
+        Its data are conditioned on; its prior plays no part.
+    values : ndarray, shape (k + 1,)
+        Coordinates (:mod:`kem_pymc.gp.objective`).
+    factor : ndarray, shape (n, n)
+        U, upper triangular, with U'U the covariance of the targets.
+    jittered : bool
+        Whether the factorisation needed the jitter of the likelihood.
+    """
+
+    objective: Objective
+    values: np.ndarray
+    factor: np.ndarray
+    jittered: bool
+
+    @classmethod
+    def of(cls, objective: Objective, values: np.ndarray) -> "Conditioned":
+        """Condition on the data of an objective, at given coordinates.
+
+        Raises
+        ------
+        InputError
+            If the covariance isn't positive definite, even with jitter.
+        """
+        factor, jittered = _factor(objective, values)
+        if factor is None:
+            raise InputError(
+                f"The covariance of {objective.coordinates.composition} isn't positive definite. "
+                "Use a larger noise variance."
+            )
+        return cls(objective, values, factor, jittered)
+
+    def extended(self, x: np.ndarray, y: np.ndarray) -> "Conditioned":
+        """Condition on further points as well, at the same values.
+
+        The factor's new columns are U'^-1 K(X, X*), and what is left of the new points' covariance
+        is factored: O(n^2 m) for m new points, and no kernel is evaluated between old ones. Where
+        jitter was needed, or is needed now, everything is computed anew.
+
+        Parameters
+        ----------
+        x : ndarray, shape (m, D)
+        y : ndarray, shape (m,)
+
+        Raises
+        ------
+        InputError
+            If the covariance isn't positive definite, even with jitter.
+        """
+        problem = self.objective.problem
+        objective = Objective(
+            self.objective.coordinates,
+            np.concatenate([problem.x.T, x]),
+            np.concatenate([problem.y, y]),
+            problem.prior,
+        )
+        if not self.jittered:
+            h, log_noise = self.objective.coordinates.expand(self.values)
+            factor = _extend_factor(
+                problem.kernels,
+                problem.layout,
+                problem.active,
+                h,
+                log_noise,
+                problem.x,
+                np.array(np.transpose(x), dtype=np.float64, order="C"),
+                self.factor,
+            )
+            if len(factor):
+                return Conditioned(objective, self.values, factor, jittered=False)
+        return Conditioned.of(objective, self.values)
+
+    @cached_property
+    def whitened(self) -> np.ndarray:
+        """U'^-1 y, shape (n,)."""
+        return solve_lower(self.factor, self.objective.problem.y[:, None])[:, 0]
+
+    @property
+    def log_likelihood(self) -> float:
+        """The log likelihood of the data."""
+        terms = -0.5 * self.whitened**2 - np.log(np.diag(self.factor)) - HALF_LOG_2PI
+        return float(terms.sum())
+
+    def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
+        """Predict at inputs x_new (m, D), as :func:`predict`."""
+        pool, problem = self.objective.coordinates.pool, self.objective.problem
+        u, v = self.factor, self.whitened
+        h, log_noise = self.objective.coordinates.expand(self.values)
+        noise = math.exp(log_noise)
+        z = np.array(np.transpose(x_new), dtype=np.float64, order="C")
+        mean, variance = np.zeros(z.shape[1]), np.zeros(z.shape[1])
+        projection = np.zeros((len(v), z.shape[1]))
+        components = {}
+        for c in problem.active:
+            cross, prior = _cross_covariance(problem.kernels, problem.layout, c, h, problem.x, z)
+            w = solve_lower(u, cross)
+            own = _rounded_up(prior - (w**2).sum(axis=0))
+            components[pool.candidates[c].label(pool.dimension)] = Component(v @ w, np.sqrt(own))
+            mean += v @ w
+            variance += prior
+            projection += w
+        variance = _rounded_up(variance - (projection**2).sum(axis=0))
+        sd = np.sqrt(variance + noise if include_noise else variance)
+        return Prediction(mean, sd, components, noise, include_noise)
+
+
 def predict(
     objective: Objective, values: np.ndarray, x_new: np.ndarray, include_noise: bool = False
 ) -> Prediction:
@@ -106,31 +222,7 @@ def predict(
     InputError
         If the covariance isn't positive definite, even with jitter.
     """
-    pool, problem = objective.coordinates.pool, objective.problem
-    u = covariance_factor(objective, values)
-    if u is None:
-        raise InputError(
-            f"The covariance of {objective.coordinates.composition} isn't positive definite. "
-            "Use a larger noise variance."
-        )
-    h, log_noise = objective.coordinates.expand(values)
-    noise = math.exp(log_noise)
-    z = np.array(np.transpose(x_new), dtype=np.float64, order="C")
-    v = solve_lower(u, problem.y[:, None])[:, 0]
-    mean, variance = np.zeros(z.shape[1]), np.zeros(z.shape[1])
-    projection = np.zeros((len(v), z.shape[1]))
-    components = {}
-    for c in problem.active:
-        cross, prior = _cross_covariance(problem.kernels, problem.layout, c, h, problem.x, z)
-        w = solve_lower(u, cross)
-        own = _rounded_up(prior - (w**2).sum(axis=0))
-        components[pool.candidates[c].label(pool.dimension)] = Component(v @ w, np.sqrt(own))
-        mean += v @ w
-        variance += prior
-        projection += w
-    variance = _rounded_up(variance - (projection**2).sum(axis=0))
-    sd = np.sqrt(variance + noise if include_noise else variance)
-    return Prediction(mean, sd, components, noise, include_noise)
+    return Conditioned.of(objective, values).predict(x_new, include_noise)
 
 
 def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | None:
@@ -138,8 +230,14 @@ def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | 
 
     None where that isn't positive definite, even with the jitter of the likelihood.
     """
+    return _factor(objective, values)[0]
+
+
+def _factor(objective: Objective, values: np.ndarray) -> tuple[np.ndarray | None, bool]:
+    """Return the factor, if there is one, and whether it needed jitter."""
     problem, n = objective.problem, objective.n_points
     u = np.empty((n, padded(n)))
+    counts = np.zeros(2, dtype=np.int64)
     done = factorise(
         problem.kernels,
         problem.layout,
@@ -148,21 +246,49 @@ def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | 
         problem.x,
         u,
         np.empty_like(u),
-        np.zeros(2, dtype=np.int64),
+        counts,
     )
-    return np.ascontiguousarray(u[:, :n]) if done == n else None
+    return np.ascontiguousarray(u[:, :n]) if done == n else None, bool(counts[0] > 1)
 
 
 @compiled
 def solve_lower(u, b):
     """Return the solution (n, m) of U'w = b for upper triangular `u` (n, n) and `b` (n, m)."""
-    w = b.copy()
-    n = u.shape[0]
-    for k in range(n):
-        w[k] /= u[k, k]
-        for i in range(k + 1, n):
-            w[i] -= u[k, i] * w[k]
-    return w
+    columns = np.ascontiguousarray(b.T)
+    for j in range(columns.shape[0]):
+        forward_substitution(u, columns[j], u.shape[0], columns[j])
+    return np.ascontiguousarray(columns.T)
+
+
+@compiled
+def _extend_factor(kernels, layout, active, h, log_noise, x, z, u):
+    """Return the factor (n + m, n + m) for points `x` (D, n) and `z` (D, m), given that of `x`.
+
+    Empty where what is left of the new points' covariance isn't positive definite.
+    """
+    n, m = x.shape[1], z.shape[1]
+    cross = np.zeros((n, m))
+    for c in active:
+        cross += _cross_covariance(kernels, layout, c, h, x, z)[0]
+    w = solve_lower(u, cross)
+    left = np.zeros((m, padded(m)))
+    covariance(kernels, layout, active, h, z, left, np.empty_like(left))
+    noise = math.exp(log_noise)
+    for i in range(m):
+        left[i, i] += noise
+        left[i, :i] = 0.0
+        left[i, m:] = 0.0
+        for k in range(n):
+            for j in range(i, m):
+                left[i, j] -= w[k, i] * w[k, j]
+    if cholesky(left, m, 0) < m:
+        return np.empty((0, 0))
+    out = np.empty((n + m, n + m))
+    for i in range(n):
+        out[i, i:n] = u[i, i:]
+    out[:n, n:] = w
+    out[n:, n:] = left[:, :m]
+    return out
 
 
 @compiled

@@ -1,7 +1,9 @@
 """What every method of selection gives: one user, one time step, one fitted kernel."""
 
 import json
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kem_pymc.checks import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import Component, Prediction, predict
+from kem_pymc.gp.predict import Component, Conditioned, Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
@@ -29,8 +32,8 @@ class Considered:
     ----------
     composition : Composition
     status : str
-        ``"child"`` of the previous composition, ``"current"`` (the previous composition itself) or
-        ``"fixed"``.
+        ``"child"`` of the previous composition, ``"current"`` (the previous composition itself),
+        ``"fixed"``, or ``"kept"`` without a selection.
     hyperparameters : dict of str to float
         Fitted natural values by name, in scaled units.
     noise : float
@@ -166,9 +169,7 @@ class Selection:
                 f"The inputs have shape {x_new.shape}. "
                 f"Give one row per point and {self.pool.dimension} columns."
             )
-        objective = Objective(Coordinates(self.pool, self.composition), self.x, self.y)
-        values = objective.coordinates.from_named(self.hyperparameters, self.noise)
-        scaled = predict(objective, values, self.scaling.inputs(x_new), include_noise)
+        scaled = self._conditioned.predict(self.scaling.inputs(x_new), include_noise)
         back = self.scaling
         return Prediction(
             mean=back.mean_back(scaled.mean),
@@ -181,6 +182,67 @@ class Selection:
             include_noise=include_noise,
             offset=self.scaling.target_mean,
         )
+
+    @cached_property
+    def _conditioned(self) -> Conditioned:
+        """The kernel conditioned on the data; its factor serves all predictions."""
+        objective = Objective(Coordinates(self.pool, self.composition), self.x, self.y)
+        values = objective.coordinates.from_named(self.hyperparameters, self.noise)
+        return Conditioned.of(objective, values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A factor is n x n, and quickly made anew.
+        return {name: value for name, value in self.__dict__.items() if name != "_conditioned"}
+
+    def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
+        """Keep kernel and values, and condition on further points as well.
+
+        For predictions between two time steps: the Cholesky factor is extended, in O(n^2 m)
+        operations for m new points; nothing is selected or fitted.
+
+        Parameters
+        ----------
+        x : array_like, shape (m, D), or (m,) if D is 1
+            The new inputs alone, in the user's units.
+        y : array_like, shape (m,)
+
+        Returns
+        -------
+        Selection
+            What it considered is this kernel alone, with status "kept"; its criterion is the BIC.
+
+        Raises
+        ------
+        InputError
+            If the points can't be used.
+        """
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        conditioned = self._conditioned.extended(x, y)
+        best, likelihood = self.considered[0], conditioned.log_likelihood
+        y = np.concatenate([self.y, y])
+        criterion = bic(likelihood, best.n_parameters, len(y))
+        kept = replace(
+            best,
+            status="kept",
+            log_likelihood=likelihood,
+            bic=criterion.value,
+            criterion=criterion.value,
+            score=criterion.score,
+            weight=1.0,
+            evaluations=0,
+        )
+        selection = replace(
+            self,
+            considered=(kept,),
+            x=np.concatenate([self.x, x]),
+            y=y,
+            run_time=time.perf_counter() - started,
+            message="",
+        )
+        selection.__dict__["_conditioned"] = conditioned
+        return selection
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log predictive density (m,) of each new observation, in the target's unit.

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import Component, Prediction, predict
+from kem_pymc.gp.predict import Component, Conditioned, Prediction, covariance_factor, predict
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -141,3 +141,40 @@ def test_a_hopeless_covariance_is_refused(points):
     values = np.array([800.0, 0.0, 0.0])  # an infinite amplitude
     with pytest.raises(InputError, match=r"isn't positive definite\. Use a larger"):
         predict(Objective(where, x, y), values, x_new)
+
+
+@pytest.mark.parametrize("text", [TEXT, "WHITE", "LIN0"])
+@pytest.mark.parametrize(("n", "m"), [(9, 3), (1, 11), (11, 1), (8, 4)])
+def test_an_extended_factor_is_that_of_all_points(points, text, n, m):
+    x, y, x_new = points
+    where = Coordinates(POOL, Composition.parse(text, 2))
+    values = where.from_named(HYPERPARAMETERS, NOISE)
+    less = Conditioned.of(Objective(where, x[:n], y[:n]), values)
+    extended = less.extended(x[n : n + m], y[n : n + m])
+    whole = Objective(where, x, y)
+    mine, plain = np.triu(extended.factor), np.triu(covariance_factor(whole, values))
+    np.testing.assert_allclose(mine, plain, rtol=1e-10, atol=1e-12)
+    assert extended.log_likelihood == pytest.approx(whole.terms(values)[0], rel=1e-12)
+    mine, plain = extended.predict(x_new), predict(whole, values, x_new)
+    np.testing.assert_allclose(mine.mean, plain.mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(mine.sd, plain.sd, rtol=1e-10)
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_where_jitter_is_needed_everything_is_computed_anew(points, later):
+    x, y, x_new = points
+    x[4:8] = x[3]  # one point again and again, with hardly any noise
+    where = Coordinates(POOL, Composition.parse("SE1", 2))
+    values = where.from_named(HYPERPARAMETERS, 1e-18)
+
+    def conditioned(n):
+        return Conditioned.of(Objective(where, x[:n], y[:n]), values)
+
+    first = next(n for n in range(4, 9) if conditioned(n).jittered)
+    less = conditioned(first - 1 + later)
+    assert less.jittered == bool(later)
+    n = len(less.factor)
+    extended, whole = less.extended(x[n:], y[n:]), conditioned(12)
+    assert extended.jittered
+    np.testing.assert_array_equal(np.triu(extended.factor), np.triu(whole.factor))
+    np.testing.assert_array_equal(extended.predict(x_new).mean, whole.predict(x_new).mean)

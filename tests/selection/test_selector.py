@@ -1,6 +1,8 @@
 """What a selection offers: predictions in the user's units, tables, text."""
 
 import json
+import pickle
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -54,6 +56,40 @@ def test_predictive_density_is_in_the_users_units(selection):
     sd = np.sqrt(latent.sd**2 + selection.noise_in_target_units)
     expected = norm(latent.mean, sd).logpdf(y_new)
     np.testing.assert_allclose(selection.log_predictive_density(x_new, y_new), expected)
+
+
+def test_further_points_keep_the_kernel(selection, monkeypatch):
+    x, y = user(15, seed=9)
+    x, y, scaling = 7 * x.reshape(-1, 1), 100 + 50 * y, selection.scaling
+    whole = replace(
+        selection,
+        x=np.concatenate([selection.x, scaling.inputs(x)]),
+        y=np.concatenate([selection.y, scaling.targets(y)]),
+    )
+    selection.predict([1.0])  # there is a factor now
+    with monkeypatch.context() as patch:  # and no other is made
+        patch.setattr("kem_pymc.gp.predict.factorise", None)
+        extended = selection.extended(x[:5], y[:5]).extended(x[5:], y[5:])
+        predicted = extended.predict(x)
+    assert extended.composition == selection.composition
+    assert extended.hyperparameters == selection.hyperparameters
+    np.testing.assert_allclose(predicted.mean, whole.predict(x).mean, rtol=1e-9)
+    np.testing.assert_allclose(predicted.sd, whole.predict(x).sd, rtol=1e-8)
+    kept = extended.considered[0]
+    assert (kept.status, kept.weight, len(extended.considered)) == ("kept", 1.0, 1)
+    terms = kept.n_parameters * np.log(40) - 2 * kept.log_likelihood
+    assert kept.bic == kept.criterion == -2 * kept.score == pytest.approx(terms)
+    assert len(extended.y) == 40
+    assert len(selection.y) == 25
+    with pytest.raises(InputError, match="one target per row"):
+        selection.extended([1.0, 2.0], [1.0])
+
+
+def test_factors_are_not_sent(selection):
+    selection.predict([1.0])
+    back = pickle.loads(pickle.dumps(selection))
+    assert "_conditioned" not in vars(back)
+    np.testing.assert_array_equal(back.predict([1.0]).mean, selection.predict([1.0]).mean)
 
 
 def test_shapes_of_new_inputs(selection):
