@@ -22,9 +22,11 @@ import numpy as np
 import pytensor
 import pytensor.link.numba.dispatch
 import pytensor.scalar as ps
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.caching import CacheImpl, _CacheLocator
 from numba.core.types import WrapperAddressProtocol
+from numba.experimental.function_type import FunctionModel
+from numba.extending import NativeValue, register_model, typeof_impl, unbox
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -102,15 +104,38 @@ class FunctionPointer(WrapperAddressProtocol):
 
     def __init__(self, function: Any) -> None:
         self._function = function
+        self.address = function.address
 
     def __wrapper_address__(self) -> int:
-        return self._function.address
+        return self.address
 
     def signature(self) -> Any:
         return self._function._sig
 
     def __call__(self, *args: Any) -> Any:
         return _call(self, *args)
+
+
+class _Pointer(types.FunctionType):
+    """The type of a function pointer; Numba's own asks Python twice for every address, 3 us."""
+
+
+register_model(_Pointer)(FunctionModel)
+
+
+@typeof_impl.register(FunctionPointer)
+def _type_of_pointer(value: FunctionPointer, _context: Any) -> _Pointer:
+    return _Pointer(value.signature())
+
+
+@unbox(_Pointer)
+def _unbox_pointer(kind: _Pointer, value: Any, c: Any) -> NativeValue:
+    pointer = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    address = c.pyapi.object_getattr_string(value, "address")
+    pointer.c_addr = c.pyapi.long_as_voidptr(address)
+    c.pyapi.decref(address)
+    pointer.py_addr = c.builder.ptrtoint(value, c.context.get_value_type(types.voidptr))
+    return NativeValue(pointer._getvalue())
 
 
 @compiled
