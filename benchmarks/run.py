@@ -24,6 +24,9 @@ from rich.table import Table
 
 FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
 
+#: Measured if asked for: other libraries, which `uv run --extra peers` installs.
+ASKED = ("peers",)
+
 #: Those that draw a picture of their own.
 DRAWN = ("growth",)
 
@@ -56,7 +59,9 @@ def picture(rows: list[Row], file: Path) -> None:
 def main() -> None:
     """Measure, and show what came out."""
     parser = argparse.ArgumentParser(description="All figures of speed.")
-    parser.add_argument("--only", choices=FIGURES, action="append", help="a figure (repeatable)")
+    parser.add_argument(
+        "--only", choices=FIGURES + ASKED, action="append", help="a figure (repeatable)"
+    )
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--out", type=Path, default=Path("kem-out-speed"), help="for the picture")
     given = parser.parse_args()
