@@ -7,7 +7,6 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import signal
 import subprocess
 import sys
 import time
@@ -33,7 +32,7 @@ def cluster(size: int) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().split()[-1]
-        process.send_signal(signal.SIGINT)
+        process.terminate()
 
 
 def rows() -> list[Row]:

@@ -4,13 +4,14 @@ Numba alone would keep compiled functions until their own file changes, with wha
 was then.
 """
 
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core.caching import CacheImpl
@@ -54,13 +55,22 @@ CacheImpl._locator_classes.insert(0, TestsCacheLocator)
 @pytest.fixture(scope="module")
 def address():
     """Address of a cluster of two workers, started by its own command."""
+    with running_cluster() as (_, found):
+        yield found
+
+
+@contextmanager
+def running_cluster(**options: Any) -> Iterator[tuple[subprocess.Popen, str]]:
+    """Start a cluster; give its process and address, and stop it unless it has ended."""
     command = [str(Path(sys.executable).with_name("kem")), "cluster", "--workers", "2", "--port"]
-    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        yield line.split()[-1]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True, **options) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().split()[-1]
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
 
 @pytest.fixture

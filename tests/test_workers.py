@@ -14,6 +14,7 @@ import pytest
 
 from kem_pymc.errors import InputError, WorkerError
 from kem_pymc.workers import Cluster, Here, Processes, in_order, workers
+from tests.conftest import running_cluster
 
 TASKS = list(range(12))
 
@@ -116,6 +117,14 @@ def test_who_works():
     assert isinstance(workers(3), Processes)
     with pytest.raises(InputError, match="Give one of them"):
         workers(2, "tcp://127.0.0.1:1")
+
+
+def test_ctrl_c_stops_a_cluster():
+    # Whatever started the tests, Ctrl-C isn't ignored here.
+    as_usual = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with running_cluster(preexec_fn=as_usual) as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
 
 
 def test_a_port_that_is_taken(address):

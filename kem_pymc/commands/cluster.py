@@ -1,5 +1,7 @@
 """``kem cluster``: a Dask cluster of this machine's processes, for commands with ``--cluster``."""
 
+import signal
+import threading
 from typing import Annotated
 
 import typer
@@ -27,8 +29,6 @@ def cluster(
         raise InputError(
             "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
         ) from None
-    import signal
-
     # Workers would look at themselves a hundred times a second.
     dask.config.set({"distributed.worker.profile.enabled": False})
     try:
@@ -46,4 +46,13 @@ def cluster(
     with running:
         screen.say(f"{workers} workers at {running.scheduler_address}")
         screen.say("Ctrl-C stops them.")
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        _wait_to_be_stopped()
+
+
+def _wait_to_be_stopped() -> None:
+    """Wait for Ctrl-C or a request to end; in jobs in the background, Ctrl-C stays ignored."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
