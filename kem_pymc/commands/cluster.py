@@ -44,15 +44,19 @@ def cluster(
             f"No scheduler starts at port {port} ({error}). Give another with --port, or 0."
         ) from error
     with running:
+        stopped = _wish_to_stop()
         screen.say(f"{workers} workers at {running.scheduler_address}")
         screen.say("Ctrl-C stops them.")
-        _wait_to_be_stopped()
+        stopped.wait()
 
 
-def _wait_to_be_stopped() -> None:
-    """Wait for Ctrl-C or a request to end; in jobs in the background, Ctrl-C stays ignored."""
+def _wish_to_stop() -> threading.Event:
+    """Return what Ctrl-C, or a request to end, sets from now on.
+
+    In jobs in the background, Ctrl-C stays ignored.
+    """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: stopped.set())
-    stopped.wait()
+    return stopped

@@ -1,5 +1,6 @@
 """A study small enough to compute by hand: three users, ragged time steps, three candidates."""
 
+import signal
 from string import ascii_letters
 
 import numpy as np
@@ -49,3 +50,11 @@ def table() -> prior_tables.Priors:
 @pytest.fixture(scope="session")
 def engine(cohort, pool, table) -> Engine:
     return Engine(cohort, pool, table, concentration=CONCENTRATION, likelihood_power=1.0)
+
+
+@pytest.fixture
+def at_a_terminal():
+    """Ctrl-C is heeded, also where tests run in the background of a shell."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)

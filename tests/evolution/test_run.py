@@ -181,14 +181,6 @@ def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
 # Interrupted.
 
 
-@pytest.fixture
-def at_a_terminal():
-    """Ctrl-C is heeded, also where tests run in the background of a shell."""
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, usual)
-
-
 def interrupt_at(monkeypatch, draw):
     """Press Ctrl-C in the middle of a draw."""
     sweep, main, seen = EvolutionStep.step, os.getpid(), []

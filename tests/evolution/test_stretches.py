@@ -128,6 +128,7 @@ def test_stretches_end_in_time(model, step, whole, tmp_path, monkeypatch):
     same_draws(outcome.idata, whole)
 
 
+@pytest.mark.usefixtures("at_a_terminal")
 def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
     add, written = ChainFiles.add, []
 
