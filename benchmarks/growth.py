@@ -10,6 +10,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import time
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -139,12 +140,16 @@ def rows(picture: Path) -> list[Row]:
 def draw(results: dict[str, tuple[list[int], list[float], float]], file: Path) -> None:
     """Draw seconds against size, one panel for every kind of growth."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullLocator
 
-    figure, axes = plt.subplots(1, len(results), figsize=(3 * len(results), 3), sharey=True)
+    size = 2.7 * len(results), 2.8
+    figure, axes = plt.subplots(1, len(results), figsize=size, sharey=True, layout="constrained")
     for ax, (name, (numbers, seconds, exponent)) in zip(axes, results.items(), strict=True):
         ax.plot(numbers, seconds, "o-", color="#2b6c8f")
-        ax.set(xscale="log", yscale="log", xlabel=name, title=f"exponent {exponent:.2f}")
+        ax.set(xscale="log", yscale="log", title=f"exponent {exponent:.2f}")
+        ax.set_xlabel(fill(name, 26))
+        ax.set_xticks(numbers, [f"{n}" for n in numbers])
+        ax.xaxis.set_minor_locator(NullLocator())
     axes[0].set_ylabel("CPU seconds a sweep")
-    figure.tight_layout()
     figure.savefig(file, dpi=150)
     plt.close(figure)

@@ -27,6 +27,9 @@ FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "s
 #: Measured if asked for: other libraries, which `uv run --extra peers` installs.
 ASKED = ("peers",)
 
+#: Least part of what was allowed that the picture shows.
+SHORTEST = 0.02
+
 #: Those that draw a picture of their own.
 DRAWN = ("growth",)
 
@@ -43,14 +46,18 @@ def table(rows: list[Row]) -> Table:
 
 def picture(rows: list[Row], file: Path) -> None:
     """Draw how far every figure is from its target, on a logarithmic scale."""
-    distances = [row.distance for row in rows]
-    figure, ax = plt.subplots(figsize=(9, 0.35 * len(rows) + 1.2), layout="constrained")
+    # An exponent may even be negative: shorter bars would tell nothing.
+    distances = [max(row.distance, SHORTEST) for row in rows]
+    figure, ax = plt.subplots(figsize=(12, 0.35 * len(rows) + 1.2), layout="constrained")
     colours = ["#2b6c8f" if row.met else "#c0562f" for row in rows]
     ax.barh([row.figure.strip() for row in rows], [d - 1 for d in distances], left=1, color=colours)
     for k, row in enumerate(rows):
         ax.annotate(f" {row.measured} ({row.target})", (max(distances[k], 1), k), va="center")
     ax.axvline(1, color="black", linewidth=0.8)
-    ax.set(xscale="log", xlabel="part of what was allowed", xlim=(None, 40 * max(distances)))
+    farthest = max(1.0, *distances)
+    ax.set(xscale="log", xlabel="part of what was allowed", xlim=(SHORTEST, 30 * farthest))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.margins(y=0.01)
     ax.invert_yaxis()
     figure.savefig(file, dpi=150)
     plt.close(figure)
