@@ -13,20 +13,15 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import argparse
-import json
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from measure import Row, at_least, in_turns
-from rich.console import Console
 from scipy.optimize import minimize
 
 import kem_pymc as kem
@@ -310,26 +305,7 @@ def rows() -> list[Row]:
         return [row for points in POINTS for row in one_size(points)]
 
 
-def main() -> None:
-    """Measure, and show what came out."""
-    from run import picture, table  # here, because it imports this file
-
-    parser = argparse.ArgumentParser(description="The same work by other libraries.")
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    parser.add_argument("--out", type=Path, default=Path("kem-out-peers"), help="for the picture")
-    given = parser.parse_args()
-    console = Console()
-    with console.status("measuring peers"):
-        measured = rows()
-    console.print(table(measured))
-    given.out.mkdir(parents=True, exist_ok=True)
-    picture(measured, given.out / "peers.png")
-    console.print(f"Picture: {given.out / 'peers.png'}")
-    if given.json is not None:
-        keys = ("figure", "target", "measured", "met")
-        listed = [{key: asdict(row)[key] for key in keys} for row in measured]
-        given.json.write_text(json.dumps(listed, indent=2) + "\n", "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    from run import main
+
+    main(["peers"])

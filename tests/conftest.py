@@ -7,7 +7,7 @@ was then.
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 from numba.core.caching import CacheImpl
 
 from kem_pymc.compiled import _PackageCacheLocator, cache_folder, source_stamp
+from kem_pymc.workers import Cluster, Here, Processes
 
 TESTS = Path(__file__).parent
 
@@ -71,6 +72,16 @@ def running_cluster(**options: Any) -> Iterator[tuple[subprocess.Popen, str]]:
             assert process.wait(30) == 0
         finally:
             process.kill()
+
+
+@pytest.fixture(params=["here", "processes", "cluster"])
+def crew(request):
+    """Workers of each kind."""
+    if request.param == "cluster":
+        with closing(Cluster(request.getfixturevalue("address"))) as crew:
+            yield crew
+        return
+    yield Here() if request.param == "here" else Processes(2)
 
 
 @pytest.fixture

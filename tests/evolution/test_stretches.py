@@ -2,7 +2,6 @@
 
 import os
 import signal
-from contextlib import closing
 
 import pytest
 
@@ -36,15 +35,6 @@ def step(model):
 def whole(model, step, tmp_path_factory):
     """The draws of chains that go on in this process, one after the other."""
     return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), 1, False).idata
-
-
-@pytest.fixture(params=["here", "processes", "cluster"])
-def crew(request):
-    if request.param == "cluster":
-        with closing(Cluster(request.getfixturevalue("address"))) as crew:
-            yield crew
-        return
-    yield Here() if request.param == "here" else Processes(2)
 
 
 def on(crew, model, step, folder) -> Outcome:

@@ -1,14 +1,11 @@
 """Log likelihoods of many users: the plain ones, whoever computes them, and never all at once."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import kem_pymc as kem
 from kem_pymc.errors import InputError
-from kem_pymc.workers import Cluster, Here, Processes
 
 VALUES = {
     "LIN0.amplitude": 0.7,
@@ -44,15 +41,6 @@ def plain(number):
     covariance += VALUES["SE1.amplitude"] * np.exp(-square / (2 * VALUES["SE1.lengthscale"] ** 2))
     covariance += NOISE * np.eye(len(x))
     return [multivariate_normal.logpdf(y[:n], cov=covariance[:n, :n]) for n in ends]
-
-
-@pytest.fixture(params=["here", "processes", "cluster"])
-def crew(request):
-    if request.param == "cluster":
-        with closing(Cluster(request.getfixturevalue("address"))) as crew:
-            yield crew
-        return
-    yield Here() if request.param == "here" else Processes(2)
 
 
 def test_they_are_the_plain_ones_everywhere(crew):
