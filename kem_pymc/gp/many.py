@@ -8,6 +8,7 @@ import numpy as np
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
+from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
@@ -15,9 +16,12 @@ from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.workers import Workers, workers
 
+#: Users of a block of a single cohort.
+BLOCK = 100
+
 
 def log_likelihoods(
-    cohorts: Iterable[Cohort],
+    cohorts: Cohort | Iterable[Cohort],
     composition: Composition | str,
     hyperparameters: Mapping[str, float],
     noise: float,
@@ -31,9 +35,10 @@ def log_likelihoods(
 
     Parameters
     ----------
-    cohorts : iterable of Cohort
+    cohorts : Cohort or iterable of Cohort
         Blocks of users, maybe made while they are asked for; a hundred users each are a good size.
-        Their inputs and targets are taken as they are, so scale them before.
+        A single cohort is cut into such blocks. Inputs and targets are taken as they are, so scale
+        them before.
     composition : Composition or str
         Like ``"LIN0 + PER0"``.
     hyperparameters : mapping of str to float
@@ -53,13 +58,12 @@ def log_likelihoods(
     Raises
     ------
     InputError
-        If a hyperparameter is missing or out of range, or a block has fewer features than the
-        composition speaks of.
+        If a hyperparameter is missing or out of range, a block is no cohort, or it has fewer
+        features than the composition speaks of.
 
     Examples
     --------
-    >>> blocks = (cohort.subset(cohort.users[k : k + 100]) for k in range(0, len(cohort), 100))
-    >>> total = sum(block[:, -1].sum() for block in log_likelihoods(blocks, "LIN0", values, 0.5))
+    >>> total = sum(block[:, -1].sum() for block in log_likelihoods(cohort, "LIN0", values, 0.5))
     """
     if isinstance(composition, str):
         composition = Composition.parse(composition)
@@ -67,7 +71,7 @@ def log_likelihoods(
     coordinates = Coordinates(CandidatePool(composition.candidates, least), composition)
     values = coordinates.from_named(hyperparameters, noise)
     crew = crew or workers(1)
-    source = enumerate(cohorts)
+    source = enumerate(_blocks(cohorts))
     first = list(islice(source, crew.width))
     come: dict[int, np.ndarray] = {}
     awaited = 0
@@ -77,6 +81,19 @@ def log_likelihoods(
         while awaited in come:
             yield come.pop(awaited)
             awaited += 1
+
+
+def _blocks(cohorts: Cohort | Iterable[Cohort]) -> Iterator[Cohort]:
+    if isinstance(cohorts, Cohort):
+        for first in range(0, len(cohorts), BLOCK):
+            yield cohorts.subset(cohorts.users[first : first + BLOCK])
+        return
+    for block in cohorts:
+        if not isinstance(block, Cohort):
+            raise InputError(
+                f"A block of users is a {type(block).__name__}. Give a Cohort, or several."
+            )
+        yield block
 
 
 def _of_block(

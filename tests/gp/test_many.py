@@ -70,6 +70,15 @@ def test_no_more_blocks_are_made_than_are_worked_on(crew):
     assert max(under_way) == crew.width
 
 
+def test_a_cohort_is_cut_into_blocks(monkeypatch):
+    monkeypatch.setattr("kem_pymc.gp.many.BLOCK", 3)
+    whole = next(blocks(1, 8))
+    found = list(kem.log_likelihoods(whole, "LIN0 + SE1", VALUES, NOISE))
+    assert [len(block) for block in found] == [3, 3, 2]
+    for number, row in enumerate(row for block in found for row in block):
+        np.testing.assert_allclose(row[~np.isnan(row)], plain(number), rtol=1e-10)
+
+
 def test_no_users():
     assert list(kem.log_likelihoods([], "LIN0 + SE1", VALUES, NOISE)) == []
 
@@ -79,6 +88,8 @@ def test_what_is_refused():
         list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES | {"SE1.lengthscale": -1}, 1))
     with pytest.raises(InputError, match="noise"):
         list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES, 0.0))
+    with pytest.raises(InputError, match=r"is a str\. Give a Cohort"):
+        list(kem.log_likelihoods(["LIN0"], "LIN0 + SE1", VALUES, NOISE))
     further = {name.replace("SE1", "SE2"): value for name, value in VALUES.items()}
     with pytest.raises(InputError, match="SE2 looks at input dimension 2 of 2"):
         list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE2", further, NOISE))
