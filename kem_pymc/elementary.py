@@ -1,9 +1,9 @@
-"""exp, sin and cos as plain arithmetic, which loops over them can do for several points at once.
+"""exp, log1p, sin and cos as plain arithmetic: loops do several numbers at once.
 
 The C library's functions work on one number at a time, and most of a covariance matrix's time went
 into them. Each function here reduces its argument, evaluates a Taylor polynomial and puts the rest
-into the exponent or the sign, without a branch. Errors are below 1 unit in the last place for exp,
-and 2.5 for the others; fused multiplications make results the same on every machine.
+into the exponent or the sign, without a branch. Errors are below 1 unit in the last place for exp
+and log1p, and 2.5 for the others; fused multiplications make results the same on every machine.
 
 Functions lowered by :mod:`kem_pymc.compiled` use them in the place of PyTensor's scalar operations.
 """
@@ -30,10 +30,17 @@ PI_REST = float.fromhex("0x1.1a62633145c07p-53")
 PI_LAST = float.fromhex("-0x1.f1976b7ed8fbcp-109")
 PER_LOG_2, PER_PI = 1 / LOG_2, 1 / PI
 
+# Bits of floats, for log1p: of the root of 1/2, how far it is below 1, of `ROUND`, a mantissa's.
+ROOT_BITS = 0x3FE6A09E667F3BCD
+HALF_TO_ONE = 0x3FF0000000000000 - ROOT_BITS
+ROUND_BITS = 0x4338000000000000
+MANTISSA = 0x000FFFFFFFFFFFFF
+
 #: Arguments of sin and cos from here on count as zero: they aren't known to a quarter of a turn.
 LARGEST_ANGLE = 2.0**50
 
 E2, E3, E4, E5, E6, E7, E8, E9, E10, E11, E12, E13 = (1 / math.factorial(k) for k in range(2, 14))
+L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11 = (2 / (2 * k + 1) for k in range(1, 12))
 S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, S11 = (
     (-1) ** k / math.factorial(2 * k + 1) for k in range(1, 12)
 )
@@ -84,6 +91,30 @@ def exp(x):
 
 
 @numba_njit(fastmath=False)
+def log1p(x):
+    """The logarithm of 1 + x; not a number below -1."""
+    u = 1.0 + x
+    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # what rounding took from 1 + x
+    # u = 2^n (1 + f) with 1 + f between the roots of 1/2 and 2.
+    shifted = _bits(u) + HALF_TO_ONE
+    n = _float(((shifted >> 52) & 4095) + ROUND_BITS) - ROUND - 1023.0
+    f = _float((shifted & MANTISSA) + ROOT_BITS) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    z2 = z * z
+    z4 = z2 * z2
+    low = fma(fma(L4, z, L3), z2, fma(L2, z, L1))
+    middle = fma(fma(L8, z, L7), z2, fma(L6, z, L5))
+    high = fma(L11, z2, fma(L10, z, L9))
+    series = fma(fma(high, z4, middle), z4, low) * z
+    half = 0.5 * f * f
+    rest = fma(s, half + series, fma(n, LOG_2_REST, lost / u))
+    y = fma(n, LOG_2, f - (half - rest))
+    y = y if x < math.inf else x
+    return y if x > -1.0 else (-math.inf if x == -1.0 else math.nan)
+
+
+@numba_njit(fastmath=False)
 def _sine(r, turns):
     """Sin r for abs(r) <= pi / 2, with the other sign for an odd number of half turns."""
     z = r * r
@@ -122,6 +153,10 @@ class Exp(ps.basic.Exp):
     """PyTensor's operation, computed as here."""
 
 
+class Log1p(ps.basic.Log1p):
+    """PyTensor's operation, computed as here."""
+
+
 class Sin(ps.basic.Sin):
     """PyTensor's operation, computed as here."""
 
@@ -132,11 +167,12 @@ class Cos(ps.basic.Cos):
 
 _REPLACED = {
     ps.exp: Exp(ps.basic.upgrade_to_float, name="exp"),
+    ps.log1p: Log1p(ps.basic.upgrade_to_float, name="log1p"),
     ps.sin: Sin(ps.basic.upgrade_to_float, name="sin"),
     ps.cos: Cos(ps.basic.upgrade_to_float, name="cos"),
 }
 _source = Path(__file__).read_text(encoding="utf-8")
-_FUNCTIONS = {Exp: exp, Sin: sin, Cos: cos}
+_FUNCTIONS = {Exp: exp, Log1p: log1p, Sin: sin, Cos: cos}
 
 
 def vectorisable(operation: ps.ScalarOp) -> ps.ScalarOp:

@@ -8,6 +8,7 @@ its tasks are given to others.
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -267,19 +268,28 @@ def _dead(deaths: int) -> str:
     )
 
 
-#: In a worker: what it was given to do, and its last form as bytes.
-_given: list[Any] = [None, None]
+class _Given(threading.local):
+    """In a worker: what it was given to do, and that as bytes.
+
+    Every thread has its own: a function may hold things that change while it is at work.
+    """
+
+    sent = b""
+    function: Callable[[Any], Any]
+
+
+_given = _Given()
 
 
 def _take_function(sent: bytes) -> None:
-    _given[:] = [sent, cloudpickle.loads(sent)]
+    _given.sent, _given.function = sent, cloudpickle.loads(sent)
 
 
 def _do(task: Any) -> Any:
-    return _given[1](task)
+    return _given.function(task)
 
 
 def _do_with(sent: bytes, task: Any) -> Any:
-    if _given[0] != sent:
+    if _given.sent != sent:
         _take_function(sent)
-    return _given[1](task)
+    return _given.function(task)

@@ -10,7 +10,7 @@ from kem_pymc import elementary
 from kem_pymc.compiled import pointer, scalar_function, types
 
 VECTOR = types.float64[::1]
-OPERATIONS = {"exp": pt.exp, "sin": pt.sin, "cos": pt.cos}
+OPERATIONS = {"exp": pt.exp, "log1p": pt.log1p, "sin": pt.sin, "cos": pt.cos}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,12 @@ def test_exp_to_one_unit_in_the_last_place(functions, bound):
     assert units(functions["exp"](x), np.exp(x.astype(np.longdouble))) < 1
 
 
+@pytest.mark.parametrize("bound", [-0.9999, -0.5, 1e-12, 0.4, 3.0, 100.0, 1e15, 1e300])
+def test_log1p_to_one_unit_in_the_last_place(functions, bound):
+    x = bound * np.random.default_rng(2).uniform(0, 1, 20_000)
+    assert units(functions["log1p"](x), np.log1p(x.astype(np.longdouble))) < 1
+
+
 @pytest.mark.parametrize("bound", [1.6, 100, 1e6, 1e12])
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_sine_and_cosine_to_three_units_in_the_last_place(functions, name, bound):
@@ -55,6 +61,7 @@ def test_sine_and_cosine_to_three_units_in_the_last_place(functions, name, bound
 def test_exact_where_kernels_need_it(functions):
     """A kernel's variance is that of two equal points."""
     assert functions["exp"]([0.0, -0.0]).tolist() == [1.0, 1.0]
+    assert functions["log1p"]([0.0, -0.0]).tolist() == [0.0, 0.0]
     assert functions["sin"]([0.0]).tolist() == [0.0]
     assert functions["cos"]([0.0]).tolist() == [1.0]
 
@@ -69,6 +76,9 @@ def test_ends_of_the_range(functions):
     x = [-np.inf, -1e300, -708.6, -708.0, 709.7, 709.8, 1e300, np.inf, np.nan]
     expected = [0.0, 0.0, 0.0, math.exp(-708), math.exp(709.7), np.inf, np.inf, np.inf, np.nan]
     np.testing.assert_allclose(functions["exp"](x), expected, rtol=3e-16)
+    x = [-np.inf, -1.1, -1.0, np.nextafter(-1, 0), 5e-324, 1e308, np.inf, np.nan]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_allclose(functions["log1p"](x), np.log1p(x), rtol=3e-16)
     large = [2.0**50, -1e300]
     assert functions["sin"](large).tolist() == [0.0, 0.0]
     assert functions["cos"](large).tolist() == [1.0, 1.0]
@@ -82,7 +92,8 @@ def test_loops_treat_several_numbers_at_once():
     @numba.njit(error_model="numpy")
     def loop(x, out):
         for i in range(x.shape[0]):
-            out[i] = elementary.exp(x[i]) + elementary.sin(x[i]) + elementary.cos(x[i])
+            out[i] = elementary.exp(x[i]) + elementary.log1p(x[i])
+            out[i] += elementary.sin(x[i]) + elementary.cos(x[i])
 
     loop(np.zeros(3), np.empty(3))
     ((_, code),) = loop.inspect_llvm().items()

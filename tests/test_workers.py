@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import LocalCluster
 
 from kem_pymc.errors import InputError, WorkerError
 from kem_pymc.workers import Cluster, Here, Processes, in_order, workers
@@ -106,6 +107,24 @@ def test_each_result_is_told(crew):
     told = []
     results = in_order(crew, drawn, TASKS, told.append)
     assert sorted(told) == sorted(results)
+
+
+class Single:
+    """Work that goes wrong where two threads are at it with one and the same object."""
+
+    def __init__(self):
+        self.task = None
+
+    def __call__(self, task):
+        self.task = task
+        time.sleep(0.05)
+        return self.task
+
+
+def test_a_worker_with_several_threads():
+    here = LocalCluster(n_workers=1, threads_per_worker=4, processes=False, dashboard_address=":0")
+    with here, closing(Cluster(here.scheduler_address)) as crew:
+        assert done(crew, Single()) == TASKS
 
 
 def test_nothing_to_do(crew):

@@ -35,6 +35,7 @@ from kem_pymc.evolution.state import (
     empty_state,
     inclusion_log_prior,
 )
+from kem_pymc.gp.covariance_memory import no_covariances
 from kem_pymc.gp.likelihood import Data
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
@@ -133,6 +134,7 @@ class Engine:
             step=np.concatenate([np.arange(t) for t in steps]),
             first=np.concatenate([[0], np.cumsum(steps)[:-1]]),
             fits=no_fits(int(steps.sum()), len(self.pool)),
+            covariances=no_covariances(self.pool.layout, padded.x.shape[2]),
         )
 
     def with_targets(self, y: np.ndarray) -> Study:

@@ -31,6 +31,7 @@ from kem_pymc.evolution.state import (
     same_row,
     take_slot,
 )
+from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import factorise, prefix_log_likelihood
 from kem_pymc.lanes import padded
 
@@ -199,18 +200,10 @@ def simulate_targets(study, state, rng):
         slot, user, step = state.assignment[d], study.user[d], study.step[d]
         n = study.data.ends[user, step]
         a = np.empty((n, padded(n)))
-        done = factorise(
-            study.kernels,
-            study.layout,
-            active_candidates(state.included[slot]),
-            state.h[slot],
-            state.log_noise[slot],
-            np.ascontiguousarray(study.data.x[user, :, :n]),
-            a,
-            np.empty_like(a),
-            counts,
-        )
-        if done < n:
+        active = active_candidates(state.included[slot])
+        x = np.ascontiguousarray(study.data.x[user, :, :n])
+        covariance(study.kernels, study.layout, active, state.h[slot], x, a, np.empty_like(a))
+        if factorise(a, state.log_noise[slot], counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
         for k in range(n):
             normal = rng.normal()

@@ -15,6 +15,7 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.fit_memory import Fits
+from kem_pymc.gp.covariance_memory import Covariances
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import Kernels
 from kem_pymc.kernels.pool import Layout
@@ -40,8 +41,8 @@ class Study(NamedTuple):
         Of each dataset; datasets are numbered user by user, time step by time step.
     first : (U,) int64
         Each user's first dataset.
-    fits : Fits
-        Memory of fits made already: the one part that changes, and draws don't depend on it.
+    fits, covariances : Fits, Covariances
+        Memories of what has been computed: they change, and draws don't depend on them.
     """
 
     kernels: Kernels
@@ -56,6 +57,7 @@ class Study(NamedTuple):
     step: np.ndarray
     first: np.ndarray
     fits: Fits
+    covariances: Covariances
 
 
 @by_reference

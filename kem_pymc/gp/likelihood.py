@@ -16,7 +16,9 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
-from kem_pymc.kernels.library import ADD, MULTIPLY, SET, Kernels
+from kem_pymc.gp.covariance import covariance, natural_values
+from kem_pymc.gp.covariance_memory import remembered_covariance
+from kem_pymc.kernels.library import MULTIPLY, Kernels
 from kem_pymc.kernels.pool import Layout
 from kem_pymc.lanes import LANES, padded
 from kem_pymc.references import by_reference
@@ -57,53 +59,6 @@ class Data(NamedTuple):
 
 
 @compiled
-def covariance(kernels, layout, active, h, x, out, scratch):
-    """Fill the upper triangle of `out` with a composition's noise-free covariance.
-
-    Parameters
-    ----------
-    kernels : Kernels
-    layout : Layout
-    active : (k,) int64
-        Candidates of the composition.
-    h : (H,) float64
-        Logs of positive hyperparameters, values of others.
-    x : (D, n) float64
-    out, scratch : (n, m) float64
-        At least n wide.
-    """
-    n = x.shape[1]
-    values = np.empty(8)
-    if active.shape[0] == 0:
-        out[:] = 0.0
-    for k in range(active.shape[0]):
-        c = active[k]
-        first, last = layout.factor_start[c], layout.factor_start[c + 1]
-        direct = k == 0 or last - first == 1
-        own = out if direct else scratch
-        how = ADD if direct and k > 0 else SET
-        scale = math.exp(h[layout.hyper_start[c]])
-        for f in range(first, last):
-            natural_values(layout, f, h, values)
-            points = x[layout.factor_dimension[f]]
-            kernels.fill(layout.factor_base[f], points, values, scale, how, own)
-            how, scale = MULTIPLY, 1.0
-        if not direct:
-            for i in range(n):
-                for d in range(n - i):
-                    out[i, i + d] += scratch[i, i + d]
-
-
-@compiled
-def natural_values(layout, factor, h, values):
-    """Write a factor's hyperparameters, back from logs, to the head of `values`."""
-    first = layout.factor_hyper[factor]
-    for p in range(layout.factor_size[factor]):
-        v = h[first + p]
-        values[p] = math.exp(v) if layout.positive[first + p] else v
-
-
-@compiled
 def representable(layout, active, h, log_noise):
     """Return whether all active logs lie within `LARGEST_LOG` and all values are finite."""
     if not abs(log_noise) <= LARGEST_LOG:
@@ -117,18 +72,17 @@ def representable(layout, active, h, log_noise):
 
 
 @compiled
-def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
-    """Factor covariance plus noise in `out`; return the number of rows that succeeded.
+def factorise(out, log_noise, counts):
+    """Factor a covariance plus noise in place; return the number of rows that succeeded.
 
-    `out` and `scratch` have to be (n, padded(n)): narrower ones would be overrun.
+    `out` has to be (n, padded(n)), a narrower one would be overrun; its upper triangle is read.
 
     A failure is resumed once, with `JITTER` times the failing point's variance added to the rest of
     the diagonal: what a prefix yields then never depends on the points behind it. ``counts[0]``
     counts factorisations, resumed ones again, and ``counts[1]`` those that failed even so.
     """
-    n = x.shape[1]
+    n = out.shape[0]
     noise = math.exp(log_noise)
-    covariance(kernels, layout, active, h, x, out, scratch)
     for i in range(n):
         out[i, i] += noise
         # Never read as results, but computed with: left as they are, they might be denormal.
@@ -151,7 +105,9 @@ def factorise(kernels, layout, active, h, log_noise, x, out, scratch, counts):
 
 
 @compiled
-def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upto, out, counts):
+def prefix_log_likelihood(
+    kernels, layout, active, h, log_noise, data, user, upto, out, counts, memory=None
+):
     """Write the log likelihood of a user's datasets of time steps 0 to upto - 1 to `out`.
 
     Parameters
@@ -169,6 +125,8 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
         the jitter, and everywhere where a hyperparameter's log is beyond `LARGEST_LOG`.
     counts : (2,) int64
         Running numbers of factorisations and of failed ones.
+    memory : Covariances, optional
+        Where covariances of candidates are remembered; results don't depend on it.
     """
     if not representable(layout, active, h, log_noise):
         counts[1] += 1
@@ -179,7 +137,11 @@ def prefix_log_likelihood(kernels, layout, active, h, log_noise, data, user, upt
     u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     v = np.empty(n)
     x = np.ascontiguousarray(data.x[user, :, :n])
-    done = factorise(kernels, layout, active, h, log_noise, x, u, scratch, counts)
+    if memory is None:
+        covariance(kernels, layout, active, h, x, u, scratch)
+    else:
+        remembered_covariance(memory, kernels, layout, active, h, user, x, u, scratch)
+    done = factorise(u, log_noise, counts)
     if data.nested:
         forward_substitution(u, data.y[user, upto - 1], done, v)
     total = 0.0
@@ -225,7 +187,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
         return -math.inf
     u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     x = np.ascontiguousarray(x)
-    if factorise(kernels, layout, active, h, log_noise, x, u, scratch, counts) < n:
+    covariance(kernels, layout, active, h, x, u, scratch)
+    if factorise(u, log_noise, counts) < n:
         return -math.inf
     v = np.empty(n)
     forward_substitution(u, y, n, v)

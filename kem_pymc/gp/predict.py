@@ -10,7 +10,8 @@ import numpy.typing as npt
 from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
-from kem_pymc.gp.likelihood import HALF_LOG_2PI, covariance, factorise, natural_values
+from kem_pymc.gp.covariance import covariance, natural_values
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.library import MULTIPLY
 from kem_pymc.lanes import padded
@@ -238,16 +239,9 @@ def _factor(objective: Objective, values: np.ndarray) -> tuple[np.ndarray | None
     problem, n = objective.problem, objective.n_points
     u = np.empty((n, padded(n)))
     counts = np.zeros(2, dtype=np.int64)
-    done = factorise(
-        problem.kernels,
-        problem.layout,
-        problem.active,
-        *objective.coordinates.expand(values),
-        problem.x,
-        u,
-        np.empty_like(u),
-        counts,
-    )
+    h, log_noise = objective.coordinates.expand(values)
+    covariance(problem.kernels, problem.layout, problem.active, h, problem.x, u, np.empty_like(u))
+    done = factorise(u, log_noise, counts)
     return np.ascontiguousarray(u[:, :n]) if done == n else None, bool(counts[0] > 1)
 
 

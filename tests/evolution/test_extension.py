@@ -18,7 +18,7 @@ from kem_pymc.evolution.moves.extension import (
 )
 from kem_pymc.evolution.moves.sweep import check_density
 from kem_pymc.evolution.state import copy_state
-from kem_pymc.gp.likelihood import covariance
+from kem_pymc.gp.covariance import covariance
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 

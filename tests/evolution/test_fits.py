@@ -141,10 +141,12 @@ def test_draws_do_not_depend_on_what_is_remembered(engine):
         rng = np.random.default_rng(3)
         study = engine.study
         study.fits.data[:] = 0.0
+        study.covariances.points[:] = 0
         state = start(study, schedule, rng)
         for _ in range(20):
             if forgetful:
                 study.fits.data[:] = 0.0
+                study.covariances.points[:] = 0
             sweep(study, state, schedule, rng)
         densities.append((state.log_density[0], int(state.counts[0])))
     assert densities[0][0] == densities[1][0]

@@ -11,7 +11,7 @@ from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.local import local_step
-from kem_pymc.evolution.moves.refit import MOST, refit_composition
+from kem_pymc.evolution.moves.refit import FEW, MOST, refit_composition
 from kem_pymc.evolution.moves.sweep import (
     CUT,
     JOINT,
@@ -304,7 +304,7 @@ def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
     assert (abs(counts.reshape(31, 2) - n * expected) < 4.5 * error).all()
 
 
-def test_compositions_of_very_many_candidates_are_not_refitted(table):
+def test_compositions_of_many_candidates_are_refitted_less_often(table):
     pool = CandidatePool(["LIN0", *(f"SE{d}" for d in range(MOST + 1))], dimension=MOST + 1)
     rng = np.random.default_rng(0)
     x = [rng.uniform(size=(4, MOST + 1)) for _ in range(3)]
@@ -312,11 +312,18 @@ def test_compositions_of_very_many_candidates_are_not_refitted(table):
     cohort = Cohort(range(3), x, y, [np.array([2, 4])] * 3, [f"x{d}" for d in range(MOST + 1)])
     engine = Engine(cohort, pool, table, 1.0, 1.0)
     structure, hyperparameters, noise = engine.simplest()
-    for size, fits in ((MOST - 1, True), (MOST + 1, False)):
+    n = 400
+    for size, fitted in ((FEW, 1.0), (2 * FEW, 0.25), (MOST + 1, 0.0)):
         structure[..., 1 : size + 1] = 1
         hyperparameters[..., : 2 * size] = 0.5
         state = engine.load(engine.study, structure, hyperparameters, noise)
-        before = state.counts[0]
-        for _ in range(5):
-            refit_composition(engine.study, state, state.assignment[0], False, 0.5, 0.5, 0.0, rng)
-        assert (state.counts[0] > before) == fits
+        there, kept = copy_state(state), 0
+        for _ in range(n):
+            engine.study.fits.data[:] = 0.0
+            before = state.counts[0]
+            refit_composition(engine.study, state, state.assignment[0], False, 0.0, 0.5, 0.5, rng)
+            kept += state.counts[0] > before
+            for array, value in zip(state, there, strict=True):
+                array[...] = value
+        error = np.sqrt(fitted * (1 - fitted) * n)
+        assert abs(kept - fitted * n) <= 4.5 * error, size

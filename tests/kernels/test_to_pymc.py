@@ -6,7 +6,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from kem_pymc.gp.likelihood import Data, as_active, covariance, prefix_log_likelihood
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.kernels.base import BaseKernel, base_kernels, register
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels

@@ -14,7 +14,7 @@ from kem_pymc.compiled import compiled
 from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
 from kem_pymc.evolution.state import active_candidates, same_row
 from kem_pymc.gp.cholesky import cholesky
-from kem_pymc.gp.likelihood import covariance
+from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.objective import Prior, Problem, evaluate
 from kem_pymc.lanes import padded

@@ -55,6 +55,7 @@ def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
             reach[user],
             out[user],
             state.counts,
+            study.covariances,
         )
         first = study.first[user]
         for step in range(reach[user]):

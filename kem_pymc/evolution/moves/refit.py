@@ -7,9 +7,10 @@ however good or bad the fit.
 
 Since nothing of the present values is kept, the new composition may be any. Half of the proposals
 copy that of a cluster outside the component (which the move doesn't change), the others add,
-remove or swap a candidate; the probability of either counts in both directions. Compositions of
-very many candidates are left to other moves, as what they are and as what they become: their fits
-take longest and are seldom accepted.
+remove or swap a candidate; the probability of either counts in both directions. Fits of
+compositions of many candidates take longest and are accepted least. So proposals may be dropped
+before anything is fitted, with a probability that looks at the larger of the two compositions,
+which is the same in both directions.
 """
 
 import math
@@ -25,8 +26,8 @@ from kem_pymc.evolution.state import REFIT, same_row
 #: Share of proposals that copy another cluster's composition.
 COPY_SHARE = 0.5
 
-#: Candidates that a composition may have at most, to be fitted.
-MOST = 8
+#: Candidates of a composition up to which every proposal is fitted, and beyond which none is.
+FEW, MOST = 3, 8
 
 
 @compiled
@@ -81,13 +82,23 @@ def log_probability_of_choice(state, others, included, wanted, p_add, p_remove, 
 
 
 @compiled
+def chance_of_fit(size):
+    """Return the probability that a proposal is fitted whose larger composition has this size."""
+    if size > MOST:
+        return 0.0
+    return (FEW / max(size, FEW)) ** 2
+
+
+@compiled
 def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     """Propose any composition, fitted, for a slot (and its component, if joint).
 
     `p_add`, `p_remove` and `p_swap` are relative. Returns acceptance.
     """
     state.counts[2 + 2 * REFIT] += 1
-    if state.included[slot].sum() > MOST:
+    size = state.included[slot].sum()
+    threshold = rng.random()
+    if threshold >= chance_of_fit(size):
         return False
     possible, changed, moved = component(study, state, slot, joint)
     if not possible:
@@ -105,7 +116,7 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
             new[removed] = False
         if added >= 0:
             new[added] = True
-    if new.sum() > MOST:
+    if threshold >= chance_of_fit(max(size, new.sum())):
         return False
     log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
     log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)

@@ -1,0 +1,55 @@
+"""The covariance of a composition at points, without noise."""
+
+import math
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.kernels.library import ADD, MULTIPLY, SET
+
+
+@compiled
+def covariance(kernels, layout, active, h, x, out, scratch):
+    """Fill the upper triangle of `out` with a composition's noise-free covariance.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    layout : Layout
+    active : (k,) int64
+        Candidates of the composition.
+    h : (H,) float64
+        Logs of positive hyperparameters, values of others.
+    x : (D, n) float64
+    out, scratch : (n, m) float64
+        At least n wide.
+    """
+    n = x.shape[1]
+    values = np.empty(8)
+    if active.shape[0] == 0:
+        out[:] = 0.0
+    for k in range(active.shape[0]):
+        c = active[k]
+        first, last = layout.factor_start[c], layout.factor_start[c + 1]
+        direct = k == 0 or last - first == 1
+        own = out if direct else scratch
+        how = ADD if direct and k > 0 else SET
+        scale = math.exp(h[layout.hyper_start[c]])
+        for f in range(first, last):
+            natural_values(layout, f, h, values)
+            points = x[layout.factor_dimension[f]]
+            kernels.fill(layout.factor_base[f], points, values, scale, how, own)
+            how, scale = MULTIPLY, 1.0
+        if not direct:
+            for i in range(n):
+                for d in range(n - i):
+                    out[i, i + d] += scratch[i, i + d]
+
+
+@compiled
+def natural_values(layout, factor, h, values):
+    """Write a factor's hyperparameters, back from logs, to the head of `values`."""
+    first = layout.factor_hyper[factor]
+    for p in range(layout.factor_size[factor]):
+        v = h[first + p]
+        values[p] = math.exp(v) if layout.positive[first + p] else v

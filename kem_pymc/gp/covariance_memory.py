@@ -1,0 +1,113 @@
+"""Covariances of candidates, remembered from one kernel to the next.
+
+A step of a chain changes one candidate's hyperparameters, or which candidates there are; the
+covariances of the others stay. Each depends on a user's inputs and its own hyperparameters alone,
+so it can be looked up where it has been computed before. A kernel's covariance is the same, to the
+last bit, whether its candidates' were remembered or not.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.kernels.pool import Layout
+from kem_pymc.lanes import LANES, add_multiple, load, padded, store
+from kem_pymc.references import by_reference
+
+#: Covariances that are remembered at once, a power of 2, and the most bytes that they may take:
+#: users of very many points get fewer, or none.
+MEMORY, ROOM = 512, 2**25
+
+
+@by_reference
+class Covariances(NamedTuple):
+    """Covariances computed already; one that has the place of another replaces it.
+
+    Attributes
+    ----------
+    key : (M, 2 + most hyperparameters of a candidate) int64
+        Candidate, user, then the bits of the hyperparameters.
+    points : (M,) int64
+        How many of the user's points are covered; 0 where nothing is remembered.
+    matrix : (M, n, padded(n)) float64
+        Upper triangles.
+    """
+
+    key: np.ndarray
+    points: np.ndarray
+    matrix: np.ndarray
+
+
+def no_covariances(layout: Layout, points: int) -> Covariances:
+    """Return an empty memory for users of at most so many points.
+
+    It takes no room before it is used.
+    """
+    width = int(padded(points))
+    places = MEMORY
+    while places * 8 * points * width > ROOM:
+        places //= 2
+    most = int(np.diff(layout.hyper_start).max(initial=0))
+    return Covariances(
+        key=np.zeros((places, 2 + most), dtype=np.int64),
+        points=np.zeros(places, dtype=np.int64),
+        matrix=np.zeros((places, points, width)),
+    )
+
+
+@compiled
+def place_of(key, places):
+    """Return the place (an index) where a covariance with a key (k,) is remembered."""
+    digest = 1469598103934665603
+    for part in key:
+        digest = (digest ^ part) * 1099511628211
+        digest ^= digest >> 29
+    return digest & (places - 1)
+
+
+@compiled
+def same_key(one, other):
+    """Return whether two keys (k,) are equal."""
+    for i in range(one.shape[0]):
+        if one[i] != other[i]:
+            return False
+    return True
+
+
+@compiled
+def remembered_covariance(memory, kernels, layout, active, h, user, x, out, scratch):
+    """Fill `out` as :func:`~kem_pymc.gp.covariance.covariance` does, for a user's first points.
+
+    Parameters
+    ----------
+    memory : Covariances
+    user : int
+        Whose points `x` (D, n) are.
+    out, scratch : (n, padded(n)) float64
+        Narrower ones would be overrun.
+    """
+    if memory.points.shape[0] == 0:
+        covariance(kernels, layout, active, h, x, out, scratch)
+        return
+    n = x.shape[1]
+    bits = h.view(np.int64)
+    key = np.zeros(memory.key.shape[1], dtype=np.int64)
+    if active.shape[0] == 0:
+        out[:] = 0.0
+    for k in range(active.shape[0]):
+        first, last = layout.hyper_start[active[k]], layout.hyper_start[active[k] + 1]
+        key[:] = 0
+        key[0], key[1] = active[k], user
+        key[2 : 2 + last - first] = bits[first:last]
+        place = place_of(key, memory.points.shape[0])
+        own = memory.matrix[place]
+        if memory.points[place] < n or not same_key(memory.key[place], key):
+            covariance(kernels, layout, active[k : k + 1], h, x, own, scratch)
+            memory.key[place] = key
+            memory.points[place] = n
+        for i in range(n):
+            for j in range(i // LANES * LANES, n, LANES):
+                part = load(own, i, j)
+                store(out, i, j, part if k == 0 else add_multiple(load(out, i, j), 1.0, part))
