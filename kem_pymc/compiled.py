@@ -98,6 +98,9 @@ CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 #: Decorator of every function of the engine.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
+#: Decorator of a large function with one caller that matters, whose code it becomes part of.
+inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+
 
 class FunctionPointer(WrapperAddressProtocol):
     """A compiled function as an argument: callers are compiled for its signature, not for it."""

@@ -1,11 +1,11 @@
 """Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with the right ratio)."""
 
-from kem_pymc.compiled import compiled
+from kem_pymc.compiled import compiled, inlined
 from kem_pymc.evolution.moves.composition import change_composition
 from kem_pymc.evolution.moves.hyperparameters import walk
 
 
-@compiled
+@inlined
 def local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     """Make a step on an occupied slot: change its composition with these probabilities, or walk.
 

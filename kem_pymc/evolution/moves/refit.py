@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from kem_pymc.compiled import compiled
+from kem_pymc.compiled import compiled, inlined
 from kem_pymc.evolution.moves.component import change_to, complete, component
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.fits import draw_values, fit_cluster, log_density
@@ -31,15 +31,8 @@ FEW, MOST = 3, 8
 
 
 @compiled
-def propose_values(study, state, slot, included, parent, h, rng):
-    """Write values for a slot under another composition to `h` (H,).
-
-    Returns
-    -------
-    log_noise, log_q : float
-        The proposed noise, and the log density of the proposal.
-    """
-    places, centre, factor = fit_cluster(study, state, slot, included, parent)
+def propose_values(places, centre, factor, h, rng):
+    """Write values around a fit to `h` (H,); return log noise and log density of the proposal."""
     values = draw_values(centre, factor, rng)
     for k in range(places.shape[0]):
         h[places[k]] = values[k]
@@ -47,10 +40,8 @@ def propose_values(study, state, slot, included, parent, h, rng):
 
 
 @compiled
-def log_present(study, state, slot):
-    """Return the log density of proposing a slot's present values under its present composition."""
-    parent = state.parent[state.process[slot]]
-    places, centre, factor = fit_cluster(study, state, slot, state.included[slot], parent)
+def log_present(state, slot, places, centre, factor):
+    """Return the log density of proposing a slot's present values, around a fit."""
     values = np.empty(centre.shape[0])
     for k in range(places.shape[0]):
         values[k] = state.h[slot, places[k]]
@@ -89,7 +80,7 @@ def chance_of_fit(size):
     return (FEW / max(size, FEW)) ** 2
 
 
-@compiled
+@inlined
 def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     """Propose any composition, fitted, for a slot (and its component, if joint).
 
@@ -124,11 +115,13 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     for i in range(change.slots.shape[0]):
         k = change.slots[i]
         if changed[k]:
+            # Fits are made here and handed on: whatever calls for one takes as long to compile.
             parent = state.parent[change.target if moved[k] else state.process[k]]
-            change.log_noise[i], log_q = propose_values(
-                study, state, k, new, parent, change.h[i], rng
-            )
-            log_ratio += log_present(study, state, k) - log_q
+            places, centre, factor = fit_cluster(study, state, k, new, parent)
+            change.log_noise[i], log_q = propose_values(places, centre, factor, change.h[i], rng)
+            parent = state.parent[state.process[k]]
+            places, centre, factor = fit_cluster(study, state, k, state.included[k], parent)
+            log_ratio += log_present(state, k, places, centre, factor) - log_q
     accepted = complete(study, state, change, log_ratio, rng)
     state.counts[3 + 2 * REFIT] += accepted
     return accepted
