@@ -1,12 +1,21 @@
 """The papers' data: loaders of files a user supplies, simulators, candidate pools."""
 
+from kem_pymc.datasets._days import PAPER_DAYS, DayCounts
 from kem_pymc.datasets._home import DataFileNotFoundError, data_home
+from kem_pymc.datasets._study import Study
+from kem_pymc.datasets.heartsteps import heartsteps
+from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
+from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from kem_pymc.datasets.pools import candidates
 from kem_pymc.datasets.simulate import Truth, synthetic
-from kem_pymc.datasets.uci import Study, concrete, energy, fires, housing
+from kem_pymc.datasets.uci import concrete, energy, fires, housing
 
 __all__ = [
+    "PAPER_COUNTS",
+    "PAPER_DAYS",
+    "Counts",
     "DataFileNotFoundError",
+    "DayCounts",
     "Study",
     "Truth",
     "candidates",
@@ -14,6 +23,10 @@ __all__ = [
     "data_home",
     "energy",
     "fires",
+    "heartsteps",
+    "heartsteps_daily",
     "housing",
+    "mimic",
+    "mimic_demo",
     "synthetic",
 ]

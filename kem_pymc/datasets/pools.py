@@ -15,12 +15,15 @@ def candidates(name: str) -> list[str]:
 
     Parameters
     ----------
-    name : {"synthetic", "energy", "housing", "fires", "concrete"}
+    name : str
+        "synthetic", "energy", "housing", "fires", "concrete", "mimic", "heartsteps"; or
+        "mimic_demo", "heartsteps_daily", which aren't studies of the paper.
 
     Returns
     -------
     list of str
-        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35 and 39 candidates.
+        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35, 39, 50 and 95 candidates; 50
+        and 73.
 
     Raises
     ------
@@ -39,6 +42,34 @@ def _each(base: str, dimensions: Iterable[int]) -> list[str]:
 def _linear_times_smooth(dimension: int, others: Iterable[int]) -> list[str]:
     """The smooth effect of each other feature, in proportion to this one."""
     return [f"LIN{dimension} x SE{d}" for d in others if d != dimension]
+
+
+def _vitals() -> list[str]:
+    """Return candidates for 13 vitals and a binary feature (13) that interacts with all."""
+    settings = (1, 2, 5, 6)
+    return [
+        *_each("LIN", range(14)),
+        *_each("PER", (d for d in range(13) if d not in settings)),
+        *_each("SE", range(13)),
+        *_linear_times_smooth(13, range(13)),
+        "ARD",
+    ]
+
+
+def _days(numbers: int, binary: int) -> list[str]:
+    """Return candidates for days: numbers first, then travel, weekend and other binary features."""
+    travel, weekend = numbers, numbers + 1
+    others = range(numbers + 2, numbers + binary)
+    return [
+        *_each("LIN", range(numbers + binary)),
+        *_each("PER", range(numbers)),
+        *_each("SE", range(numbers)),
+        *_linear_times_smooth(travel, range(numbers)),
+        *_linear_times_smooth(weekend, range(numbers)),
+        *(f"LIN{flag} x LIN{d}" for flag in (travel, weekend) for d in others),
+        f"LIN{travel} x LIN{weekend}",
+        "ARD",
+    ]
 
 
 _POOLS: dict[str, list[str]] = {
@@ -83,4 +114,16 @@ _POOLS: dict[str, list[str]] = {
         *_linear_times_smooth(7, range(8)),
         "ARD",
     ],
+    # LIN on all 14 + SE on the 13 that aren't binary + PER on the 9 of these that are measured, not
+    # set at the ventilator (PEEP, 1, set tidal volume, 2, set rate, 5, and FiO2, 6, have a dozen
+    # round values, too few to show a period) + vasopressors (13) with each of the 13 others + ARD.
+    "mimic": _vitals(),
+    # The same, with hypotension (13) in place of vasopressors.
+    "mimic_demo": _vitals(),
+    # LIN on all 23 + PER and SE on the 14 that aren't binary + travel (14) and weekend (15) with
+    # each of the 21 others, SE or, on a binary one, LIN + travel with weekend + ARD: 23 + 28 + 42 +
+    # 2 = 95.
+    "heartsteps": _days(numbers=14, binary=9),
+    # The same rule on 12 numbers and 5 binary features: 17 + 24 + 30 + 2 = 73.
+    "heartsteps_daily": _days(numbers=12, binary=5),
 }

@@ -6,8 +6,6 @@ raw units; :meth:`kem_pymc.cohort.Scaling.unit` of the pilot cohort scales them.
 """
 
 from collections.abc import Hashable, Sequence
-from os import PathLike
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,10 +13,8 @@ from pandas.api.types import is_numeric_dtype
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.datasets._home import find
+from kem_pymc.datasets._study import Folder, Seed, Study, read_csv
 from kem_pymc.errors import InputError
-
-type Folder = str | PathLike[str] | None
-type Seed = int | np.random.Generator
 
 ENERGY = (
     "relative_compactness",
@@ -47,13 +43,6 @@ CONCRETE = (
 )
 #: What is predicted in each region of Algeria.
 FIRE_INDEX = {"Bejaia": "BUI", "Sidi-Bel Abbes": "ISI"}
-
-
-class Study(NamedTuple):
-    """A cohort to learn from and one to select kernels for; no user is in both."""
-
-    pilot: Cohort
-    test: Cohort
 
 
 def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
@@ -153,16 +142,7 @@ def _read(
     name: str, data_home: Folder, source: str, columns: Sequence[str], group: str | None = None
 ) -> pd.DataFrame:
     file = find(f"uci/{name}", data_home, source=source)
-    try:
-        table = pd.read_csv(file)
-    except ValueError as error:  # of pandas, or of the text decoder
-        raise InputError(f"{name} is no CSV file. Convert it, with a header.") from error
-    missing = [c for c in (*columns, group) if c is not None and c not in table.columns]
-    if missing:
-        raise InputError(
-            f"{name} has no column {', '.join(missing)}. "
-            f"Give the file from {source} with the columns that the loader's help names."
-        )
+    table = read_csv(file, (*columns, *([group] if group else [])), source)
     for column in columns:
         if not is_numeric_dtype(table[column]) or not np.isfinite(table[column]).all():
             raise InputError(

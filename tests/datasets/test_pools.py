@@ -3,13 +3,18 @@ import re
 import pytest
 
 from kem_pymc.datasets import candidates
+from kem_pymc.datasets.heartsteps import HEARTSTEPS
+from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY
+from kem_pymc.datasets.mimic import MIMIC, MIMIC_DEMO
 from kem_pymc.datasets.uci import CONCRETE, ENERGY, FIRES, HOUSING
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate
 
 FEATURES = {"synthetic": ("x",), "energy": ENERGY, "housing": HOUSING}
-FEATURES |= {"fires": FIRES, "concrete": CONCRETE}
+FEATURES |= {"fires": FIRES, "concrete": CONCRETE, "mimic": MIMIC, "mimic_demo": MIMIC_DEMO}
+FEATURES |= {"heartsteps": HEARTSTEPS, "heartsteps_daily": HEARTSTEPS_DAILY}
 SIZES = {"synthetic": 8, "energy": 16, "housing": 38, "fires": 35, "concrete": 39}
+SIZES |= {"mimic": 50, "mimic_demo": 50, "heartsteps": 95, "heartsteps_daily": 73}
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -48,6 +53,30 @@ def test_interactions_are_on_the_papers_features(name, features, interactions):
     linear = {f"LIN{FEATURES[name].index(feature)}" for feature in features}
     assert len(products) == interactions
     assert {text.split(" x ")[0] for text in products} == linear
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"), [("mimic", "vasopressors"), ("mimic_demo", "hypotension")]
+)
+def test_a_vital_interacts_with_the_binary_feature(name, flag):
+    d = FEATURES[name].index(flag)
+    assert [text for text in candidates(name) if re.search(rf"[A-Z]{d}\b", text)] == [
+        f"LIN{d}",
+        *(f"LIN{d} x SE{other}" for other in range(13)),
+    ]
+
+
+@pytest.mark.parametrize(("name", "binary"), [("heartsteps", 9), ("heartsteps_daily", 5)])
+def test_days_interact_with_travel_and_weekend(name, binary):
+    features, products = FEATURES[name], [text for text in candidates(name) if " x " in text]
+    assert features[-binary:][:2] == ("travel", "weekend")
+    travel, weekend = features.index("travel"), features.index("weekend")
+    for flag in (travel, weekend):
+        with_flag = [text for text in products if re.search(rf"LIN{flag}\b", text)]
+        assert len(with_flag) == len(features) - 1
+    assert len(products) == 2 * (len(features) - 2) + 1
+    for d in range(travel, len(features)):  # binary features are linear only
+        assert not [text for text in candidates(name) if re.search(rf"(PER|SE){d}\b", text)]
 
 
 def test_the_synthetic_pool_is_the_papers():

@@ -1,0 +1,94 @@
+"""HeartSteps daily steps: a table of 20 of the users of HeartSteps V1, not the paper's data.
+
+It serves to try the study of :mod:`kem_pymc.datasets.heartsteps` where the minutes that the paper
+counts aren't at hand. Nothing that the wristband measured is a feature here either.
+"""
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.datasets._days import Tell, filtered, read_days
+from kem_pymc.datasets._study import Folder, Seed, Study
+
+#: Features of HeartSteps daily steps. The first 12 are numbers, the last 5 binary.
+HEARTSTEPS_DAILY = (
+    *("study_day", "day_of_week", "google_fit_steps", "app_sessions", "available", "suggestions"),
+    *("dosage", "share_home", "share_work", "temperature", "windspeed", "precipitation_chance"),
+    *("travel", "weekend", "planned", "clear", "evening_home"),
+)
+_DAILY_NUMBERS = {
+    "study_day": "study_day",
+    "day_of_week": "dow",
+    "google_fit_steps": "gf_steps",
+    "app_sessions": "app_sessions",
+    "available": "n_avail",
+    "suggestions": "n_sent",
+    "dosage": "mean_dosage",
+    "share_home": "frac_home",
+    "share_work": "frac_work",
+    "temperature": "temperature_c",
+    "windspeed": "windspeed",
+    "precipitation_chance": "precip_chance",
+    "travel": "travel",
+}
+_DAILY_CONTEXT = (
+    *("app_sessions", "dosage", "share_home", "share_work"),
+    *("temperature", "windspeed", "precipitation_chance", "clear", "evening_home"),
+)
+
+
+def heartsteps_daily(
+    data_home: Folder = None,
+    seed: Seed = 0,
+    *,
+    batch: int = 5,
+    minimum: int = 10,
+    tell: Tell = None,
+) -> Study:
+    """Load HeartSteps daily steps: user-days of 20 of the users of HeartSteps V1.
+
+    This isn't the paper's data. The target is ``root_steps``, the square root of the wristband's
+    daily steps, from the 17 features of ``HEARTSTEPS_DAILY``. Original are the user-days with a
+    number of steps. Days of zero steps are dropped, then days with an unknown feature, then users
+    with fewer than `minimum` days. If no pilot user travelled, scaling refuses the constant
+    feature; take another seed then.
+
+    Missing values: steps of the phone aren't filled in, because they say most about the day, so
+    users whose phone counted none are dropped. Days without decision points, as on travels, have 0
+    available ones and 0 suggestions. Place, weather, use of the app and the recent dosage of
+    suggestions are the user's last known ones; there are none before the first. Yesterday's steps
+    of the wristband are no feature, as they are the target.
+
+    File ``heartsteps/daily_users_01_20.csv``, with columns user, weekday, location, weather,
+    planning_today, jb_steps_agg, study_day, dow, gf_steps, app_sessions, n_avail, n_sent,
+    mean_dosage, frac_home, frac_work, temperature_c, windspeed, precip_chance and travel. It isn't
+    published as such: it was made from the study's daily questionnaires and suggestions.
+
+    Parameters and errors are those of :func:`kem_pymc.datasets.heartsteps`.
+    """
+    numbers = ("user", "weekday", "jb_steps_agg", *_DAILY_NUMBERS.values())
+    name = "daily_users_01_20.csv"
+    columns = (*numbers, "location", "weather", "planning_today")
+    table = read_days(name, data_home, columns, numbers)
+    days = pd.DataFrame({feature: table[column] for feature, column in _DAILY_NUMBERS.items()})
+    days["user"], days["day"] = table["user"], table["study_day"]
+    days["weekend"] = table["weekday"] == 0
+    days["planned"] = table["planning_today"].isin(["structured", "unstructured"])
+    for feature, column, value in (
+        ("clear", "weather", "clear"),
+        ("evening_home", "location", "home"),
+    ):
+        known = table[column].notna() & (table[column] != "unknown")
+        days[feature] = (table[column] == value).astype(np.float64).where(known)
+    days[["available", "suggestions"]] = days[["available", "suggestions"]].fillna(0)
+    days["root_steps"] = np.sqrt(table["jb_steps_agg"].clip(lower=0))
+    return filtered(
+        days,
+        HEARTSTEPS_DAILY,
+        "root_steps",
+        _DAILY_CONTEXT,
+        batch=batch,
+        minimum=minimum,
+        seed=seed,
+        tell=tell,
+    )
