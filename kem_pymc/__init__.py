@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         SamplingWarning,
         SelectionWarning,
     )
+    from kem_pymc.evolution.ablations import final_model, stratified_models
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import ClusterModel, EvolutionModel
     from kem_pymc.evolution.run import resume, sample
@@ -55,8 +56,10 @@ if TYPE_CHECKING:
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.priors import Priors
     from kem_pymc.scaling import Scaling
+    from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.memoryless import MemorylessSelector
     from kem_pymc.selection.selector import Selection
 
     __version__: str
@@ -72,8 +75,10 @@ __all__ = [
     "Diagnosis",
     "EvolutionModel",
     "Evolutions",
+    "FinalSelector",
     "InputError",
     "KEMSelector",
+    "MemorylessSelector",
     "Prediction",
     "Priors",
     "Representative",
@@ -82,6 +87,7 @@ __all__ = [
     "Scaling",
     "Selection",
     "SelectionWarning",
+    "StratifiedSelector",
     "__version__",
     "cohort",
     "datasets",
@@ -89,6 +95,7 @@ __all__ = [
     "diagnostics",
     "errors",
     "evolution",
+    "final_model",
     "gp",
     "kernels",
     "log_likelihood_group",
@@ -102,6 +109,7 @@ __all__ = [
     "sample",
     "selection",
     "stack",
+    "stratified_models",
 ]
 
 #: Where each public name is defined; the other names of ``__all__`` are modules.
@@ -116,8 +124,10 @@ _HOMES = {
     "Diagnosis": "diagnostics.diagnosis",
     "EvolutionModel": "evolution.model",
     "Evolutions": "evolution.evolutions",
+    "FinalSelector": "selection.ablations",
     "InputError": "errors",
     "KEMSelector": "selection.kem",
+    "MemorylessSelector": "selection.memoryless",
     "Prediction": "gp.predict",
     "Priors": "priors",
     "Representative": "diagnostics.representative",
@@ -126,7 +136,9 @@ _HOMES = {
     "Scaling": "scaling",
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
+    "StratifiedSelector": "selection.ablations",
     "diagnose": "diagnostics.diagnosis",
+    "final_model": "evolution.ablations",
     "log_likelihood_group": "diagnostics.prediction",
     "log_likelihoods": "gp.many",
     "next_batch": "diagnostics.prediction",
@@ -135,6 +147,7 @@ _HOMES = {
     "resume": "evolution.run",
     "sample": "evolution.run",
     "stack": "diagnostics.stacking",
+    "stratified_models": "evolution.ablations",
 }
 
 

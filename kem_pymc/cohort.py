@@ -312,6 +312,33 @@ class Cohort:
             ends=ends,
         )
 
+    def at(self, time_step: int) -> Self:
+        """Return the datasets of one time step, as a cohort of a single time step.
+
+        Parameters
+        ----------
+        time_step : int
+            Counted from 0; -1 is each user's last. Users who didn't get so far are left out.
+
+        Raises
+        ------
+        InputError
+            If no user has it.
+        """
+        reached = [u for u in range(self.n_users) if -1 <= time_step < self.steps[u]]
+        if not reached:
+            raise InputError(
+                f"No user has a time step {time_step}. Give 0 to {self.max_steps - 1}, or -1."
+            )
+        there = self._take(reached)
+        sizes = [int(ends[time_step]) for ends in there.ends]
+        return replace(
+            there,
+            inputs=tuple(x[:n] for x, n in zip(there.inputs, sizes, strict=True)),
+            targets=tuple(y[:n] for y, n in zip(there.targets, sizes, strict=True)),
+            ends=tuple(np.array([n]) for n in sizes),
+        )
+
     def padded(self) -> PaddedCohort:
         """Return the cohort as rectangular arrays."""
         longest = max(len(y) for y in self.targets)

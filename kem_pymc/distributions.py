@@ -77,6 +77,17 @@ def fresh(rv: TensorVariable) -> TensorVariable:
     return copy
 
 
+def in_double(rv: TensorVariable) -> TensorVariable:
+    """Return a distribution with its constant parameters as doubles.
+
+    PyTensor keeps a number such as 0.5 in single precision, and takes its logarithm so.
+    """
+    values = _constants(rv)
+    if values is None:
+        return rv
+    return random_variable(rv.owner.op, *(pt.constant(v, dtype="float64") for v in values))
+
+
 def to_data(rv: TensorVariable) -> dict[str, Any]:
     """Return a distribution as plain data; as text, where it isn't one of PyMC's own."""
     values = _constants(rv)
@@ -189,7 +200,7 @@ def compile_entries(distinct: list[tuple[TensorVariable, bool]]) -> list[Functio
 def compile_noise(noise: Callable[[Any], TensorVariable]) -> list[FunctionPointer]:
     """Compile density, gradient and draws of the noise, a function of the parent's inclusion."""
     parent = pt.TensorType("bool", (None,))("parent")
-    rv = noise(parent)
+    rv = in_double(noise(parent))
     v, density, slope = _density(rv, positive=True)
     generator, draw = _sampler(rv, positive=True)
     row = types.boolean[::1]

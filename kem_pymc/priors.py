@@ -101,6 +101,20 @@ def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
     return NoiseBySize(tuple(map(float, mu)), tuple(map(float, sigma)))
 
 
+@dataclass(frozen=True, eq=False)
+class SameNoise:
+    """One noise prior, whatever the parent."""
+
+    distribution: TensorVariable
+
+    def __call__(self, parent: Parent) -> TensorVariable:
+        """Return the prior of the noise variance below a parent."""
+        return self.distribution
+
+    def __str__(self) -> str:
+        return describe(self.distribution)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Priors:
     """The table of priors.
@@ -175,6 +189,10 @@ class Priors:
         }
         fields["enter"] = {**self.enter, **given.pop("enter", {})}
         return replace(self, hyperparameters={**self.hyperparameters, **given}, **fields)
+
+    def without_parent(self) -> "Priors":
+        """Return the table for methods that know no parent: one noise prior for all."""
+        return self.replace(noise=SameNoise(self.noise_without_parent))
 
     def of(self, hyperparameter: Hyperparameter) -> TensorVariable:
         """Return the prior of one hyperparameter: the most specific entry.
@@ -267,11 +285,9 @@ class Priors:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data, for files; distributions outside PyMC's own as text."""
-        noise = self.noise
-        written = asdict(noise) if isinstance(noise, NoiseBySize) else None
         return {
             "hyperparameters": {n: to_data(rv) for n, rv in self.hyperparameters.items()},
-            "noise": {"by_size": written} if written else {"text": _noise_text(noise)},
+            "noise": _noise_data(self.noise),
             "noise_without_parent": to_data(self.noise_without_parent),
             "stay": self.stay,
             "enter": dict(self.enter),
@@ -287,14 +303,18 @@ class Priors:
         InputError
             If an entry was written as text only.
         """
-        by_size = data["noise"].get("by_size")
-        if by_size is None:
+        noise: NoisePrior
+        if "by_size" in data["noise"]:
+            noise = noise_by_size(**data["noise"]["by_size"])
+        elif "same" in data["noise"]:
+            noise = SameNoise(from_data(data["noise"]["same"]))
+        else:
             raise InputError(
                 "The noise prior was stored as text only. Pass the study's own priors instead."
             )
         return cls(
             hyperparameters={n: from_data(d) for n, d in data["hyperparameters"].items()},
-            noise=noise_by_size(**by_size),
+            noise=noise,
             noise_without_parent=from_data(data["noise_without_parent"]),
             stay=data["stay"],
             enter=data["enter"],
@@ -329,7 +349,15 @@ def unit_scale() -> Priors:
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
 
 
-def _noise_text(noise: NoisePrior) -> str:
+def _noise_data(noise: NoisePrior) -> dict[str, Any]:
     if isinstance(noise, NoiseBySize):
+        return {"by_size": asdict(noise)}
+    if isinstance(noise, SameNoise):
+        return {"same": to_data(noise.distribution)}
+    return {"text": _noise_text(noise)}
+
+
+def _noise_text(noise: NoisePrior) -> str:
+    if isinstance(noise, NoiseBySize | SameNoise):
         return str(noise)
     return inspect.getdoc(noise) or "a function of the parent"

@@ -360,6 +360,22 @@ class TestParts:
         assert_same(cohort().truncate(99), cohort())
         refused(lambda: cohort().truncate(0), "0")
 
+    @pytest.mark.parametrize(
+        ("step", "users", "ends"), [(0, 2, [1, 2]), (1, 2, [2, 3]), (2, 1, [3]), (-1, 2, [3, 3])]
+    )
+    def test_at(self, step, users, ends):
+        one = cohort(truth=Recorder("all"))
+        got = one.at(step)
+        assert got.n_users == users
+        assert [e.tolist() for e in got.ends] == [[n] for n in ends]
+        for u, n in enumerate(ends):
+            np.testing.assert_array_equal(got.inputs[u], one.inputs[u][:n])
+            np.testing.assert_array_equal(got.targets[u], one.targets[u][:n])
+
+    @pytest.mark.parametrize("step", [3, -2])
+    def test_nobody_is_there(self, step):
+        refused(lambda: cohort().at(step), str(step))
+
 
 class TestPadded:
     def test_layout(self):

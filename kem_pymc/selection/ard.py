@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.checks import check_points
+from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.clusters import Cluster, Typical, summarise
 from kem_pymc.gp.fit import NOISE_FLOOR, fit
-from kem_pymc.gp.objective import Coordinates, Objective, study_prior
+from kem_pymc.gp.objective import Coordinates, Objective, Prior, normal_prior, study_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
@@ -35,33 +37,37 @@ class ARDSelector:
     ----------
     dimension : int
         Number of features D; with one the kernel is SE0.
-    fit : {"ml", "map"}
-        By maximum likelihood, or with priors.
+    fit : {"ml", "map", "pilot"}
+        By maximum likelihood; with the study's priors; or with normals on the coordinates that have
+        the centre and spread of pilot users' fits under those priors, each to all of their data.
     scaling : Scaling
         Applied to the user's data; by default none. Learn it from the pilot users, as KEM does.
     priors : Priors, optional
-        For ``fit="map"``; the noise has the prior without a parent.
+        For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent.
+    pilot : Cohort, optional
+        For ``fit="pilot"``: pilot users, in their own units.
     runs : int
-        How many of the 6 to 7 starting points are followed to an optimum, those with the largest
+        How many of the 6 or more starting points are followed to an optimum, those with the largest
         objective. The values of the previous selection are among them.
 
     Raises
     ------
     InputError
-        If the fit is unknown, or ``fit="map"`` comes without priors.
+        If the fit is unknown, or comes without the priors or pilot users that it needs.
     """
 
     def __init__(
         self,
         dimension: int,
-        fit: Literal["ml", "map"] = "ml",
+        fit: Literal["ml", "map", "pilot"] = "ml",
         *,
         scaling: Scaling | None = None,
         priors: "Priors | None" = None,
+        pilot: Cohort | None = None,
         runs: int = 7,
     ) -> None:
-        if fit not in ("ml", "map"):
-            raise InputError(f"There is no fit {fit!r}. Use one of ml, map.")
+        if fit not in ("ml", "map", "pilot"):
+            raise InputError(f"There is no fit {fit!r}. Use one of ml, map, pilot.")
         if runs < 1:
             raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
         if dimension < 1:
@@ -70,9 +76,14 @@ class ARDSelector:
         self.fit = fit
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
         self.runs = runs
-        if fit == "map" and priors is None:
-            raise InputError("fit='map' needs priors. Pass the study's as priors=.")
-        self.priors = priors if fit == "map" else None
+        if fit != "ml" and priors is None:
+            raise InputError(f"fit={fit!r} needs priors. Pass the study's as priors=.")
+        self.priors = priors if fit != "ml" else None
+        self._typical: Typical | None = None
+        if fit == "pilot":
+            if pilot is None:
+                raise InputError("fit='pilot' needs pilot users. Pass them as pilot=.")
+            self._typical = self._learned(pilot)
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -82,8 +93,7 @@ class ARDSelector:
     def _table(self) -> "PriorTable | None":
         if self.priors is None:
             return None
-        noise = self.priors.noise_without_parent
-        return self.priors.replace(noise=lambda _: noise).compile(self.pool)
+        return self.priors.without_parent().compile(self.pool)
 
     def __repr__(self) -> str:
         return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
@@ -109,11 +119,10 @@ class ARDSelector:
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
-        prior = None
-        if self._table is not None:
-            prior = study_prior(self._table, coordinates, Composition())
-        objective = Objective(coordinates, x, y, prior)
+        objective = Objective(coordinates, x, y, self._prior(coordinates))
         starts = _starts(x, y)
+        if self._typical is not None:
+            starts += [self._typical.centre, *self._typical.starts]
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
         fitted = fit(objective, starts, self.runs)
@@ -128,6 +137,28 @@ class ARDSelector:
         )
         run_time = time.perf_counter() - started
         return Selection((considered,), self.pool, self.scaling, x, y, run_time)
+
+    def _prior(self, coordinates: Coordinates) -> Prior | None:
+        if self._typical is not None:
+            return normal_prior(self._typical.centre, self._typical.spread)
+        if self._table is not None:
+            return study_prior(self._table, coordinates, Composition())
+        return None
+
+    def _learned(self, pilot: Cohort) -> Typical:
+        """Return what fits with the study's priors to all data of each pilot user look like."""
+        composition = Composition(self.pool.candidates)
+        own = [
+            Cluster(0, Composition(), composition, 1, self._pilot_fit(x, y))
+            for x, y in zip(pilot.inputs, pilot.targets, strict=True)
+        ]
+        return summarise(own)
+
+    def _pilot_fit(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
+        coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        objective = Objective(coordinates, x, y, self._prior(coordinates))
+        return tuple(fit(objective, _starts(x, y), self.runs).values.tolist())
 
 
 def _starts(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:

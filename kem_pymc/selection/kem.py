@@ -1,12 +1,8 @@
 """Select a kernel by walking along learned evolutions (paper, algorithm 1)."""
 
-import math
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,37 +11,16 @@ from kem_pymc.checks import check_points
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
-from kem_pymc.gp.objective import (
-    Coordinates,
-    Objective,
-    Prior,
-    flat_prior,
-    normal_prior,
-    study_prior,
-)
+from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.selector import Considered, Previous, Selection, previous_composition
+from kem_pymc.selection.judge import Judge, Option, averaged
+from kem_pymc.selection.selector import Previous, Selection, previous_composition
 
 if TYPE_CHECKING:
-    from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
-
-FITS = ("pilot", "map", "ml")
-CRITERIA = ("process", "bic", "aic", "laplace", "loo")
 
 #: Spread of the coordinates of a composition of which nothing at all is known.
 VAGUE_SPREAD = 2.0
-
-
-@dataclass(frozen=True)
-class _Option:
-    """A composition to consider, and what pilot users say about it."""
-
-    composition: Composition
-    status: str
-    probability: float
-    typical: Typical
 
 
 class KEMSelector:
@@ -103,18 +78,11 @@ class KEMSelector:
         runs: int = 3,
         average: int | None = None,
     ) -> None:
-        if fit not in FITS:
-            raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
-        if criterion not in CRITERIA:
-            raise InputError(
-                f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}."
-            )
         if not 0 <= minimum_probability <= 1:
             raise InputError(
                 f"minimum_probability={minimum_probability} is no probability. Give 0 to 1."
             )
-        counts = {"max_candidates": max_candidates, "runs": runs, "average": average}
-        for name, count in counts.items():
+        for name, count in {"max_candidates": max_candidates, "average": average}.items():
             if count is not None and count < 1:
                 raise InputError(f"{name}={count} leaves nothing to do. Give 1 or more.")
         self.evolutions = evolutions
@@ -122,21 +90,14 @@ class KEMSelector:
         self.criterion = criterion
         self.minimum_probability = minimum_probability
         self.max_candidates = max_candidates
-        self.runs = runs
         self.average = average
-        self.priors = _stored(priors, evolutions) if fit == "map" else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code mean nothing in another process, which makes its own.
-        return {k: v for k, v in self.__dict__.items() if k != "_table"}
-
-    @cached_property
-    def _table(self) -> "PriorTable | None":
-        return None if self.priors is None else self.priors.compile(self.evolutions.pool)
+        stored = _stored(priors, evolutions) if fit == "map" else None
+        self._judge = Judge(evolutions.pool, fit, criterion, runs, stored)
 
     def __repr__(self) -> str:
         average = f", average={self.average}" if self.average else ""
-        return f"KEMSelector(fit={self.fit!r}, criterion={self.criterion!r}{average})"
+        name = type(self).__name__
+        return f"{name}(fit={self.fit!r}, criterion={self.criterion!r}{average})"
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         """Select a kernel for one user's data up to now.
@@ -171,7 +132,7 @@ class KEMSelector:
         pool, scaling = self.evolutions.pool, self.evolutions.scaling
         x, y = check_points(x, y, pool.dimension)
         x, y = scaling.inputs(x), scaling.targets(y)
-        parent = previous_composition(previous, pool)
+        parent = self._parent(previous)
         message = ""
         if not self.evolutions.children(parent):
             message = (
@@ -180,12 +141,16 @@ class KEMSelector:
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
         rounds = [
-            self._consider(self._options(source, parent, previous), parent, previous, x, y)
+            self._judge.consider(self._options(source, parent, previous), parent, previous, x, y)
             for source in self._sources(parent)
         ]
-        considered = _averaged(rounds)
+        considered = averaged(rounds)
         run_time = time.perf_counter() - started
         return Selection(considered, pool, scaling, x, y, run_time, message)
+
+    def _parent(self, previous: Previous) -> Composition:
+        """Return the composition whose children are considered."""
+        return previous_composition(previous, self.evolutions.pool)
 
     def _sources(self, parent: Composition) -> list[Evolutions]:
         """Return the evolutions to select with: all draws as one, or single draws."""
@@ -196,21 +161,22 @@ class KEMSelector:
         spaced = telling[((np.arange(count) + 0.5) * len(telling) / count).astype(int)]
         return [self.evolutions.single_draw(int(i)) for i in spaced]
 
-    def _options(
-        self, source: Evolutions, parent: Composition, previous: Previous
-    ) -> list[_Option]:
-        children = source.children(parent)
-        likely = [c for c in children if c.probability >= self.minimum_probability]
-        options = {
-            c.composition: _Option(c.composition, "child", c.probability, c)
-            for c in likely[: self.max_candidates] or children[:1]
-        }
+    def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
+        options = self._children(source, parent)
         if previous is not None or not options:
-            own = [c for c in children if c.composition == parent]
+            own = [c for c in source.children(parent) if c.composition == parent]
             probability = own[0].probability if own else source.probability_of_new(parent)
             typical = own[0] if own else self._typical(parent, previous)
-            options[parent] = _Option(parent, "current", probability, typical)
+            options[parent] = Option(parent, "current", probability, typical)
         return list(options.values())
+
+    def _children(self, source: Evolutions, parent: Composition) -> dict[Composition, Option]:
+        children = source.children(parent)
+        likely = [c for c in children if c.probability >= self.minimum_probability]
+        return {
+            c.composition: Option(c.composition, "child", c.probability, c)
+            for c in likely[: self.max_candidates] or children[:1]
+        }
 
     def _typical(self, composition: Composition, previous: Previous) -> Typical:
         """Return what is known of a composition that isn't a child of itself."""
@@ -224,63 +190,6 @@ class KEMSelector:
             spread = LONE_SPREAD
         return Typical(centre, np.full(len(coordinates), spread), centre[None])
 
-    def _consider(
-        self,
-        options: Sequence[_Option],
-        parent: Composition,
-        previous: Previous,
-        x: np.ndarray,
-        y: np.ndarray,
-    ) -> list[Considered]:
-        rows = []
-        for option in options:
-            coordinates = Coordinates(self.evolutions.pool, option.composition)
-            pilot = normal_prior(option.typical.centre, option.typical.spread)
-            objective = Objective(coordinates, x, y, self._prior(coordinates, parent, pilot))
-            starts = [option.typical.centre, *option.typical.starts]
-            if isinstance(previous, Selection) and previous.composition == option.composition:
-                starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-            fitted = fit(objective, starts, self.runs)
-            criterion = self._judge(objective, fitted, pilot, option.probability)
-            rows.append(
-                Considered.of(
-                    objective,
-                    fitted,
-                    status=option.status,
-                    criterion=criterion.value,
-                    score=criterion.score,
-                    weight=math.nan,
-                    probability=option.probability,
-                )
-            )
-        return [
-            replace(row, weight=weight)
-            for row, weight in zip(rows, _weights([r.score for r in rows]), strict=True)
-        ]
-
-    def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
-        if self._table is not None:
-            return study_prior(self._table, coordinates, parent)
-        return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
-
-    def _judge(
-        self, objective: Objective, fitted: Fit, pilot: Prior, probability: float
-    ) -> Criterion:
-        likelihood, n_parameters = fitted.log_likelihood, len(fitted.values)
-        if self.criterion == "bic":
-            return bic(likelihood, n_parameters, objective.n_points)
-        if self.criterion == "aic":
-            return aic(likelihood, n_parameters)
-        if self.criterion == "laplace":
-            return laplace(objective, fitted)
-        if self.criterion == "loo":
-            return leave_one_out(objective, fitted.values)
-        if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
-            objective = objective.with_prior(pilot)
-            fitted = fit(objective, [fitted.values], 1)
-        total = laplace(objective, fitted).value + math.log(probability)
-        return Criterion(total, total)
-
 
 def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
     """Return the study's priors: those given, or those stored with the evolutions."""
@@ -291,24 +200,3 @@ def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
     from kem_pymc.priors import Priors
 
     return Priors.from_dict(evolutions.priors)
-
-
-def _weights(scores: Sequence[float]) -> np.ndarray:
-    """Return exp(score), normalised; equal weights where all scores are minus infinity."""
-    highest = max(scores)
-    if highest == -math.inf:
-        return np.full(len(scores), 1 / len(scores))
-    weights = np.exp(np.array(scores) - highest)
-    return weights / weights.sum()
-
-
-def _averaged(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
-    """Return one row per composition, its weights averaged over rounds, the best first."""
-    best: dict[Composition, Considered] = {}
-    weights: dict[Composition, float] = {}
-    for row in (row for rows in rounds for row in rows):
-        weights[row.composition] = weights.get(row.composition, 0.0) + row.weight / len(rounds)
-        if row.composition not in best or row.score > best[row.composition].score:
-            best[row.composition] = row
-    rows = [replace(row, weight=weights[c]) for c, row in best.items()]
-    return tuple(sorted(rows, key=lambda row: (-row.weight, -row.score)))

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from kem_pymc import priors
+from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Coordinates, Objective
@@ -95,10 +96,38 @@ def test_awkward_data_are_fine():
     ("arguments", "message"),
     [
         ({"dimension": 0}, r"no ARD kernel on 0 dimensions\. Give"),
-        ({"dimension": 1, "fit": "pilot"}, r"no fit 'pilot'\. Use one of ml, map"),
+        ({"dimension": 1, "fit": "bic"}, r"no fit 'bic'\. Use one of ml, map"),
         ({"dimension": 1, "runs": 0}, r"runs=0 leaves nothing to do\. Give"),
     ],
 )
 def test_unknown_options_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         ARDSelector(**arguments)
+
+
+def test_pilot_users_say_what_to_expect():
+    """Three points say nothing of a lengthscale, but pilot users do."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(0, 20, (40, 1)) for _ in range(6)]
+    targets = [3 * np.sin(x[:, 0] / 2) + 0.3 * rng.normal(size=40) for x in inputs]
+    pilot = Cohort(range(6), inputs, targets, [np.array([40])] * 6, ["x"])
+    table = priors.synthetic()
+    selector = ARDSelector(1, "pilot", priors=table, pilot=pilot)
+    single = [
+        ARDSelector(1, "map", priors=table).select(x, y)
+        for x, y in zip(inputs, targets, strict=True)
+    ]
+    logs = np.log([[*s.hyperparameters.values(), s.noise] for s in single])
+    x = np.array([1.0, 7.0, 13.0])
+    selection = selector.select(x, np.sin(x / 2))
+    found = np.log([*selection.hyperparameters.values(), selection.noise])
+    assert (np.abs(found - logs.mean(axis=0)) < 3 * np.maximum(logs.std(axis=0), 0.1)).all()
+    likelihood = selection.considered[0].log_likelihood
+    spread = np.maximum(logs.std(axis=0), 0.1)
+    expected = norm(logs.mean(axis=0), spread).logpdf(found).sum()
+    assert selection.considered[0].score == pytest.approx(likelihood + expected, abs=1e-6)
+
+
+def test_pilot_needs_pilot_users():
+    with pytest.raises(InputError, match="needs pilot users"):
+        ARDSelector(1, "pilot", priors=priors.synthetic())

@@ -1,6 +1,6 @@
 """Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with the right ratio)."""
 
-from kem_pymc.compiled import compiled, inlined
+from kem_pymc.compiled import inlined
 from kem_pymc.evolution.moves.composition import change_composition
 from kem_pymc.evolution.moves.hyperparameters import walk
 

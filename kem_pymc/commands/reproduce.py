@@ -1,0 +1,174 @@
+"""``kem reproduce``: the paper's figures and tables, from data to pictures."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kem_pymc.commands import options, screen
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kem_pymc.experiments.piece import Piece
+    from kem_pymc.experiments.settings import Settings
+    from kem_pymc.workers import Workers
+
+EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
+
+#: All figures of the Kernel Evolution Model.
+ALL = "kem-all"
+
+#: A folder with this in it holds an experiment, which goes on there.
+RUNS = "runs"
+
+
+def reproduce(
+    figure: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="kem-fig3 to kem-fig9, kem-table2, kem-calibration, kem-ablation, or kem-all.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Where results go; an experiment there goes on."),
+    ],
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="At most so many; by default as in the paper."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Little of everything: what it looks like, in minutes.")
+    ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other studies and methods; by default the package's."),
+    ] = None,
+    data_home: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Data files; by default KEM_DATA.")
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),
+    ] = None,
+    cluster: options.ClusterAddress = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all trials.")] = 0,
+) -> None:
+    """Reproduce a figure or table of the paper: tidy values, a picture, and a page to read.
+
+    Trials that are in the folder already aren't run again, so what was interrupted goes on.
+    Studies whose data aren't there are left out, with a warning.
+    """
+    from kem_pymc.experiments import report, runner
+    from kem_pymc.experiments import settings as given
+    from kem_pymc.experiments.figures.output import Evidence
+    from kem_pymc.experiments.store import Store
+    from kem_pymc.workers import workers
+
+    known = given.default() if settings is None else given.read(_text(settings))
+    names = list(known.figures) if figure == ALL else [figure]
+    if names[0] not in known.figures:
+        raise InputError(
+            f"There is no figure {figure!r}. Use one of {', '.join(known.figures)}, {ALL}."
+        )
+    _check(out)
+    scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
+    wanted = {name: runner.pieces_of(known, [known.figures[name]], **scale) for name in names}
+    everything = runner.pieces_of(known, [known.figures[name] for name in names], **scale)
+    absent = _absent(everything)
+    store = Store(out)
+    with closing(workers(cores, cluster)) as crew:
+        _run([piece for piece in everything if piece.name not in absent], store, crew)
+    for name in names:
+        pieces = [piece for piece in wanted[name] if piece.name not in absent]
+        if wanted[name] and not pieces:
+            continue
+        output = report.make(name, Evidence(known, pieces, store))
+        output.notes += [f"Left out: {known.studies[s].title}, without its data." for s in absent]
+        files = report.write(name, output, out, _heading(known, pieces, seed, quick))
+        _show(output.tables)
+        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"The settings {path} can't be read. Give a TOML file.") from error
+
+
+def _check(out: Path) -> None:
+    if out.is_file():
+        raise InputError(f"{out} is a file. Choose a folder with --out.")
+    if out.is_dir() and any(out.iterdir()) and not (out / RUNS).is_dir():
+        raise InputError(
+            f"The folder {out} holds something else than an experiment. Choose another with --out."
+        )
+
+
+def _absent(pieces: "list[Piece]") -> list[str]:
+    """Return the studies whose data aren't there, after a warning for each."""
+    from kem_pymc.datasets import DataFileNotFoundError
+    from kem_pymc.experiments.data import load
+
+    absent = []
+    for name, piece in {piece.name: piece for piece in pieces}.items():
+        try:
+            load(piece.study, piece.generator("users"), piece.data_home)
+        except DataFileNotFoundError as error:
+            screen.warn(f"{piece.study.title} is left out. {error}")
+            absent.append(name)
+    return absent
+
+
+def _run(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
+    """Run what is missing, with a bar that says what came last."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from kem_pymc.experiments.runner import run_pieces
+
+    if not pieces:
+        return
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn()),
+        *(MofNCompleteColumn(), TimeElapsedColumn()),
+    )
+    quiet = not screen.console.is_terminal
+    with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
+        bar = progress.add_task("Trials", total=len(pieces))
+
+        def tell(piece: "Piece") -> None:
+            done = f"{piece.study.title}, trial {piece.trial + 1}: {', '.join(piece.methods)}"
+            progress.update(bar, advance=1, description=done)
+
+        run_pieces(pieces, store, crew, tell)
+
+
+def _heading(settings: "Settings", pieces: "list[Piece]", seed: int, quick: bool) -> list[str]:
+    from importlib.metadata import version
+
+    trials: dict[str, int] = {}
+    for piece in pieces:
+        trials[piece.name] = max(trials.get(piece.name, 0), piece.trial + 1)
+    counts = ", ".join(f"{settings.studies[name].title} {n}" for name, n in trials.items())
+    lines = [f"kem_pymc {version('kem-pymc')}, seed {seed}."]
+    if counts:
+        lines.append(f"Trials: {counts}. Intervals are Student's 95 % over trials.")
+    if quick:
+        lines.append("Quick: too little of everything to conclude from.")
+    return lines
+
+
+def _show(tables: "dict[str, pd.DataFrame]") -> None:
+    for title, table in tables.items():
+        flat = table.reset_index() if table.index.names != [None] else table
+        names = [" ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in flat.columns]
+        made = screen.table(*names)
+        for row in flat.itertuples(index=False):
+            made.add_row(*(str(value) for value in row))
+        screen.heading(title)
+        screen.console.print(made)

@@ -1,0 +1,51 @@
+"""KEM without evolutions: the models behind the baselines Final and Stratified (section 6.1).
+
+Both are evolution models of datasets that have no time step before them. So there is one process,
+that of the empty parent composition, and the noise prior knows no parent.
+"""
+
+from typing import Any
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors, unit_scale
+
+
+def final_model(
+    cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
+) -> EvolutionModel:
+    """Return the model of all pilot users' last datasets, for :class:`kem_pymc.FinalSelector`.
+
+    Parameters
+    ----------
+    cohort, pool, priors
+        As for :class:`EvolutionModel`; of the priors of the noise, the one without a parent counts.
+    **options
+        More of what :class:`EvolutionModel` takes.
+    """
+    return _model_at(cohort, -1, pool, priors, options)
+
+
+def stratified_models(
+    cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
+) -> list[EvolutionModel]:
+    """Return a model for each time step, for :class:`kem_pymc.StratifiedSelector`.
+
+    The parameters are those of :func:`final_model`.
+    """
+    steps = range(cohort.max_steps)
+    return [_model_at(cohort, step, pool, priors, options) for step in steps]
+
+
+def _model_at(
+    cohort: Cohort,
+    time_step: int,
+    pool: CandidatePool,
+    priors: Priors | None,
+    options: dict[str, Any],
+) -> EvolutionModel:
+    priors = unit_scale() if priors is None else priors
+    # Scaled as the whole cohort is, or strata would have different units.
+    options = {"scaling": scaling_for(cohort, priors)} | options
+    return EvolutionModel(cohort.at(time_step), pool, priors.without_parent(), **options)

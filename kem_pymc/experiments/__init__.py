@@ -1,0 +1,1 @@
+"""The papers' experiments: methods x data sets x trials, from data to figures."""

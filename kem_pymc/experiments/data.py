@@ -1,0 +1,79 @@
+"""Pilot and test users of a study, by name and trial."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kem_pymc import datasets
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.experiments.settings import Study
+
+type Folder = str | PathLike[str] | None
+
+
+#: Random splits to try until every feature varies among the pilot users.
+SPLITS = 20
+
+
+class Users(NamedTuple):
+    """A cohort to learn from and one to select kernels for."""
+
+    pilot: Cohort
+    test: Cohort
+
+
+def load(study: Study, rng: np.random.Generator, data_home: Folder = None) -> Users:
+    """Return the users of one trial.
+
+    Raises
+    ------
+    InputError
+        If there is no such loader, or it can't use its options or files.
+    """
+    if study.data not in LOADERS:
+        raise InputError(f"There is no data set {study.data!r}. Use one of {', '.join(LOADERS)}.")
+    for _ in range(SPLITS):
+        users = Users(*LOADERS[study.data](rng, data_home, **study.options))
+        if _vary(users.pilot):
+            break
+    return users
+
+
+def _vary(cohort: Cohort) -> bool:
+    """Return whether no feature is the same for all pilot users: it couldn't be scaled."""
+    return bool(np.all(np.ptp(np.concatenate(cohort.inputs), axis=0) > 0))
+
+
+def _synthetic(
+    rng: np.random.Generator,
+    data_home: Folder,  # noqa: ARG001  simulated
+    *,
+    pilot_users: int,
+    test_users: int,
+    **options: Any,
+) -> tuple[Cohort, Cohort]:
+    pilot = datasets.synthetic(users=pilot_users, seed=rng, **options)
+    return pilot, datasets.synthetic(users=test_users, seed=rng, **options)
+
+
+def _loaded(loader: Callable[..., tuple[Cohort, Cohort]]) -> Callable[..., tuple[Cohort, Cohort]]:
+    def load(rng: np.random.Generator, data_home: Folder, **options: Any) -> tuple[Cohort, Cohort]:
+        return loader(data_home, rng, **options)
+
+    return load
+
+
+LOADERS: dict[str, Callable[..., tuple[Cohort, Cohort]]] = {
+    "synthetic": _synthetic,
+    "energy": _loaded(datasets.energy),
+    "housing": _loaded(datasets.housing),
+    "fires": _loaded(datasets.fires),
+    "concrete": _loaded(datasets.concrete),
+    "mimic": _loaded(datasets.mimic),
+    "mimic_demo": _loaded(datasets.mimic_demo),
+    "heartsteps": _loaded(datasets.heartsteps),
+    "heartsteps_daily": _loaded(datasets.heartsteps_daily),
+}

@@ -1,0 +1,19 @@
+"""Targets, fits, criteria and averaging side by side; the paper's setting is one row."""
+
+from kem_pymc.experiments.figures.output import Evidence, Output
+from kem_pymc.experiments.figures.tables import step_table
+from kem_pymc.experiments.summaries import tidy
+
+
+def make(evidence: Evidence) -> Output:
+    """Return means by method and time step."""
+    table = evidence.selections
+    return Output(
+        tidy(table, "log_likelihood", "size", "dropped"),
+        tables={
+            "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
+            "Candidates in the composition": step_table(evidence, "size"),
+            "Features dropped": step_table(evidence, "dropped"),
+        },
+        notes=["The paper's setting is KEM, ml, bic."],
+    )

@@ -1,0 +1,30 @@
+"""Figure 4: test log-likelihood and time of a selection, by time step, on synthetic data."""
+
+from matplotlib.figure import Figure
+
+from kem_pymc.experiments.figures.output import Evidence, Output
+from kem_pymc.experiments.figures.tables import gain_table, step_table
+from kem_pymc.experiments.summaries import tidy, units_of
+from kem_pymc.plots import log_likelihood
+
+
+def make(evidence: Evidence) -> Output:
+    """Return the two panels, with means and paired gains of KEM as tables."""
+    table = evidence.selections
+    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    (unit,) = units_of(table)
+    log_likelihood(table, value="log_likelihood", unit=unit, ax=left)
+    log_likelihood(table, value="seconds", unit=unit, label="seconds a selection", ax=right)
+    right.set_yscale("log")
+    return Output(
+        tidy(table, "log_likelihood", "seconds"),
+        figure,
+        {
+            "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
+            "Gain of KEM, paired by trial": gain_table(evidence, "log_likelihood"),
+            "Milliseconds a selection": step_table(
+                evidence, "milliseconds", table.assign(milliseconds=1000 * table["seconds"]), 1
+            ),
+        },
+    )

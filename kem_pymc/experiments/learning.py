@@ -1,0 +1,149 @@
+"""What methods learn from pilot users, and the selectors made of it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import kem_pymc.priors as prior_tables
+from kem_pymc.cohort import Cohort
+from kem_pymc.evolution.ablations import final_model, stratified_models
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.evolution.run import sample
+from kem_pymc.experiments.settings import Learns, Method, Sampling
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors
+from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
+from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.memoryless import MemorylessSelector
+from kem_pymc.selection.selector import Selector
+
+
+@dataclass
+class Lesson:
+    """Pilot users with what is supposed of them, and what was learned.
+
+    Attributes
+    ----------
+    pilot, pool, priors
+    seed : int
+        Of searches at deployment.
+    steps : int
+        Of a Memoryless search.
+    evolutions : dict of str to Evolutions
+        By name: one, or one for each time step.
+    seconds : float
+        That learning took.
+    """
+
+    pilot: Cohort
+    pool: CandidatePool
+    priors: Priors
+    seed: int = 0
+    steps: int = 10_000
+    evolutions: dict[str, Evolutions] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def learn(
+        self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator
+    ) -> None:
+        """Sample the posteriors that methods of this kind go by."""
+        began = time.perf_counter()
+        models = _models(learns, self.pilot, self.pool, self.priors)
+        draws = sampling["joint" if learns == "joint" else "cut"]
+        self.evolutions = {name: _sampled(model, draws, rng) for name, model in models.items()}
+        self.seconds = time.perf_counter() - began
+
+    def selector(self, method: Method) -> Selector:
+        """Return a method's selector."""
+        return _SELECTORS[method.learns](self, **method.options)
+
+
+def _models(
+    learns: Learns, pilot: Cohort, pool: CandidatePool, priors: Priors
+) -> dict[str, EvolutionModel]:
+    if learns in ("cut", "joint"):
+        return {learns: EvolutionModel(pilot, pool, priors, feedback=learns)}
+    if learns == "final":
+        return {learns: final_model(pilot, pool, priors)}
+    if learns == "stratified":
+        models = stratified_models(pilot, pool, priors)
+        return {f"stratified-{step}": model for step, model in enumerate(models)}
+    return {}
+
+
+def _sampled(model: EvolutionModel, sampling: Sampling, rng: np.random.Generator) -> Evolutions:
+    posterior = sample(
+        model,
+        draws=sampling.draws,
+        tune=sampling.tune,
+        chains=sampling.chains,
+        cores=1,
+        random_seed=int(rng.integers(2**32)),
+        progress=False,
+    )
+    return Evolutions.from_posterior(posterior)
+
+
+def _kem(lesson: Lesson, **options: Any) -> Selector:
+    (evolutions,) = lesson.evolutions.values()
+    return KEMSelector(evolutions, **_with_priors(lesson, options))
+
+
+def _final(lesson: Lesson, **options: Any) -> Selector:
+    (evolutions,) = lesson.evolutions.values()
+    return FinalSelector(evolutions, **_with_priors(lesson, options))
+
+
+def _stratified(lesson: Lesson, **options: Any) -> Selector:
+    strata = list(lesson.evolutions.values())
+    points = [
+        float(np.median([ends[0] for ends in lesson.pilot.at(step).ends]))
+        for step in range(lesson.pilot.max_steps)
+    ]
+    return StratifiedSelector(strata, points, **_with_priors(lesson, options))
+
+
+def _ard(lesson: Lesson, **options: Any) -> Selector:
+    return ARDSelector(
+        lesson.pilot.dimension,
+        scaling=scaling_for(lesson.pilot, lesson.priors),
+        priors=lesson.priors,
+        pilot=lesson.pilot,
+        **options,
+    )
+
+
+def _memoryless(lesson: Lesson, **options: Any) -> Selector:
+    scaling = scaling_for(lesson.pilot, lesson.priors)
+    return MemorylessSelector(
+        lesson.pool,
+        lesson.priors,
+        scaling=scaling,
+        seed=lesson.seed,
+        **({"steps": lesson.steps} | options),
+    )
+
+
+def _with_priors(lesson: Lesson, options: dict[str, Any]) -> dict[str, Any]:
+    return options | ({"priors": lesson.priors} if options.get("fit") == "map" else {})
+
+
+_SELECTORS: dict[str, Callable[..., Selector]] = {
+    "cut": _kem,
+    "joint": _kem,
+    "final": _final,
+    "stratified": _stratified,
+    "ard": _ard,
+    "nothing": _memoryless,
+}
+
+
+def priors_of(name: str) -> Priors:
+    """Return a table of priors by the name of its function."""
+    table: Priors = getattr(prior_tables, name)()
+    return table

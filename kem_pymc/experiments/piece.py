@@ -1,0 +1,154 @@
+"""A piece of an experiment: one study, one trial, and the methods that learn the same."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.datasets import pools
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.experiments.data import Folder, load
+from kem_pymc.experiments.learning import Lesson, priors_of
+from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
+from kem_pymc.experiments.settings import Learns, Method, Sampling, Study
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.selector import Selector
+from kem_pymc.selection.walk import walk_user
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one worker does at a time; it depends on nothing else.
+
+    Attributes
+    ----------
+    name : str
+        Of the study.
+    study : Study
+    trial : int
+    learns : str
+    methods : dict of str to Method
+        That learn this.
+    sampling : dict
+    seed : int
+        Of the whole experiment. Users depend on it, the study and the trial alone, so all methods
+        see the same.
+    test_users, steps : int, optional
+        At most so many test users, and steps of a Memoryless search.
+    known : dict of str to Evolutions
+        What was learned earlier; learned anew if empty.
+    data_home : path, optional
+    """
+
+    name: str
+    study: Study
+    trial: int
+    learns: Learns
+    methods: dict[str, Method]
+    sampling: dict[str, Sampling]
+    seed: int = 0
+    test_users: int | None = None
+    steps: int = 10_000
+    known: dict[str, Evolutions] = field(default_factory=dict)
+    data_home: Folder = None
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """Return a stream of random numbers of this study and trial."""
+        return np.random.default_rng(
+            [self.seed, crc32(self.name.encode()), self.trial, crc32(purpose.encode())]
+        )
+
+    def lesson(self) -> dict[str, Any]:
+        """Return all that what is learned depends on, as plain data."""
+        draws = "joint" if self.learns == "joint" else "cut"
+        return {
+            "study": self.study.model_dump(exclude={"title", "judged", "trials"}),
+            "trial": self.trial,
+            "learns": self.learns,
+            "sampling": self.sampling[draws].model_dump(),
+            "seed": self.seed,
+        }
+
+    def exercise(self, method: str) -> dict[str, Any]:
+        """Return all that a method's selections depend on beside that."""
+        return {
+            "method": self.methods[method].model_dump(),
+            "judged": self.study.judged,
+            "test_users": self.test_users,
+            "steps": self.steps,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a piece.
+
+    Attributes
+    ----------
+    selections : DataFrame
+        One row for every method, test user and time step.
+    evolutions : dict of str to Evolutions
+        By name; those known already among them.
+    seconds : float
+        That learning took; zero where all was known.
+    """
+
+    selections: pd.DataFrame
+    evolutions: dict[str, Evolutions]
+    seconds: float
+
+
+def run(piece: Piece) -> Outcome:
+    """Learn from the pilot users, then walk the test users through their time steps."""
+    users = load(piece.study, piece.generator("users"), piece.data_home)
+    test = users.test
+    if piece.test_users is not None:
+        test = test.subset(test.users[: piece.test_users])
+    pool = piece.study.pool
+    names = pools.candidates(pool) if isinstance(pool, str) else pool
+    lesson = Lesson(
+        users.pilot,
+        CandidatePool(names, users.pilot.dimension),
+        priors_of(piece.study.priors),
+        seed=piece.seed,
+        steps=piece.steps,
+        evolutions=piece.known,
+    )
+    if not piece.known:
+        lesson.learn(piece.learns, piece.sampling, piece.generator(piece.learns))
+    rows = [
+        {"study": piece.name, "trial": piece.trial, "method": name} | row
+        for name, method in piece.methods.items()
+        for row in judged(lesson.selector(method), test, piece.study.judged)
+    ]
+    return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds)
+
+
+def judged(selector: Selector, cohort: Cohort, by: str) -> list[dict[str, Any]]:
+    """Return what is told of every selection for every user of a cohort.
+
+    Parameters
+    ----------
+    selector : Selector
+    cohort : Cohort
+        Test users.
+    by : {"truth", "next"}
+        See :func:`~kem_pymc.experiments.scores.judged_by`.
+    """
+    rows = []
+    truth = getattr(cohort.truth, "compositions", None)
+    for u, user in enumerate(cohort.users):
+        points = cohort.inputs[u], cohort.targets[u], cohort.ends[u]
+        previous = None
+        for step, selection in enumerate(walk_user(selector, points)):
+            row = {"user": user, "time_step": step} | row_of(selection, previous)
+            row["truth"] = truth[u] if truth else ""
+            against = judged_by(cohort, u, step, by)
+            if against is not None:
+                row |= predictive_scores(selection, *against)
+            rows.append(row)
+            previous = selection
+    return rows

@@ -1,0 +1,78 @@
+"""Figures and tables from pieces, as files: tidy values, a picture, and a page to read."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+
+from kem_pymc.experiments.figures.output import Evidence, Output
+from kem_pymc.experiments.runner import pieces_of
+from kem_pymc.experiments.settings import Settings
+from kem_pymc.experiments.store import Store
+
+#: The module of each figure.
+MODULES = {
+    "kem-fig3": "fig3",
+    "kem-fig4": "fig4",
+    "kem-fig5": "fig5",
+    "kem-fig6": "fig6",
+    "kem-fig7": "fig3",
+    "kem-fig8": "fig8",
+    "kem-fig9": "fig9",
+    "kem-table2": "table2",
+    "kem-calibration": "calibration",
+    "kem-ablation": "ablation",
+}
+
+
+def make(name: str, evidence: Evidence) -> Output:
+    """Return a figure by name."""
+    module = import_module(f"kem_pymc.experiments.figures.{MODULES[name]}")
+    output: Output = module.make(evidence)
+    return output
+
+
+def write(name: str, output: Output, folder: Path, heading: Sequence[str]) -> list[Path]:
+    """Write a figure's values, picture and page below a folder; return the files.
+
+    Parameters
+    ----------
+    name : str
+        Of the figure: the files are called so.
+    output : Output
+    folder : Path
+    heading : sequence of str
+        Paragraphs at the head of the page: what was run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{name}.csv"]
+    output.tidy.to_csv(files[0], index=False)
+    parts = [f"# {name}", *heading]
+    if output.figure is not None:
+        files.append(folder / f"{name}.png")
+        output.figure.savefig(files[-1], dpi=150)
+        parts.append(f"![{name}]({name}.png)")
+    for title, table in output.tables.items():
+        parts += [f"## {title}", markdown(table)]
+    parts += output.notes
+    files.append(folder / f"{name}.md")
+    files[-1].write_text("\n\n".join(parts) + "\n", "utf-8")
+    return files
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown, its index first."""
+    flat = table.reset_index() if table.index.names != [None] else table
+    names = [
+        " ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in flat.columns
+    ]
+    lines = [names, ["---"] * len(names)]
+    lines += [[str(v) for v in row] for row in flat.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def evidence_for(name: str, settings: Settings, store: Store, **scale: object) -> Evidence:
+    """Return what a figure is made of; `scale` as for :func:`pieces_of`."""
+    pieces = pieces_of(settings, [settings.figures[name]], **scale)  # type: ignore[arg-type]
+    return Evidence(settings, pieces, store)

@@ -1,0 +1,105 @@
+"""Methods x studies x trials: what is missing is run on workers, the rest is read."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from kem_pymc.experiments.data import Folder
+from kem_pymc.experiments.piece import Piece, run
+from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings
+from kem_pymc.experiments.store import Store
+from kem_pymc.workers import Workers
+
+#: Slow pieces go first, or the last one would keep one worker busy while the others wait.
+SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard")
+
+
+def pieces_of(
+    settings: Settings,
+    figures: Iterable[Figure],
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    data_home: Folder = None,
+) -> list[Piece]:
+    """Return what figures need, a piece for each study, trial and thing to learn.
+
+    Parameters
+    ----------
+    settings : Settings
+    figures : iterable of Figure
+    trials : int, optional
+        At most so many of each study; by default as many as the settings say.
+    quick : bool
+        Whether to make little of everything.
+    seed : int
+        Of the experiment.
+    data_home : path, optional
+    """
+    wanted: dict[tuple[str, int, Learns], set[str]] = {}
+    for figure in figures:
+        for name in figure.studies:
+            most = figure.trials or settings.studies[name].trials
+            most = min(most, trials or (settings.quick.trials if quick else most))
+            for trial in range(most):
+                for method in figure.methods:
+                    key = name, trial, settings.methods[method].learns
+                    wanted.setdefault(key, set()).add(method)
+    sampling: dict[str, Sampling] = {**settings.sampling}
+    scale: dict[str, Any] = {}
+    if quick:
+        sampling = dict.fromkeys(sampling, settings.quick.sampling)
+        scale = {"test_users": settings.quick.test_users, "steps": settings.quick.steps}
+    pieces = [
+        Piece(
+            name,
+            settings.studies[name],
+            trial,
+            learns,
+            {method: settings.methods[method] for method in settings.methods if method in methods},
+            sampling,
+            seed=seed,
+            data_home=data_home,
+            **scale,
+        )
+        for (name, trial, learns), methods in wanted.items()
+    ]
+    return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
+
+
+def run_pieces(
+    pieces: list[Piece],
+    store: Store,
+    crew: Workers,
+    tell: Callable[[Piece], Any] = lambda _: None,
+) -> pd.DataFrame:
+    """Run what is missing, keep it, and return all selections.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+    store : Store
+    crew : Workers
+    tell : callable
+        Called with every piece that is there: those kept earlier first, others as they come.
+
+    Returns
+    -------
+    DataFrame
+        One row for every study, trial, method, test user and time step.
+    """
+    left = []
+    for piece in pieces:
+        missing = store.missing(piece)
+        if missing:
+            methods = {name: piece.methods[name] for name in missing}
+            left.append(replace(piece, methods=methods, known=store.known(piece)))
+        else:
+            tell(piece)
+    for number, outcome in crew.each(run, left):
+        store.keep(left[number], outcome)
+        tell(left[number])
+    return store.selections(pieces)

@@ -1,0 +1,87 @@
+"""How good a selection is: its predictions against what came, and how it changed."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.selector import Selection
+
+#: Probabilities of the central predictive intervals whose coverage is told, in per cent.
+LEVELS = (50, 80, 95)
+
+
+def judged_by(
+    cohort: Cohort, user: int, time_step: int, judged: str
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the points (m, D), (m,) that judge a selection; None where there are none.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The test users.
+    user, time_step : int
+        Positions.
+    judged : {"truth", "next"}
+        By the true function with noise on a grid, or by the batch of the next time step.
+    """
+    if judged == "truth":
+        return cohort.truth.x_test, cohort.truth.y_test[user]
+    ends = cohort.ends[user]
+    if time_step + 1 == len(ends):
+        return None
+    coming = slice(ends[time_step], ends[time_step + 1])
+    return cohort.inputs[user][coming], cohort.targets[user][coming]
+
+
+def predictive_scores(selection: Selection, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Score predictions of new points, in the units of scaled targets.
+
+    Returns
+    -------
+    dict
+        Means over the points: ``log_likelihood``, ``crps`` (smaller is better), ``rmse`` (the root
+        of a mean), and ``cover50`` and so on, the share inside central intervals.
+    """
+    prediction = selection.predict(x, include_noise=True)
+    unit = float(selection.scaling.sd_back(1.0))
+    sd = prediction.sd / unit
+    z = (y - prediction.mean) / prediction.sd
+    density = -0.5 * z**2 - np.log(sd) - 0.5 * math.log(2 * math.pi)
+    return {
+        "log_likelihood": float(np.mean(density)),
+        "crps": float(np.mean(sd * normal_crps(z))),
+        "rmse": float(np.sqrt(np.mean((sd * z) ** 2))),
+        **{f"cover{p}": float(np.mean(np.abs(z) <= ndtri(0.5 + p / 200))) for p in LEVELS},
+    }
+
+
+def normal_crps(z: np.ndarray) -> np.ndarray:
+    """Return the continuous ranked probability score of N(0, 1) at z (Gneiting et al., 2005)."""
+    density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+    return z * (2 * ndtr(z) - 1) + 2 * density - 1 / math.sqrt(math.pi)
+
+
+def features_of(composition: Composition) -> frozenset[int]:
+    """Return the input dimensions that a composition looks at."""
+    return frozenset(f.dimension for candidate in composition for f in candidate.factors)
+
+
+def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:
+    """Return what is told of a selection whatever came after it."""
+    row: dict[str, Any] = {
+        "points": len(selection.y),
+        "composition": str(selection.composition),
+        "size": len(selection.composition),
+        "features": len(features_of(selection.composition)),
+        "noise": selection.noise,
+        "considered": len(selection.considered),
+        "seconds": selection.run_time,
+    }
+    if previous is not None:
+        lost = features_of(previous.composition) - features_of(selection.composition)
+        row["dropped"] = len(lost)
+    return row

@@ -1,0 +1,111 @@
+"""What is run, as data: studies, methods and figures, read from ``settings.toml``."""
+
+import tomllib
+from importlib.resources import files
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+
+from kem_pymc.errors import InputError
+
+#: What methods go by: posteriors of `EvolutionModel` for either target, those of its ablations,
+#: ARD's fits to pilot users, or nothing.
+Learns = Literal["cut", "joint", "final", "stratified", "ard", "nothing"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sampling(_Strict):
+    """How much of a posterior is drawn."""
+
+    chains: PositiveInt
+    tune: PositiveInt
+    draws: PositiveInt
+
+
+class Study(_Strict):
+    """A data set with what belongs to it.
+
+    Attributes
+    ----------
+    title : str
+    data : str
+        Name of a loader in :mod:`kem_pymc.experiments.data`.
+    options : dict
+        Of the loader.
+    pool : str or list of str
+        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates.
+    priors : {"synthetic", "unit_scale"}
+    judged : {"truth", "next"}
+        What predictions are judged by: the true function on a grid, or the next batch.
+    trials : int
+    """
+
+    title: str
+    data: str
+    options: dict[str, Any] = {}
+    pool: str | list[str]
+    priors: Literal["synthetic", "unit_scale"] = "unit_scale"
+    judged: Literal["truth", "next"]
+    trials: PositiveInt
+
+
+class Method(_Strict):
+    """A method of selection: what it learns from pilot users, and the options of its selector."""
+
+    learns: Learns
+    options: dict[str, Any] = {}
+
+
+class Figure(_Strict):
+    """What a figure or table needs."""
+
+    studies: list[str]
+    methods: list[str]
+    trials: PositiveInt | None = None
+
+
+class Quick(_Strict):
+    """What ``--quick`` replaces: trials, test users, steps of a search, posterior draws."""
+
+    trials: PositiveInt
+    test_users: PositiveInt
+    steps: PositiveInt
+    sampling: Sampling
+
+
+class Settings(_Strict):
+    """All of it."""
+
+    sampling: dict[str, Sampling]
+    studies: dict[str, Study]
+    methods: dict[str, Method]
+    figures: dict[str, Figure]
+    quick: Quick
+
+
+def read(text: str) -> Settings:
+    """Return settings from TOML.
+
+    Raises
+    ------
+    InputError
+        If something is missing, unknown, or refers to what isn't there.
+    """
+    try:
+        settings = Settings.model_validate(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise InputError(f"The settings can't be used: {error}. Mend them.") from error
+    for name, figure in settings.figures.items():
+        unknown = [s for s in figure.studies if s not in settings.studies]
+        unknown += [m for m in figure.methods if m not in settings.methods]
+        if unknown:
+            raise InputError(f"{name} needs {unknown[0]!r}, which isn't there. Add it.")
+    return settings
+
+
+def default() -> Settings:
+    """Return the settings of the package."""
+    return read(files(__package__).joinpath("settings.toml").read_text("utf-8"))

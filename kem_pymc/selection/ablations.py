@@ -1,0 +1,107 @@
+"""KEM without evolutions: the baselines Final and Stratified (paper, section 6.1).
+
+Both transfer compositions from pilot users, like KEM. Final learns them from all of their data,
+however little the user has; Stratified learns them time step by time step, and doesn't know which
+follows which.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.judge import Option
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.selector import Previous, Selection
+
+
+class FinalSelector(KEMSelector):
+    """Selects among what pilot users had in the end, at every time step.
+
+    Parameters
+    ----------
+    evolutions : Evolutions
+        From the posterior of :func:`kem_pymc.final_model`.
+    fit, criterion, **options
+        As for :class:`KEMSelector`.
+
+    Raises
+    ------
+    InputError
+        If the evolutions know of parents, or an option is out of range.
+    """
+
+    def __init__(self, evolutions: Evolutions, *args: Any, **options: Any) -> None:
+        if evolutions.parents != (Composition(),):
+            raise InputError(
+                "These evolutions were learned over several time steps. "
+                "Learn from kem.final_model or kem.stratified_models."
+            )
+        super().__init__(evolutions, *args, **options)
+
+    def _parent(self, previous: Previous) -> Composition:
+        return Composition()
+
+    def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
+        return list(self._children(source, parent).values())
+
+
+class StratifiedSelector:
+    """Selects among what pilot users had when they had about as many points.
+
+    Parameters
+    ----------
+    evolutions : sequence of Evolutions
+        One for each time step, from the posteriors of :func:`kem_pymc.stratified_models`.
+    points : sequence of number
+        How many points pilot users had at each time step, e.g. the median.
+    fit, criterion, **options
+        As for :class:`KEMSelector`.
+
+    Raises
+    ------
+    InputError
+        If there isn't one number of points for each time step, or as for :class:`FinalSelector`.
+    """
+
+    def __init__(
+        self, evolutions: Sequence[Evolutions], points: Sequence[float], *args: Any, **options: Any
+    ) -> None:
+        if not evolutions or len(evolutions) != len(points):
+            raise InputError(
+                f"There are {len(points)} numbers of points for {len(evolutions)} time steps. "
+                "Give one for each, and at least one."
+            )
+        self.points = np.array(points, dtype=np.float64)
+        self.strata = [FinalSelector(learned, *args, **options) for learned in evolutions]
+
+    def __repr__(self) -> str:
+        first = self.strata[0]
+        return (
+            f"StratifiedSelector({len(self.strata)} time steps, "
+            f"fit={first.fit!r}, criterion={first.criterion!r})"
+        )
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Select a kernel for one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            All of the user's inputs so far, in the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            The values of a Selection of a composition that is considered are one more starting
+            point; it plays no other part.
+
+        Raises
+        ------
+        InputError
+            If the data can't be used.
+        """
+        nearest = int(np.argmin(np.abs(self.points - np.size(y))))
+        return self.strata[nearest].select(x, y, previous)

@@ -1,0 +1,201 @@
+"""Compositions fitted and scored: what all methods of selection share.
+
+Methods differ in which compositions they consider. How one is fitted to a user's data, and by what
+criterion it is judged, is the same for all, so that none wins by a better optimiser or prior.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.clusters import Typical
+from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.objective import (
+    Coordinates,
+    Objective,
+    Prior,
+    flat_prior,
+    normal_prior,
+    study_prior,
+)
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.selector import Considered, Previous, Selection
+
+if TYPE_CHECKING:
+    from kem_pymc.prior_table import PriorTable
+    from kem_pymc.priors import Priors
+
+FITS = ("pilot", "map", "ml")
+CRITERIA = ("process", "bic", "aic", "laplace", "loo")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A composition to consider, and what is known of it.
+
+    Attributes
+    ----------
+    composition : Composition
+    status : str
+        As in :class:`~kem_pymc.selection.selector.Considered`.
+    probability : float
+        Of the evolution, in the pilot study.
+    typical : Typical
+        Values to start from; centre and spread are the prior of ``fit="pilot"``.
+    """
+
+    composition: Composition
+    status: str
+    probability: float
+    typical: Typical
+
+
+class Judge:
+    """Fits compositions to a user's data and scores them.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    fit : {"pilot", "map", "ml"}
+    criterion : {"process", "bic", "aic", "laplace", "loo"}
+        Both as in :class:`~kem_pymc.KEMSelector`.
+    runs : int
+        How many starting points are followed to an optimum.
+    priors : Priors, optional
+        For ``fit="map"``.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        pool: CandidatePool,
+        fit: str,
+        criterion: str,
+        runs: int,
+        priors: "Priors | None" = None,
+    ) -> None:
+        if fit not in FITS:
+            raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
+        if criterion not in CRITERIA:
+            raise InputError(
+                f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}."
+            )
+        if runs < 1:
+            raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
+        if fit == "map" and priors is None:
+            raise InputError("fit='map' needs priors. Pass the study's as priors=.")
+        self.pool = pool
+        self.fit, self.criterion, self.runs = fit, criterion, runs
+        self.priors = priors if fit == "map" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code mean nothing in another process, which makes its own.
+        return {k: v for k, v in self.__dict__.items() if k != "_table"}
+
+    @cached_property
+    def _table(self) -> "PriorTable | None":
+        return None if self.priors is None else self.priors.compile(self.pool)
+
+    def consider(
+        self,
+        options: Sequence[Option],
+        parent: Composition,
+        previous: Previous,
+        x: np.ndarray,
+        y: np.ndarray,
+    ) -> list[Considered]:
+        """Fit every option and score it.
+
+        Parameters
+        ----------
+        options : sequence of Option
+            At least one.
+        parent : Composition
+            On which the study's prior of the noise depends.
+        previous : Selection, Composition, str or None
+            The values of a Selection of the same composition are one more starting point.
+        x, y : ndarray, shapes (n, D) and (n,)
+            In scaled units.
+
+        Returns
+        -------
+        list of Considered
+            In the order of the options; weights add to one.
+        """
+        rows = []
+        for option in options:
+            coordinates = Coordinates(self.pool, option.composition)
+            pilot = normal_prior(option.typical.centre, option.typical.spread)
+            objective = Objective(coordinates, x, y, self._prior(coordinates, parent, pilot))
+            starts = [option.typical.centre, *option.typical.starts]
+            if isinstance(previous, Selection) and previous.composition == option.composition:
+                starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
+            fitted = fit(objective, starts, self.runs)
+            criterion = self._judge(objective, fitted, pilot, option.probability)
+            rows.append(
+                Considered.of(
+                    objective,
+                    fitted,
+                    status=option.status,
+                    criterion=criterion.value,
+                    score=criterion.score,
+                    weight=math.nan,
+                    probability=option.probability,
+                )
+            )
+        weights = _weights([row.score for row in rows])
+        return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
+
+    def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
+        if self._table is not None:
+            return study_prior(self._table, coordinates, parent)
+        return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
+
+    def _judge(
+        self, objective: Objective, fitted: Fit, pilot: Prior, probability: float
+    ) -> Criterion:
+        likelihood, n_parameters = fitted.log_likelihood, len(fitted.values)
+        if self.criterion == "bic":
+            return bic(likelihood, n_parameters, objective.n_points)
+        if self.criterion == "aic":
+            return aic(likelihood, n_parameters)
+        if self.criterion == "laplace":
+            return laplace(objective, fitted)
+        if self.criterion == "loo":
+            return leave_one_out(objective, fitted.values)
+        if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
+            objective = objective.with_prior(pilot)
+            fitted = fit(objective, [fitted.values], 1)
+        total = laplace(objective, fitted).value + math.log(probability)
+        return Criterion(total, total)
+
+
+def averaged(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
+    """Return one row per composition, its weights averaged over rounds, the best first."""
+    best: dict[Composition, Considered] = {}
+    weights: dict[Composition, float] = {}
+    for row in (row for rows in rounds for row in rows):
+        weights[row.composition] = weights.get(row.composition, 0.0) + row.weight / len(rounds)
+        if row.composition not in best or row.score > best[row.composition].score:
+            best[row.composition] = row
+    rows = [replace(row, weight=weights[c]) for c, row in best.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.weight, -row.score)))
+
+
+def _weights(scores: Sequence[float]) -> np.ndarray:
+    """Return exp(score), normalised; equal weights where all scores are minus infinity."""
+    highest = max(scores)
+    if highest == -math.inf:
+        return np.full(len(scores), 1 / len(scores))
+    weights = np.exp(np.array(scores) - highest)
+    return weights / weights.sum()

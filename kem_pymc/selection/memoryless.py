@@ -1,0 +1,211 @@
+"""The Memoryless baseline: a search from scratch for every user and time step (section 6.1)."""
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.checks import check_points
+from kem_pymc.compiled import compiled
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolution.fit_memory import no_fits
+from kem_pymc.evolution.moves.local import local_step
+from kem_pymc.evolution.moves.seating import open_cluster
+from kem_pymc.evolution.state import Study, attach, empty_state
+from kem_pymc.gp.covariance_memory import no_covariances
+from kem_pymc.gp.likelihood import Data
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.judge import Judge, Option
+from kem_pymc.selection.selector import Previous, Selection
+
+if TYPE_CHECKING:
+    from kem_pymc.prior_table import PriorTable
+    from kem_pymc.priors import Priors
+
+#: Chances that a step adds or removes a candidate; it walks otherwise (paper, section 10.3.3).
+P_ADD, P_REMOVE = 0.2, 0.4
+
+
+class MemorylessSelector:
+    """Searches for a kernel by Metropolis-Hastings from scratch, without pilot users.
+
+    The spike-and-slab posterior of a single user's data is sampled, starting at the kernel of the
+    time step before; the draw with the largest density is kept, and its composition is fitted as
+    by any other method.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    priors : Priors
+        Of the noise, the one without a parent counts; every candidate enters with its chance below
+        the empty composition.
+    fit : {"map", "ml"}
+        With these priors, or by maximum likelihood. There are no pilot users to go by.
+    criterion : {"bic", "aic", "laplace", "loo"}
+        What is told of the selection; it decides nothing, there being one composition.
+    scaling : Scaling
+        Applied to the user's data; by default none.
+    steps : int
+        Metropolis-Hastings steps of a search; the paper made 10,000.
+    runs : int
+        As for :class:`KEMSelector`.
+    seed : int
+        The same data, previous selection and seed give the same selection.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        pool: CandidatePool,
+        priors: "Priors",
+        fit: Literal["map", "ml"] = "map",
+        criterion: Literal["bic", "aic", "laplace", "loo"] = "bic",
+        *,
+        scaling: Scaling | None = None,
+        steps: int = 10_000,
+        runs: int = 3,
+        seed: int = 0,
+    ) -> None:
+        if fit == "pilot" or criterion == "process":
+            raise InputError(
+                "fit='pilot' and criterion='process' go by pilot users. "
+                "Use fit='map' or 'ml', and another criterion."
+            )
+        if steps < 1:
+            raise InputError(f"steps={steps} leaves nothing to do. Give 1 or more.")
+        self.pool = pool
+        self.priors = priors.without_parent()
+        self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
+        self.steps, self.seed = steps, seed
+        self._judge = Judge(pool, fit, criterion, runs, self.priors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code mean nothing in another process, which makes its own.
+        return {k: v for k, v in self.__dict__.items() if k != "_table"}
+
+    @cached_property
+    def _table(self) -> "PriorTable":
+        return self.priors.compile(self.pool)
+
+    def __repr__(self) -> str:
+        return f"MemorylessSelector(fit={self._judge.fit!r}, steps={self.steps})"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Search for a kernel for one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            In the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            Where the search starts, if it is a Selection from the same pool; else at WHITE.
+
+        Raises
+        ------
+        InputError
+            If the data can't be used.
+        """
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        included, h, log_noise = self._start(previous)
+        # A stream of random numbers of its own for every data set, in whatever order they come.
+        rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
+        log_noise = best_kernel(self._study(x, y), included, h, log_noise, self.steps, rng)
+        composition = self.pool.composition(included)
+        coordinates = Coordinates(self.pool, composition)
+        values = np.append(h[coordinates.places], log_noise)
+        typical = Typical(values, np.full(len(values), LONE_SPREAD), values[None])
+        options = [Option(composition, "searched", 1.0, typical)]
+        considered = tuple(self._judge.consider(options, Composition(), previous, x, y))
+        run_time = time.perf_counter() - started
+        return Selection(considered, self.pool, self.scaling, x, y, run_time)
+
+    def _start(self, previous: Previous) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return inclusion indicators (C,), hyperparameters (H,) and log noise to start from."""
+        if isinstance(previous, Selection) and previous.pool == self.pool:
+            coordinates = Coordinates(self.pool, previous.composition)
+            values = coordinates.from_named(previous.hyperparameters, previous.noise)
+            return coordinates.inclusion.copy(), *coordinates.expand(values)
+        return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(len(self._table.entry)), 0.0
+
+    def _study(self, x: np.ndarray, y: np.ndarray) -> Study:
+        """Return one user with one data set, below the empty composition."""
+        one = np.zeros(1, dtype=np.int64)
+        return Study(
+            kernels=kernels(),
+            layout=self.pool.layout,
+            priors=self._table,
+            data=Data(
+                np.ascontiguousarray(x.T)[None],
+                np.array(y[None, None]),
+                np.array([[len(y)]]),
+                np.ones(1, dtype=np.int64),
+                nested=True,
+            ),
+            concentration=1.0,
+            concentration_shape=0.0,
+            concentration_rate=0.0,
+            power=1.0,
+            user=one,
+            step=one.copy(),
+            first=one.copy(),
+            fits=no_fits(1, len(self.pool)),
+            covariances=no_covariances(self.pool.layout, len(y)),
+        )
+
+
+def best_kernel(
+    study: Study,
+    included: np.ndarray,
+    h: np.ndarray,
+    log_noise: float,
+    steps: int,
+    rng: np.random.Generator,
+) -> float:
+    """Replace a kernel by the best draw of a search that starts there.
+
+    Parameters
+    ----------
+    study : Study
+        Of a single data set.
+    included, h : (C,) bool, (H,) float64
+        Replaced in place.
+    log_noise : float
+    steps : int
+
+    Returns
+    -------
+    float
+        Log noise variance of the best draw.
+    """
+    state = empty_state(study, 2, 1)
+    return _search(study, state, included, h, log_noise, steps, rng)
+
+
+@compiled
+def _search(study, state, included, h, log_noise, steps, rng):
+    slot = open_cluster(study, state, 0, included, h, log_noise)
+    attach(study, state, 0, slot)
+    best = state.log_density[0]
+    for _ in range(steps):
+        local_step(study, state, slot, False, P_ADD, P_REMOVE, 0.0, rng)
+        if state.log_density[0] > best:
+            best = state.log_density[0]
+            included[:] = state.included[slot]
+            h[:] = state.h[slot]
+            log_noise = state.log_noise[slot]
+    return log_noise

@@ -1,0 +1,68 @@
+"""``kem reproduce``: figures as files, resumed where they are, refused where they can't be."""
+
+import pandas as pd
+import pytest
+
+from kem_pymc.experiments import runner
+from tests.commands.conftest import fine, refused, run
+from tests.experiments.conftest import TINY
+
+QUICK = ("--quick", "--cores", "1")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """The tiny experiment, and a figure whose data aren't there."""
+    path = tmp_path / "tiny.toml"
+    energy = '[studies.energy]\ntitle = "UCI: Energy"\ndata = "energy"\npool = "energy"\n'
+    energy += 'judged = "next"\ntrials = 1\n\n[methods."KEM"]'
+    text = TINY.replace('[methods."KEM"]', energy, 1)
+    path.write_text(text.replace('studies = ["batches", "tiny"]', 'studies = ["tiny", "energy"]'))
+    return path
+
+
+def test_files_of_a_figure(settings, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    text = fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
+    assert {"kem-fig5.csv", "kem-fig5.png", "kem-fig5.md", "runs"} == {
+        p.name for p in out.iterdir()
+    }
+    assert "What the paper says of KEM" in text
+    page = (out / "kem-fig5.md").read_text("utf-8")
+    assert "Trials: Tiny 1." in page
+    assert "Quick: too little" in page
+
+    def forbidden(_):
+        raise AssertionError("run again")
+
+    monkeypatch.setattr(runner, "run", forbidden)
+    values = pd.read_csv(out / "kem-fig5.csv")
+    fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
+    pd.testing.assert_frame_equal(pd.read_csv(out / "kem-fig5.csv"), values)
+
+
+def test_studies_without_data_are_left_out(settings, tmp_path):
+    out = tmp_path / "out"
+    options = ("--settings", settings, "--out", out, "--data-home", tmp_path, *QUICK)
+    result = run("reproduce", "kem-fig6", *options)
+    assert result.exit_code == 0, result.output
+    assert "UCI: Energy is left out" in result.stderr
+    assert "Left out: UCI: Energy" in (out / "kem-fig6.md").read_text("utf-8")
+    assert set(pd.read_csv(out / "kem-fig6.csv")["study"]) == {"tiny"}
+
+
+def test_an_unknown_figure(tmp_path):
+    message = refused(run("reproduce", "kem-fig99", "--out", tmp_path / "out"))
+    assert "kem-fig4" in message
+    assert "kem-all" in message
+
+
+def test_somebody_elses_folder(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    assert "something else" in refused(run("reproduce", "kem-fig4", "--out", tmp_path))
+    assert "is a file" in refused(run("reproduce", "kem-fig4", "--out", tmp_path / "thesis.tex"))
+
+
+def test_settings_that_cannot_be_read(tmp_path):
+    options = ("--settings", tmp_path / "none.toml", "--out", tmp_path / "out")
+    assert "can't be read" in refused(run("reproduce", "kem-fig4", *options))

@@ -1,0 +1,58 @@
+"""The models behind Final and Stratified: one process each, no parent, the pilot users' scale."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import norm
+
+from kem_pymc import priors as prior_tables
+from kem_pymc.evolution.ablations import final_model, stratified_models
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.kernels.composition import Composition
+
+
+def test_final_has_every_users_last_dataset(cohort, pool, table):
+    model = final_model(cohort, pool, table)
+    assert model.cohort.users == cohort.users
+    assert [int(e[0]) for e in model.cohort.ends] == [len(y) for y in cohort.targets]
+    assert model.cohort.max_steps == 1
+
+
+def test_strata_have_the_users_who_got_there(cohort, pool, table):
+    models = stratified_models(cohort, pool, table)
+    assert [m.cohort.users for m in models] == [("a", "b", "c"), ("a", "b", "c"), ("a", "c")]
+    assert [int(e[0]) for e in models[2].cohort.ends] == [6, 6]
+
+
+def test_units_are_those_of_the_whole_cohort(cohort, pool):
+    table = prior_tables.unit_scale()
+    expected = scaling_for(cohort, table)
+    for model in (final_model(cohort, pool, table), *stratified_models(cohort, pool, table)):
+        np.testing.assert_array_equal(model.scaling.feature_low, expected.feature_low)
+        assert model.scaling.target_sd == expected.target_sd
+
+
+def test_the_noise_knows_no_parent(cohort, pool, table):
+    table = table.replace(noise_without_parent=pm.LogNormal.dist(-1, 0.5))
+    for model, expected in (
+        (final_model(cohort, pool, table), norm(-1, 0.5)),
+        (EvolutionModel(cohort.at(-1), pool, table), norm(2, 0.5)),
+    ):
+        empty = pool.inclusion(Composition())
+        for value in (-2.0, 0.5):
+            density = model.engine.prior_table.noise_log_density(empty, value)
+            assert density == pytest.approx(expected.logpdf(value), abs=1e-10)
+
+
+def test_what_is_learned_has_one_parent(cohort, pool, table):
+    with final_model(cohort, pool, table, concentration=2.0) as model:
+        posterior = pm.sample(
+            draws=20, tune=5, chains=1, cores=1, random_seed=0, progressbar=False, quiet=True
+        )
+    evolutions = Evolutions.from_posterior(posterior)
+    assert evolutions.parents == (Composition(),)
+    assert evolutions.concentration == 2.0
+    assert evolutions.priors == model.priors.to_dict()
+    again = prior_tables.Priors.from_dict(evolutions.priors)
+    assert again.to_dict() == evolutions.priors

@@ -1,0 +1,113 @@
+"""An experiment of seconds: two trials of a tiny synthetic study, most methods."""
+
+import pytest
+
+from kem_pymc.experiments import settings as given
+from kem_pymc.experiments.figures.output import Evidence
+from kem_pymc.experiments.runner import pieces_of, run_pieces
+from kem_pymc.experiments.store import Store
+from kem_pymc.workers import Here
+
+TINY = """
+[sampling]
+cut = { chains = 1, tune = 5, draws = 10 }
+joint = { chains = 1, tune = 5, draws = 5 }
+
+[studies.tiny]
+title = "Tiny"
+data = "synthetic"
+options = { pilot_users = 4, test_users = 4, time_steps = 2, study = "two_types" }
+pool = ["LIN0", "PER0", "SE0"]
+priors = "synthetic"
+judged = "truth"
+trials = 2
+
+[studies.batches]
+title = "Batches"
+data = "synthetic"
+options = { pilot_users = 4, test_users = 3, time_steps = 3, study = "similar" }
+pool = ["LIN0", "PER0", "SE0"]
+priors = "synthetic"
+judged = "next"
+trials = 2
+
+[methods."KEM"]
+learns = "cut"
+
+[methods."KEM, ml, bic"]
+learns = "cut"
+options = { fit = "ml", criterion = "bic" }
+
+[methods."Stratified"]
+learns = "stratified"
+
+[methods."Final"]
+learns = "final"
+
+[methods."Memoryless"]
+learns = "nothing"
+options = { fit = "map", criterion = "laplace", steps = 50 }
+
+[methods."ARD"]
+learns = "ard"
+options = { fit = "pilot" }
+
+[figures.kem-fig3]
+studies = ["tiny"]
+methods = ["KEM", "Stratified", "Final"]
+trials = 1
+
+[figures.kem-fig4]
+studies = ["tiny"]
+methods = ["KEM", "Stratified", "Final", "Memoryless", "ARD"]
+
+[figures.kem-fig5]
+studies = ["tiny"]
+methods = ["KEM", "Final"]
+
+[figures.kem-fig6]
+studies = ["batches", "tiny"]
+methods = ["KEM", "Final"]
+
+[figures.kem-fig9]
+studies = ["tiny"]
+methods = ["KEM", "Final"]
+
+[figures.kem-table2]
+studies = ["batches"]
+methods = ["KEM", "KEM, ml, bic"]
+
+[figures.kem-calibration]
+studies = ["tiny", "batches"]
+methods = ["KEM", "Final"]
+
+[figures.kem-ablation]
+studies = ["tiny"]
+methods = ["KEM", "KEM, ml, bic"]
+
+[quick]
+trials = 1
+test_users = 2
+steps = 20
+sampling = { chains = 1, tune = 2, draws = 4 }
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    return given.read(TINY)
+
+
+@pytest.fixture(scope="session")
+def done(tiny, tmp_path_factory):
+    """All of it, run once: settings, store and all pieces."""
+    store = Store(tmp_path_factory.mktemp("experiment"))
+    pieces = pieces_of(tiny, tiny.figures.values())
+    run_pieces(pieces, store, Here())
+    return store
+
+
+@pytest.fixture
+def evidence(tiny, done):
+    """What a figure is made of, by name."""
+    return lambda name: Evidence(tiny, pieces_of(tiny, [tiny.figures[name]]), done)

@@ -1,0 +1,151 @@
+"""Methods x studies x trials: the same wherever they run, and what is there isn't run again."""
+
+import shutil
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from kem_pymc.errors import InputError
+from kem_pymc.experiments import runner
+from kem_pymc.experiments import settings as given
+from kem_pymc.experiments.data import load
+from kem_pymc.experiments.piece import run
+from kem_pymc.experiments.runner import pieces_of, run_pieces
+from kem_pymc.experiments.store import Store
+from kem_pymc.workers import Here, Processes
+from tests.experiments.conftest import TINY
+
+
+@pytest.fixture
+def figure(tiny):
+    return tiny.figures["kem-fig5"]
+
+
+def numbers(table):
+    """All but times, which are never the same."""
+    return table.drop(columns="seconds")
+
+
+def forbidden(piece):
+    raise AssertionError(f"{piece.name} is run again")
+
+
+def test_every_user_and_time_step_has_a_row(tiny, figure, done):
+    table = done.selections(pieces_of(tiny, [figure]))
+    counts = table.groupby(["method", "trial"]).size()
+    assert (counts == 4 * 2).all()
+    assert len(counts) == 2 * 2
+    assert table["log_likelihood"].notna().all()
+    assert set(table["truth"]) == {"LIN0 + PER0", "SE0"}
+
+
+def test_the_last_step_has_no_next_batch(tiny, done):
+    table = done.selections(pieces_of(tiny, [tiny.figures["kem-table2"]]))
+    assert (table["log_likelihood"].isna() == (table["time_step"] == 2)).all()
+
+
+def test_all_methods_see_the_same_users(tiny):
+    pieces = [p for p in pieces_of(tiny, tiny.figures.values()) if p.name == "tiny"]
+    targets = {(p.trial, load(p.study, p.generator("users")).test.targets[0][0]) for p in pieces}
+    assert len(targets) == 2  # trials
+
+
+def test_processes_give_the_same(tiny, figure, done, tmp_path):
+    pieces = pieces_of(tiny, [figure])
+    elsewhere = run_pieces(pieces, Store(tmp_path), Processes(2))
+    here = done.selections(pieces)
+    pd.testing.assert_frame_equal(numbers(elsewhere), numbers(here))
+
+
+def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
+    monkeypatch.setattr(runner, "run", forbidden)
+    told = []
+    pieces = pieces_of(tiny, tiny.figures.values())
+    run_pieces(pieces, done, Here(), told.append)
+    assert told == pieces
+
+
+def test_an_interrupted_experiment_goes_on(tiny, figure, done, tmp_path):
+    pieces = pieces_of(tiny, [figure])
+    store = Store(tmp_path)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_pieces(pieces, store, Here(), stop)
+    left = [piece for piece in pieces if store.missing(piece)]
+    assert len(left) == len(pieces) - 1
+    table = run_pieces(pieces, store, Here())
+    pd.testing.assert_frame_equal(numbers(table), numbers(done.selections(pieces)))
+
+
+def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
+    shutil.copytree(done.folder, tmp_path / "copy")
+    store = Store(tmp_path / "copy")
+    (piece,) = [
+        p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "cut"
+    ]
+    (store.place(piece) / "kem-ml-bic.csv").unlink()
+    (store.place(piece) / "kem-ml-bic.json").unlink()
+    assert store.missing(piece) == ["KEM, ml, bic"]
+    known = store.known(piece)
+    assert list(known) == ["cut"]
+    outcome = run(
+        replace(piece, known=known, methods={"KEM, ml, bic": piece.methods["KEM, ml, bic"]})
+    )
+    assert outcome.seconds == 0.0
+    store.keep(replace(piece, known=known), outcome)
+    assert store.missing(piece) == []
+    pd.testing.assert_frame_equal(
+        numbers(store.selections([piece])), numbers(done.selections([piece]))
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 1},
+        {"test_users": 2},
+        {"sampling": {"cut": given.Sampling(chains=1, tune=5, draws=11)}},
+    ],
+)
+def test_other_settings_are_run_anew(tiny, figure, done, changed):
+    for piece in pieces_of(tiny, [figure]):
+        assert done.missing(replace(piece, **changed)) == list(piece.methods)
+
+
+def test_quick_is_little(tiny, figure):
+    pieces = pieces_of(tiny, [figure], quick=True)
+    assert {(p.trial, p.test_users, p.steps) for p in pieces} == {(0, 2, 20)}
+    assert {p.sampling["cut"].draws for p in pieces} == {4}
+    assert {p.trial for p in pieces_of(tiny, [figure], trials=1)} == {0}
+
+
+def test_the_packages_settings():
+    settings = given.default()
+    assert settings.methods["KEM, ml, bic"].options == {"fit": "ml", "criterion": "bic"}
+    for piece in pieces_of(settings, settings.figures.values(), trials=1):
+        assert piece.study.trials == 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[quick]", "[quick", "can't be used"),
+        ('judged = "truth"', 'judged = "tea leaves"', "can't be used"),
+        ('methods = ["KEM", "Final"]', 'methods = ["KEM", "Best"]', "needs 'Best'"),
+        ("trials = 2", "trials = 0", "can't be used"),
+    ],
+)
+def test_settings_are_checked(old, new, message):
+    with pytest.raises(InputError, match=message):
+        given.read(TINY.replace(old, new, 1))
+
+
+def test_an_unknown_data_set(tiny):
+    study = tiny.studies["tiny"].model_copy(update={"data": "tea"})
+    piece = replace(pieces_of(tiny, tiny.figures.values())[0], study=study)
+    with pytest.raises(InputError, match="no data set 'tea'"):
+        run(piece)

@@ -1,0 +1,72 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.experiments.scores import (
+    features_of,
+    judged_by,
+    normal_crps,
+    predictive_scores,
+    row_of,
+)
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.ard import ARDSelector
+from tests.selection.pilots import user
+
+
+@pytest.mark.parametrize("z", [-2.5, -0.3, 0.0, 1.7])
+def test_crps_is_the_integral_that_defines_it(z):
+    below = quad(lambda t: norm.cdf(t) ** 2, -12, z)[0]
+    above = quad(lambda t: (1 - norm.cdf(t)) ** 2, z, 12)[0]
+    assert normal_crps(np.array(z)) == pytest.approx(below + above, abs=1e-10)
+
+
+@pytest.fixture
+def selection():
+    x, y = user(20)
+    scaling = Scaling(np.array([0.0]), np.array([20.0]), 3.0, 2.0)
+    return ARDSelector(1, scaling=scaling).select(x, y)
+
+
+def test_scores_are_in_units_of_scaled_targets(selection):
+    x, y = user(7, seed=5)
+    scores = predictive_scores(selection, x, y)
+    prediction = selection.predict(x, include_noise=True)
+    plain = norm(prediction.mean, prediction.sd)
+    assert scores["log_likelihood"] == pytest.approx(plain.logpdf(y).mean() + math.log(2))
+    z = (y - prediction.mean) / prediction.sd
+    assert scores["crps"] == pytest.approx(np.mean(normal_crps(z) * prediction.sd) / 2)
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((y - prediction.mean) ** 2)) / 2)
+
+
+def test_coverage_counts_what_lies_inside(selection):
+    x = np.linspace(0, 20, 4)[:, None]
+    prediction = selection.predict(x, include_noise=True)
+    y = prediction.mean + prediction.sd * np.array([0.5, -1.0, 1.6, -2.5])
+    scores = predictive_scores(selection, x, y)
+    assert [scores[f"cover{level}"] for level in (50, 80, 95)] == [0.25, 0.5, 0.75]
+
+
+def test_the_next_batch_judges():
+    x, y = np.arange(6.0)[:, None], np.arange(6.0) ** 2
+    cohort = Cohort(("a",), (x,), (y,), (np.array([2, 5, 6]),), ("x",))
+    np.testing.assert_array_equal(judged_by(cohort, 0, 0, "next")[1], [4, 9, 16])
+    np.testing.assert_array_equal(judged_by(cohort, 0, 1, "next")[0], [[5]])
+    assert judged_by(cohort, 0, 2, "next") is None
+
+
+def test_features_and_those_dropped(selection):
+    assert features_of(Composition.parse("LIN0 x SE2 + PER2", 3)) == {0, 2}
+    assert features_of(Composition()) == frozenset()
+
+    class Earlier:
+        composition = Composition.parse("LIN0 x SE2 + PER1", 3)
+
+    assert row_of(selection, Earlier())["dropped"] == 2
+    assert "dropped" not in row_of(selection, None)
+    assert row_of(selection, None)["points"] == 20
