@@ -13,7 +13,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kem_pymc.commands import cluster, diagnose, fit, init, quickstart, reproduce, screen, select
+from kem_pymc.commands import (
+    cluster,
+    compare,
+    diagnose,
+    fit,
+    init,
+    quickstart,
+    reproduce,
+    screen,
+    select,
+)
 from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning, WorkerError
 
 
@@ -88,6 +98,7 @@ app.command(epilog=fit.EXAMPLE)(fit.fit)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=select.EXAMPLE)(select.select)
 app.command(epilog=init.EXAMPLE)(init.init)
+app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=cluster.EXAMPLE)(cluster.cluster)
 

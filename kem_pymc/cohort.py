@@ -7,6 +7,7 @@ So a user is one array of points in order of arrival, and the places where the t
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -350,6 +351,14 @@ class Cohort:
             y[u, : len(self.targets[u])] = self.targets[u]
             ends[u, : len(self.ends[u])] = self.ends[u]
         return PaddedCohort(x, y, ends, self.steps)
+
+    def digest(self) -> str:
+        """Return a hash of everything in the cohort but its truth."""
+        digest = sha256(repr((self.users, self.features, self.target)).encode())
+        for parts in zip(self.inputs, self.targets, self.ends, strict=True):
+            for part in parts:
+                digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
 
     def _take(self, indices: Sequence[int]) -> Self:
         truth = None if self.truth is None else self.truth.take(indices)

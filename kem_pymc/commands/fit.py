@@ -58,13 +58,13 @@ def fit(
         "user": user,
         "time": time,
         "target": target,
-        "features": _listed(features),
+        "features": options.listed(features),
         "batch": batch,
         "skip_gaps": skip_gaps,
     }
     model_of: dict[str, Any] = {
-        "candidates": _listed(candidates),
-        "base": _listed(base),
+        "candidates": options.listed(candidates),
+        "base": options.listed(base),
         "interactions": interactions,
         "priors": priors,
     }
@@ -175,10 +175,6 @@ def _write_results(
             f"The results can't be written to {out} ({error.strerror or error}). "
             f"Make room, then run: kem fit --resume {shlex.quote(str(run))}"
         ) from error
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",")]
 
 
 def _write_settings(

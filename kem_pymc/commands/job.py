@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.commands.study import Study
     from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.kernels.pool import CandidatePool
 
 #: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
 NAME, COPY, DRAFT = "fit.json", "study.py", "results"
@@ -192,17 +193,30 @@ def _model(
 ) -> "EvolutionModel":
     from kem_pymc import priors as tables
     from kem_pymc.evolution.model import EvolutionModel
+
+    pool = pool_of(cohort, candidates, base, interactions)
+    table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
+    return EvolutionModel(cohort, pool, table)
+
+
+def pool_of(
+    cohort: "Cohort", candidates: list[str] | None, base: list[str] | None, interactions: bool
+) -> "CandidatePool":
+    """Return the candidates that a command line asks for.
+
+    Raises
+    ------
+    InputError
+        If they are given in two ways, or one isn't a candidate.
+    """
     from kem_pymc.kernels.pool import CandidatePool
 
     if candidates is None:
         names = base or ["LIN", "PER", "SE"]
-        pool = CandidatePool.from_base(names, cohort.dimension, interactions)
-    elif base is not None or interactions:
+        return CandidatePool.from_base(names, cohort.dimension, interactions)
+    if base is not None or interactions:
         raise InputError("The candidates are given twice. Use --candidates or --base, not both.")
-    else:
-        pool = CandidatePool(candidates, cohort.dimension)
-    table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
-    return EvolutionModel(cohort, pool, table)
+    return CandidatePool(candidates, cohort.dimension)
 
 
 def _with_feedback(model: "EvolutionModel", feedback: Any) -> "EvolutionModel":

@@ -112,6 +112,11 @@ Overwrite = Annotated[
 ]
 
 
+def listed(text: str | None) -> list[str] | None:
+    """Return what is separated by commas; None of None."""
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
 def only_with_table(given: dict[str, Any]) -> None:
     """Refuse options that describe a table, where there is a study file.
 

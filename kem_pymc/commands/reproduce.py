@@ -75,14 +75,14 @@ def reproduce(
         raise InputError(
             f"There is no figure {figure!r}. Use one of {', '.join(known.figures)}, {ALL}."
         )
-    _check(out)
+    check(out)
     scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
     wanted = {name: runner.pieces_of(known, [known.figures[name]], **scale) for name in names}
     everything = runner.pieces_of(known, [known.figures[name] for name in names], **scale)
     absent = _absent(everything)
     store = Store(out)
     with closing(workers(cores, cluster)) as crew:
-        _run([piece for piece in everything if piece.name not in absent], store, crew)
+        run_all([piece for piece in everything if piece.name not in absent], store, crew)
     for name in names:
         pieces = [piece for piece in wanted[name] if piece.name not in absent]
         if wanted[name] and not pieces:
@@ -90,7 +90,7 @@ def reproduce(
         output = report.make(name, Evidence(known, pieces, store))
         output.notes += [f"Left out: {known.studies[s].title}, without its data." for s in absent]
         files = report.write(name, output, out, _heading(known, pieces, seed, quick))
-        _show(output.tables)
+        show(output.tables)
         screen.say(f"{name}: {', '.join(str(file) for file in files)}")
 
 
@@ -101,7 +101,14 @@ def _text(path: Path) -> str:
         raise InputError(f"The settings {path} can't be read. Give a TOML file.") from error
 
 
-def _check(out: Path) -> None:
+def check(out: Path) -> None:
+    """Check that an experiment may be kept in a folder.
+
+    Raises
+    ------
+    InputError
+        If something else is there.
+    """
     if out.is_file():
         raise InputError(f"{out} is a file. Choose a folder with --out.")
     if out.is_dir() and any(out.iterdir()) and not (out / RUNS).is_dir():
@@ -113,19 +120,18 @@ def _check(out: Path) -> None:
 def _absent(pieces: "list[Piece]") -> list[str]:
     """Return the studies whose data aren't there, after a warning for each."""
     from kem_pymc.datasets import DataFileNotFoundError
-    from kem_pymc.experiments.data import load
 
     absent = []
     for name, piece in {piece.name: piece for piece in pieces}.items():
         try:
-            load(piece.study, piece.generator("users"), piece.data_home)
+            piece.users()
         except DataFileNotFoundError as error:
             screen.warn(f"{piece.study.title} is left out. {error}")
             absent.append(name)
     return absent
 
 
-def _run(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
+def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
     """Run what is missing, with a bar that says what came last."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -163,7 +169,8 @@ def _heading(settings: "Settings", pieces: "list[Piece]", seed: int, quick: bool
     return lines
 
 
-def _show(tables: "dict[str, pd.DataFrame]") -> None:
+def show(tables: "dict[str, pd.DataFrame]") -> None:
+    """Print the tables of a figure."""
     for title, table in tables.items():
         flat = table.reset_index() if table.index.names != [None] else table
         names = [" ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in flat.columns]

@@ -35,8 +35,17 @@ def load(study: Study, rng: np.random.Generator, data_home: Folder = None) -> Us
     """
     if study.data not in LOADERS:
         raise InputError(f"There is no data set {study.data!r}. Use one of {', '.join(LOADERS)}.")
+    return _scalable(lambda: LOADERS[study.data](rng, data_home, **study.options))
+
+
+def split(cohort: Cohort, rng: np.random.Generator) -> Users:
+    """Return half of the users of a cohort, at random, and the others."""
+    return _scalable(lambda: cohort.split(rng))
+
+
+def _scalable(draw: Callable[[], tuple[Cohort, Cohort]]) -> Users:
     for _ in range(SPLITS):
-        users = Users(*LOADERS[study.data](rng, data_home, **study.options))
+        users = Users(*draw())
         if _vary(users.pilot):
             break
     return users

@@ -10,7 +10,7 @@ import pandas as pd
 from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.experiments.data import Folder, load
+from kem_pymc.experiments.data import Folder, Users, load, split
 from kem_pymc.experiments.learning import Lesson, priors_of
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
 from kem_pymc.experiments.settings import Learns, Method, Sampling, Study
@@ -40,6 +40,9 @@ class Piece:
         At most so many test users, and steps of a Memoryless search.
     known : dict of str to Evolutions
         What was learned earlier; learned anew if empty.
+    cohort : Cohort, optional
+        Users who are split at random into pilot and test users; by default the study's loader
+        gives both.
     data_home : path, optional
     """
 
@@ -53,7 +56,15 @@ class Piece:
     test_users: int | None = None
     steps: int = 10_000
     known: dict[str, Evolutions] = field(default_factory=dict)
+    cohort: Cohort | None = None
     data_home: Folder = None
+
+    def users(self) -> Users:
+        """Return the pilot and test users of this trial."""
+        rng = self.generator("users")
+        if self.cohort is None:
+            return load(self.study, rng, self.data_home)
+        return split(self.cohort, rng)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return a stream of random numbers of this study and trial."""
@@ -70,6 +81,7 @@ class Piece:
             "learns": self.learns,
             "sampling": self.sampling[draws].model_dump(),
             "seed": self.seed,
+            "cohort": None if self.cohort is None else self.cohort.digest(),
         }
 
     def exercise(self, method: str) -> dict[str, Any]:
@@ -103,7 +115,7 @@ class Outcome:
 
 def run(piece: Piece) -> Outcome:
     """Learn from the pilot users, then walk the test users through their time steps."""
-    users = load(piece.study, piece.generator("users"), piece.data_home)
+    users = piece.users()
     test = users.test
     if piece.test_users is not None:
         test = test.subset(test.users[: piece.test_users])

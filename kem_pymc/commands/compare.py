@@ -1,0 +1,109 @@
+"""``kem compare``: KEM beside its baselines on a table of one's own."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kem_pymc.commands import options, screen
+from kem_pymc.commands.reproduce import check, run_all, show
+
+EXAMPLE = (
+    "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
+)
+
+#: What is made of it, by the figure of the paper that is alike.
+PAGES = {
+    "log-likelihood": "kem-fig6",
+    "features-dropped": "kem-table2",
+    "calibration": "kem-calibration",
+}
+METHODS = ("KEM", "Stratified", "Final", "ARD")
+
+
+def compare(
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Table with one row per point: .csv or .parquet.",
+            rich_help_panel="Table",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Where results go; a comparison there goes on."),
+    ],
+    user: options.User = None,
+    time: options.Time = None,
+    target: options.Target = None,
+    features: options.Features = None,
+    batch: options.Batch = None,
+    skip_gaps: options.SkipGaps = False,
+    candidates: options.Candidates = None,
+    base: options.Base = None,
+    interactions: options.Interactions = False,
+    priors: options.PriorTable = None,
+    trials: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random splits into pilot and test users.")
+    ] = 10,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Little of everything: what it looks like, in minutes.")
+    ] = False,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),
+    ] = None,
+    cluster: options.ClusterAddress = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all trials.")] = 0,
+) -> None:
+    """Compare KEM with its baselines on your own users, as the paper does on its data sets.
+
+    Half of the users, at random, are pilot users; the others are selected for at every time step,
+    and each selection is judged by the points of the next one.
+    """
+    from importlib.metadata import version
+
+    from kem_pymc.commands.job import pool_of
+    from kem_pymc.commands.tables import read_cohort
+    from kem_pymc.experiments import report, runner
+    from kem_pymc.experiments.figures.output import Evidence
+    from kem_pymc.experiments.settings import Figure, Study, default
+    from kem_pymc.experiments.store import Store
+    from kem_pymc.workers import workers
+
+    check(out)
+    columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}
+    cohort = read_cohort(
+        data, **columns, features=options.listed(features), skip_gaps=skip_gaps, scope="pilot"
+    )
+    pool = pool_of(cohort, options.listed(candidates), options.listed(base), interactions)
+    study = Study(
+        title=data.stem,
+        data="table",
+        pool=pool.names,
+        priors="synthetic" if priors == "synthetic" else "unit_scale",
+        judged="next",
+        trials=trials,
+    )
+    known = default()
+    known = known.model_copy(update={"studies": {**known.studies, "table": study}})
+    figure = Figure(studies=["table"], methods=list(METHODS))
+    pieces = runner.pieces_of(known, [figure], trials=None, quick=quick, seed=seed)
+    pieces = [replace(piece, cohort=cohort) for piece in pieces]
+    store = Store(out)
+    with closing(workers(cores, cluster)) as crew:
+        run_all(pieces, store, crew)
+    done = max(piece.trial for piece in pieces) + 1
+    heading = [
+        f"kem_pymc {version('kem-pymc')}, seed {seed}: {cohort!r}.",
+        f"{done} random splits into pilot and test users.",
+    ]
+    for name, like in PAGES.items():
+        output = report.make(like, Evidence(known, pieces, store))
+        output.notes = []
+        files = report.write(name, output, out, heading)
+        show(output.tables)
+        screen.say(f"{name}: {', '.join(str(file) for file in files)}")

@@ -1,0 +1,33 @@
+"""``kem compare``: the experiment on one's own table."""
+
+import pandas as pd
+
+from tests.commands.conftest import COLUMNS, fine, refused, run, table
+
+QUICK = ("--quick", "--cores", "1", "--candidates", "LIN0,SE0,LIN1")
+
+
+def test_a_table_of_ones_own(tmp_path):
+    path, out = tmp_path / "mine.csv", tmp_path / "out"
+    table(users=6, weeks=3).to_csv(path, index=False)
+    text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)
+    assert "Coverage of predictive intervals" in text
+    values = pd.read_csv(out / "log-likelihood.csv")
+    assert set(values["method"]) == {"KEM", "Stratified", "Final", "ARD"}
+    assert set(values["time_step"]) == {0, 1}  # nothing comes after the last
+    names = {p.stem for p in out.iterdir()} - {"runs"}
+    assert names == {"log-likelihood", "features-dropped", "calibration"}
+    # Another table under the same name is another experiment.
+    table(users=6, weeks=3, seed=1).to_csv(path, index=False)
+    fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)
+    assert not values.equals(pd.read_csv(out / "log-likelihood.csv"))
+
+
+def test_bad_tables_are_refused(tmp_path):
+    path = tmp_path / "mine.csv"
+    table(users=6).to_csv(path, index=False)
+    out = ("--out", tmp_path / "out")
+    assert "aren't named" in refused(run("compare", "--data", path, *out))
+    both = ("--base", "LIN", "--candidates", "LIN0")
+    assert "given twice" in refused(run("compare", "--data", path, *COLUMNS, *both, *out))
+    assert not (tmp_path / "out").exists()
