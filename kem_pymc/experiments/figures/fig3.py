@@ -11,10 +11,10 @@ from kem_pymc.plots import evolution_graph
 def make(evidence: Evidence) -> Output:
     """Return the learned evolutions of each study's first trial: one graph for every method."""
     rows, panels = [], []
-    for piece in evidence.pieces:
-        if piece.trial > 0:
-            continue
-        (method,) = piece.methods
+    order = list(evidence.settings.methods)
+    first = [piece for piece in evidence.pieces if piece.trial == 0]
+    for piece in sorted(first, key=lambda p: min(map(order.index, p.methods))):
+        method = next(iter(piece.methods))
         for name, evolutions in evidence.store.known(piece).items():
             rows += _edges(piece.name, method, name, evolutions)
             panels.append((f"{evidence.title(piece.name)}: {method}{_step(name)}", evolutions))

@@ -14,8 +14,11 @@ def make(evidence: Evidence) -> Output:
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     (unit,) = units_of(table)
-    log_likelihood(table, value="log_likelihood", unit=unit, ax=left)
-    log_likelihood(table, value="seconds", unit=unit, label="seconds a selection", ax=right)
+    for ax, value, label in (
+        (left, "log_likelihood", "test log-likelihood"),
+        (right, "seconds", "seconds a selection"),
+    ):
+        log_likelihood(table, time_step="points", value=value, unit=unit, label=label, ax=ax)
     right.set_yscale("log")
     return Output(
         tidy(table, "log_likelihood", "seconds"),

@@ -1,9 +1,11 @@
 """Figure 5: which compositions are selected with few points and with many, by true composition."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kem_pymc.experiments.figures.output import Evidence, Output
@@ -31,7 +33,7 @@ def make(evidence: Evidence) -> Output:
         .drop(columns="quantity")
         .rename(columns={"value": "size"})
         .merge(table[["study", "trial", "method", "user", "time_step", "composition", "truth"]]),
-        _draw(frequent, ends),
+        _draw(frequent, list(table["method"].unique()), ends),
         {
             f"{SHOWN} most frequent compositions": _listed(frequent),
             "What the paper says of KEM": _claims(table, ends),
@@ -69,30 +71,37 @@ def _listed(frequent: pd.DataFrame) -> pd.DataFrame:
     return rows.groupby(["truth", "step", "method"], sort=False)["text"].agg(", ".join).to_frame()
 
 
-def _draw(frequent: pd.DataFrame, ends: list[int]) -> Figure:
-    truths, methods = frequent["truth"].unique(), list(frequent["method"].unique())
-    figure = Figure(
-        figsize=(3.4 * len(methods), 2.3 * len(truths) * len(ends)), layout="constrained"
-    )
-    axes = figure.subplots(len(truths) * len(ends), len(methods), squeeze=False, sharex=True)
-    colours = composition_colours(
-        frequent.groupby("composition")["share"].sum().sort_values()[::-1].index
-    )
-    for row, (truth, step) in enumerate((t, s) for t in truths for s in ends):
-        for ax, method in zip(axes[row], methods, strict=True):
-            own = frequent[
-                (frequent["truth"] == truth)
-                & (frequent["time_step"] == step)
-                & (frequent["method"] == method)
-            ].iloc[::-1]
-            fills = [colours.get(c, style.OTHER) for c in own["composition"]]
-            ax.barh(own["composition"], own["share"], color=fills, edgecolor=style.MUTED, lw=0.5)
-            ax.set(xlim=(0, 1))
-            ax.tick_params(axis="y", labelsize=8)
-            style.tidy(ax)
-            if row == 0:
-                ax.set_title(method)
-        axes[row][0].set_ylabel(f"{truth}\ntime step {step + 1}", fontsize=9)
+def _draw(frequent: pd.DataFrame, methods: list[str], ends: list[int]) -> Figure:
+    rows = [(truth, step) for truth in frequent["truth"].unique() for step in ends]
+    figure = Figure(figsize=(3.2 * len(methods), 1.9 * len(rows)), layout="constrained")
+    axes = figure.subplots(len(rows), len(methods), squeeze=False, sharex=True, sharey=True)
+    shares = frequent.groupby("composition")["share"].sum()
+    colours = composition_colours(shares.sort_values(ascending=False).index)
+    for row, (truth, step) in zip(axes, rows, strict=True):
+        shown = frequent[(frequent["truth"] == truth) & (frequent["time_step"] == step)]
+        for ax, method in zip(row, methods, strict=True):
+            _draw_bars(ax, shown[shown["method"] == method], colours)
+        row[0].set_ylabel(f"{truth}\ntime step {step + 1}", fontsize=9)
+    for ax, method in zip(axes[0], methods, strict=True):
+        ax.set_title(method)
     for ax in axes[-1]:
         ax.set_xlabel("share of test users")
     return figure
+
+
+def _draw_bars(ax: Axes, own: pd.DataFrame, colours: Mapping[str, str]) -> None:
+    """Draw a bar for each composition, the most frequent on top, with its name on it or beside."""
+    for place, (name, share) in enumerate(zip(own["composition"], own["share"], strict=True)):
+        fill = colours.get(name, style.OTHER)
+        ax.barh(-place, share, color=fill, edgecolor=style.MUTED, lw=0.5)
+        inside = share > 0.6
+        ax.text(
+            0.03 if inside else share + 0.03,
+            -place,
+            style.spelled(name),
+            va="center",
+            fontsize=7.5,
+            color=style.ink_on(fill) if inside else style.INK,
+        )
+    ax.set(xlim=(0, 1.3), ylim=(0.6 - SHOWN, 0.6), xticks=[0, 0.5, 1], yticks=[])
+    style.tidy(ax)

@@ -21,7 +21,8 @@ def make(evidence: Evidence) -> Output:
     for ax, study in zip(axes, studies, strict=False):
         own = table[table["study"] == study]
         (unit,) = units_of(own)
-        log_likelihood(own, value="log_likelihood", unit=unit, ax=ax)
+        counted = own.assign(time_step=own["time_step"] + 1)
+        log_likelihood(counted, value="log_likelihood", unit=unit, ax=ax)
         ax.set_title(evidence.title(study))
         # One user whose fit went wrong must not make everything else flat.
         low, high = np.quantile(
