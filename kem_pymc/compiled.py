@@ -98,7 +98,8 @@ CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 #: Decorator of every function of the engine.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
-#: Decorator of a large function with one caller that matters, whose code it becomes part of.
+#: Decorator of a large function with one caller that matters, whose code it becomes part of. It may
+#: not take a reference of its arguments: the caller doesn't keep what it doesn't use any more.
 inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 
 

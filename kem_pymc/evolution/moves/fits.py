@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from kem_pymc.compiled import compiled, inlined
+from kem_pymc.compiled import compiled
 from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
 from kem_pymc.evolution.state import active_candidates, same_row
 from kem_pymc.gp.cholesky import cholesky
@@ -148,7 +148,7 @@ def starting_points(study, problem):
     return points
 
 
-@inlined
+@compiled
 def approximate(study, problem, counts):
     """Return Laplace's approximation: mode (d,), factor U (d, d) of the curvature U'U, height."""
     problem = reference(problem)
