@@ -9,6 +9,7 @@ import typer
 
 from kem_pymc.commands import options, screen
 from kem_pymc.commands.reproduce import check, run_all, show
+from kem_pymc.errors import InputError
 
 EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
@@ -49,15 +50,10 @@ def compare(
     trials: Annotated[
         int, typer.Option(min=1, metavar="N", help="Random splits into pilot and test users.")
     ] = 10,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Little of everything: what it looks like, in minutes.")
-    ] = False,
-    cores: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),
-    ] = None,
+    quick: options.Quick = False,
+    cores: options.Pieces = None,
     cluster: options.ClusterAddress = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all trials.")] = 0,
+    seed: options.TrialSeed = 0,
 ) -> None:
     """Compare KEM with its baselines on your own users, as the paper does on its data sets.
 
@@ -79,6 +75,11 @@ def compare(
     cohort = read_cohort(
         data, **columns, features=options.listed(features), skip_gaps=skip_gaps, scope="pilot"
     )
+    if cohort.n_users < 2 or cohort.max_steps < 2:
+        raise InputError(
+            f"{data} has {cohort.n_users} users and at most {cohort.max_steps} time steps. "
+            "Give 2 users or more with 2 time steps or more; --batch makes time steps of points."
+        )
     pool = pool_of(cohort, options.listed(candidates), options.listed(base), interactions)
     study = Study(
         title=data.stem,

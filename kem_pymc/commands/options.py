@@ -96,6 +96,15 @@ ClusterAddress = Annotated[
 ]
 Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
 
+Pieces = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Little of everything: what it looks like, in minutes.")
+]
+TrialSeed = Annotated[int, typer.Option(min=0, metavar="N", help="Of all trials.")]
+
 Resume = Annotated[
     Path | None,
     typer.Option(

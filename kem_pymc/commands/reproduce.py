@@ -41,9 +41,7 @@ def reproduce(
         int | None,
         typer.Option(min=1, metavar="N", help="At most so many; by default as in the paper."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Little of everything: what it looks like, in minutes.")
-    ] = False,
+    quick: options.Quick = False,
     settings: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Other studies and methods; by default the package's."),
@@ -51,12 +49,9 @@ def reproduce(
     data_home: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Data files; by default KEM_DATA.")
     ] = None,
-    cores: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),
-    ] = None,
+    cores: options.Pieces = None,
     cluster: options.ClusterAddress = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all trials.")] = 0,
+    seed: options.TrialSeed = 0,
 ) -> None:
     """Reproduce a figure or table of the paper: tidy values, a picture, and a page to read.
 

@@ -30,4 +30,8 @@ def test_bad_tables_are_refused(tmp_path):
     assert "aren't named" in refused(run("compare", "--data", path, *out))
     both = ("--base", "LIN", "--candidates", "LIN0")
     assert "given twice" in refused(run("compare", "--data", path, *COLUMNS, *both, *out))
+    table(users=6, weeks=1).to_csv(path, index=False)
+    assert "1 time steps" in refused(run("compare", "--data", path, *COLUMNS, *out))
+    table(users=1, weeks=3).to_csv(path, index=False)
+    assert "1 users" in refused(run("compare", "--data", path, *COLUMNS, *out))
     assert not (tmp_path / "out").exists()
