@@ -9,12 +9,9 @@ and which copy a process runs depends on whether its code came from the cache. W
 reordered or fused freely the copies differ in their last bits, and runs can't be repeated.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -23,7 +20,6 @@ import pytensor
 import pytensor.link.numba.dispatch
 import pytensor.scalar as ps
 from numba.core import cgutils, types
-from numba.core.caching import CacheImpl, _CacheLocator
 from numba.core.types import WrapperAddressProtocol
 from numba.experimental.function_type import FunctionModel
 from numba.extending import NativeValue, register_model, typeof_impl, unbox
@@ -35,72 +31,29 @@ from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomGeneratorType
 
+from kem_pymc.code_cache import several_may_write
 from kem_pymc.elementary import vectorisable
 from kem_pymc.errors import InputError
-
-PACKAGE = Path(__file__).parent
 
 GENERATOR = numba.typeof(np.random.default_rng(0))
 
 
-@cache
-def source_stamp() -> str:
-    """Return a hash of all sources that hold compiled functions, or types of their arguments.
+def _decorator(**options: Any) -> Callable[[Callable], Any]:
+    """Return a decorator that compiles functions, with a cache on disk."""
 
-    Numba notices that a compiled function's own file has changed, but not the file of a function
-    it calls; the stamp makes every cached function depend on all of them.
-    """
-    digest = sha256(numba.__version__.encode())
-    for path in sorted(PACKAGE.rglob("*.py")):
-        source = path.read_bytes()
-        if any(mark in source for mark in (b"@compiled", b"@intrinsic", b"(NamedTuple)", b"numba")):
-            digest.update(source)
-    return digest.hexdigest()
+    def decorate(function: Callable) -> Any:
+        made = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        return several_may_write(made)
 
+    return decorate
 
-def cache_folder() -> Path:
-    """Return where compiled code is kept: ``KEM_CACHE``, or the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("KEM_CACHE") or Path(base) / "kem_pymc")
-
-
-class _PackageCacheLocator(_CacheLocator):
-    """Keeps this package's compiled functions in :func:`cache_folder`, stamped as a whole."""
-
-    def __init__(self, py_func: Callable, py_file: str) -> None:
-        self._py_func = py_func
-        self._py_file = py_file
-
-    def get_cache_path(self) -> str:
-        return str(cache_folder())
-
-    def get_source_stamp(self) -> str:
-        return source_stamp()
-
-    def get_disambiguator(self) -> str:
-        place = f"{self._py_file}:{self._py_func.__code__.co_firstlineno}"
-        return sha256(place.encode()).hexdigest()[:16]
-
-    @classmethod
-    def from_function(cls, py_func: Callable, py_file: str) -> "_PackageCacheLocator | None":
-        if not Path(py_file).is_relative_to(PACKAGE):
-            return None
-        locator = cls(py_func, py_file)
-        try:
-            locator.ensure_cache_path()
-        except OSError:  # a read-only home: numba's own locators may still find a place
-            return None
-        return locator
-
-
-CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 
 #: Decorator of every function of the engine.
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+compiled = _decorator()
 
 #: Decorator of a large function with one caller that matters, whose code it becomes part of. It may
 #: not take a reference of its arguments: the caller doesn't keep what it doesn't use any more.
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+inlined = _decorator(inline="always")
 
 
 class FunctionPointer(WrapperAddressProtocol):

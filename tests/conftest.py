@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from numba.core.caching import CacheImpl
 
-from kem_pymc.compiled import _PackageCacheLocator, cache_folder, source_stamp
+from kem_pymc.code_cache import _PackageCacheLocator, cache_folder, source_stamp
 from kem_pymc.workers import Cluster, Here, Processes
 
 TESTS = Path(__file__).parent

@@ -1,7 +1,4 @@
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numba
@@ -10,15 +7,12 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.link.numba.cache import NUMBA_CACHE_PATH
 
-from kem_pymc import compiled as module
 from kem_pymc.compiled import (
-    PACKAGE,
+    GENERATOR,
     FunctionPointer,
-    cache_folder,
     graph_function,
     pointer,
     scalar_function,
-    source_stamp,
     types,
 )
 from kem_pymc.errors import InputError
@@ -42,79 +36,6 @@ def function(inputs, outputs):
 @numba.njit
 def twice(f, x):
     return f(f(x))
-
-
-class TestSourceStamp:
-    @pytest.fixture
-    def package(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "PACKAGE", tmp_path)
-        (tmp_path / "gp").mkdir()
-        (tmp_path / "plots").mkdir()
-        (tmp_path / "gp" / "likelihood.py").write_text("@compiled\ndef one(): ...")
-        source_stamp.cache_clear()
-        yield tmp_path
-        source_stamp.cache_clear()
-
-    def stamp(self):
-        source_stamp.cache_clear()
-        return source_stamp()
-
-    @pytest.mark.usefixtures("package")
-    def test_stays_while_the_sources_do(self):
-        assert self.stamp() == self.stamp()
-
-    def test_changes_with_compiled_functions_and_the_types_they_take(self, package):
-        stamps = {self.stamp()}
-        (package / "gp" / "likelihood.py").write_text("@compiled\ndef two(): ...")
-        stamps.add(self.stamp())
-        (package / "plots" / "new.py").write_text("@compiled\ndef three(): ...")
-        stamps.add(self.stamp())
-        (package / "state.py").write_text("class State(NamedTuple): ...")
-        stamps.add(self.stamp())
-        assert len(stamps) == 4
-
-    @pytest.mark.parametrize("name", ["cli.py", "gp/__init__.py", "plots/notes.txt"])
-    def test_does_not_change_with_what_is_never_compiled(self, name, package):
-        before = self.stamp()
-        (package / name).write_text("def anything(): ...")
-        assert self.stamp() == before
-
-
-class TestCache:
-    def test_folder(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("KEM_CACHE", str(tmp_path / "own"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-        assert cache_folder() == tmp_path / "own"
-        monkeypatch.delenv("KEM_CACHE")
-        assert cache_folder() == tmp_path / "xdg" / "kem_pymc"
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        assert cache_folder() == Path.home() / ".cache" / "kem_pymc"
-
-    @pytest.fixture
-    def locate(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("KEM_CACHE", str(tmp_path / "cache"))
-        return module._PackageCacheLocator.from_function
-
-    def test_keeps_the_packages_functions_in_the_folder(self, locate, tmp_path):
-        locator = locate(source_stamp.__wrapped__, str(PACKAGE / "compiled.py"))
-        assert locator.get_cache_path() == str(tmp_path / "cache")
-        assert (tmp_path / "cache").is_dir()
-        assert locator.get_source_stamp() == source_stamp()
-
-    def test_tells_functions_apart(self, locate):
-        file = str(PACKAGE / "compiled.py")
-        one, again, other = (locate(f, file) for f in (pointer, pointer, scalar_function))
-        assert one.get_disambiguator() == again.get_disambiguator() != other.get_disambiguator()
-        elsewhere = locate(pointer, str(PACKAGE / "cohort.py"))
-        assert one.get_disambiguator() != elsewhere.get_disambiguator()
-
-    def test_leaves_others_functions_alone(self, locate):
-        assert locate(np.linalg.solve, np.linalg.__file__) is None
-
-    def test_leaves_the_place_to_numba_where_it_cannot_write(self, locate, monkeypatch, tmp_path):
-        (tmp_path / "file").write_text("")
-        monkeypatch.setenv("KEM_CACHE", str(tmp_path / "file" / "cache"))
-        assert locate(pointer, str(PACKAGE / "compiled.py")) is None
 
 
 class TestPointer:
@@ -224,35 +145,8 @@ class TestGraphFunction:
         generator = pt.random.type.random_generator_type("generator")
         _, draw = pt.random.normal(rng=generator, return_next_rng=True)
         lowered, key = graph_function([generator], [draw])
-        signature = types.float64(module.GENERATOR)
+        signature = types.float64(GENERATOR)
         f = pointer("def f(r):\n    return g(r)[0].item()", "f", signature, {"g": lowered}, key)
         rng, same = np.random.default_rng(1), np.random.default_rng(1)
         got = [f(rng) for _ in range(3)]
         np.testing.assert_allclose(got, same.normal(size=3), rtol=1e-14)
-
-
-GRADIENTS = """
-import numpy as np
-from kem_pymc import CandidatePool, Composition
-from kem_pymc.gp.objective import Coordinates, Objective
-
-pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
-rng = np.random.default_rng(0)
-coordinates = Coordinates(pool, Composition.parse("LIN0 + PER0 + SE0"))
-objective = Objective(coordinates, rng.uniform(0, 30, (30, 1)), rng.normal(size=30))
-for values in rng.normal(size=(20, len(coordinates))):
-    print(*objective.terms(values), *objective.gradient(values))
-"""
-
-
-def test_code_from_the_cache_is_the_code_that_was_compiled(tmp_path):
-    """To the last bit: a run that was killed goes on in another process."""
-    environment = {**os.environ, "KEM_CACHE": str(tmp_path)}
-    first, second = (
-        subprocess.run(
-            [sys.executable, "-c", GRADIENTS], env=environment, check=True, stdout=subprocess.PIPE
-        ).stdout
-        for _ in range(2)
-    )
-    assert len(first.split()) == 20 * (2 + 8)
-    assert first == second

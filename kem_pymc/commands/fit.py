@@ -128,7 +128,7 @@ def _sample_and_write(
     out = Path(job.directory, job.out) if not new else Path(job.out)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:
-        step = learning.ready(found.model)
+        step = learning.ready(found.model, crew)
         with noticing_interruption():
             outcome = learning.sample(found.model, step, found.sampler, run, crew)
             _write_results(job, found.model, found.sampler, outcome, out, overwrite, run)

@@ -30,11 +30,11 @@ SCALARS = ("n_clusters", "log_joint")
 CHUNK = 100
 
 
-def ready(model: EvolutionModel) -> EvolutionStep:
+def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
     """Return the step of a model, compiled, and say that this takes a while."""
     message = "Compiling the sampler. The first time, this takes about a minute."
     with screen.console.status(message):
-        return ready_step(model)
+        return ready_step(model, crew)
 
 
 def has_begun(path: Path) -> bool:

@@ -64,10 +64,11 @@ def quickstart(
     }
     with folders.results(out, overwrite) as folder:
         screen.study(pilot, pool)
-        step = learning.ready(model)
-        with noticing_interruption(), where(cores, None) as crew:
-            outcome = learning.sample(model, step, sampler, folder / "run", crew)
-            learned = learning.write(outcome, folder)
+        with where(cores, None) as crew:
+            step = learning.ready(model, crew)
+            with noticing_interruption():
+                outcome = learning.sample(model, step, sampler, folder / "run", crew)
+                learned = learning.write(outcome, folder)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),

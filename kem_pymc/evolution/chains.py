@@ -6,7 +6,6 @@ A chain that fails is reported and leaves the others alone. Draws go to files, n
 import multiprocessing
 import os
 import signal
-import sys
 import traceback
 import warnings
 from collections import deque
@@ -20,15 +19,12 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from kem_pymc.code_cache import FORKS
 from kem_pymc.evolution.chunks import Chunk, Draw, Writer
 from kem_pymc.evolution.interruption import Interruption
 from kem_pymc.evolution.progress import PERIOD, Bars
 from kem_pymc.evolution.run_folder import RunFolder
 from kem_pymc.evolution.step import EvolutionStep
-
-#: Whether processes start as copies of this one, with everything compiled. Elsewhere copies aren't
-#: safe, and processes make their own from what is sent to them.
-FORKS = sys.platform == "linux"
 
 #: Told of every draw, by number of draws so far and statistics; says whether to go on.
 Report = Callable[[int, dict[str, Any]], bool]

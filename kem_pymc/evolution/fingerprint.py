@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kem_pymc.compiled import source_stamp
+from kem_pymc.code_cache import source_stamp
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.kernels.base import base_kernels

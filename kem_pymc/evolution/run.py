@@ -89,7 +89,7 @@ def sample(
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
         crew = stack.enter_context(where(cores, cluster))
-        outcome = begin(model, ready_step(model), plan, Path(path), crew, progress)
+        outcome = begin(model, ready_step(model, crew), plan, Path(path), crew, progress)
     return _told(outcome, folder)
 
 
@@ -130,7 +130,7 @@ def resume(
     """
     run = RunFolder.open(Path(folder))
     with where(cores, cluster) as crew:
-        outcome = go_on(model, ready_step(model), run, crew, progress)
+        outcome = go_on(model, ready_step(model, crew), run, crew, progress)
     return _told(outcome, folder)
 
 
@@ -209,8 +209,14 @@ def go_on(
     return _carry_out(model, step, run, crew, progress)
 
 
-def ready_step(model: EvolutionModel) -> EvolutionStep:
+def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> EvolutionStep:
     """Return the step of a model, compiled: processes that start as copies needn't do it again.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    crew : int or Workers, optional
+        From :func:`where`. A number is also that of cores to compile on; by default all.
 
     Raises
     ------
@@ -224,7 +230,7 @@ def ready_step(model: EvolutionModel) -> EvolutionStep:
             "Observe them, or use pm.sample."
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
-    step.step(step.start_point)
+    step.compile(crew if isinstance(crew, int) else os.cpu_count() or 1)
     return step
 
 

@@ -13,7 +13,7 @@ from rich.table import Column
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.moves.sweep import Schedule, heat, start, sweep
+from kem_pymc.evolution.moves.sweep import Schedule, compile_moves, heat, start, sweep
 from kem_pymc.evolution.state import MOVES, State
 from kem_pymc.evolution.variables import (
     ConcentrationVariable,
@@ -140,6 +140,16 @@ class EvolutionStep(BlockedStep):
         self.made += 1
         arrays = self.engine.dump(state)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
+
+    def compile(self, cores: int) -> None:
+        """Compile all that a draw calls, on several cores; the step itself isn't changed."""
+        study, rng = self.engine.with_targets(self.y), np.random.default_rng(0)
+        start(study, self.schedule, rng)  # what all moves share
+        compile_moves(study, self.schedule, cores)
+        made, own = self.made, self.rng
+        self.rng = rng
+        self.step(self.start_point)
+        self.made, self.rng = made, own
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004

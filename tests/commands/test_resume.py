@@ -82,7 +82,7 @@ def test_killed_at_any_moment(command, fitted, tmp_path, monkeypatch, number):
 
 
 def test_killed_while_compiling(command, fitted, tmp_path, monkeypatch):
-    def die(_):
+    def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
 
     with monkeypatch.context() as patch:

@@ -114,6 +114,17 @@ def test_a_step_depends_on_the_point_and_the_generator_alone(model):
         np.testing.assert_array_equal(point[name], before[name])
 
 
+def test_compiling_a_step_leaves_it_as_it_was(model):
+    with model:
+        step, same = EvolutionStep(rng=5), EvolutionStep(rng=5)
+    step.compile(cores=1)
+    assert step.made == 0
+    one, _ = step.step(step.start_point)
+    other, _ = same.step(same.start_point)
+    for name in NAMES:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
 def test_the_step_is_ideal_for_its_variables_only(model):
     for rv in model.free_RVs:
         assert EvolutionStep.competence(rv, False) == Competence.IDEAL

@@ -7,6 +7,7 @@ import pytest
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.moves import sweep as moves
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
@@ -17,6 +18,7 @@ from kem_pymc.evolution.moves.sweep import (
     JOINT,
     PAPER,
     check_density,
+    compile_moves,
     short_dataset,
     start,
     sweep,
@@ -59,6 +61,24 @@ def test_running_density_stays_exact_after_every_move(engine, schedule):
     assert by_move["hyperparameters"] > 0
     assert (by_move["refit"] > 0) == (schedule.refits > 0)
     assert (by_move["extend"] > 0) == (schedule.extensions > 0)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [CUT, JOINT, PAPER, CUT._replace(seating=0, refits=0, extensions=1)],
+    ids=["cut", "joint", "paper", "other"],
+)
+def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypatch):
+    ahead, called = [], []
+    with monkeypatch.context() as patch:
+        patch.setattr(moves, "compile_side_by_side", lambda functions, *_: ahead.extend(functions))
+        compile_moves(engine.study, schedule, 2)
+    for function in (f for f in vars(moves).copy().values() if hasattr(f, "py_func")):
+        name = function.__name__
+        monkeypatch.setattr(moves, name, lambda *_, function=function: called.append(function))
+    sweep(engine.study, None, schedule, None)
+    assert set(ahead) == set(called)
+    assert len(ahead) == len(called) >= 3
 
 
 def test_check_notices_a_wrong_density(engine):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kem_pymc.code_cache import compile_side_by_side
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
@@ -112,6 +113,22 @@ def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
         return schedule.auxiliaries + 24, len(study.user)
     processes = 1 + schedule.particles * steps
     return processes * steps + 24, processes + steps + 2
+
+
+def compile_moves(study: Study, schedule: Schedule, cores: int) -> None:
+    """Compile what a sweep calls and isn't in the cache yet, on several cores."""
+    state = empty_state(study, 0, 0)
+    calls = {  # the largest first, in turn to every core
+        _change_clusters: True,
+        _change_paths: schedule.joint,
+        _refit: schedule.refits > 0,
+        _reseat_everyone: schedule.seating > 0,
+        _extend: schedule.extensions > 0,
+        _hand_forward: not schedule.joint,
+    }
+    functions = [function for function, called in calls.items() if called]
+    arguments = study, state, schedule, np.random.default_rng(0)
+    compile_side_by_side(functions, arguments, cores)
 
 
 def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
