@@ -43,6 +43,32 @@ def split(cohort: Cohort, rng: np.random.Generator) -> Users:
     return _scalable(lambda: cohort.split(rng))
 
 
+def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> Users:
+    """Return pilot users without one part of them, and that part.
+
+    Parameters
+    ----------
+    pilot : Cohort
+    part, parts : int
+        Which one, and how many there are: at most as many as users.
+    rng : numpy.random.Generator
+        In the same state for all parts, for they have no user in common.
+
+    Raises
+    ------
+    InputError
+        If there are fewer users than parts, or nobody to learn from would be left.
+    """
+    if not 2 <= parts <= pilot.n_users:
+        raise InputError(
+            f"{pilot.n_users} pilot users can't be held out in {parts} parts. "
+            "Make folds at least 2 and at most the number of users."
+        )
+    out = set(rng.permutation(pilot.n_users)[part::parts])
+    users = [[u for k, u in enumerate(pilot.users) if (k in out) == held] for held in (False, True)]
+    return Users(*(pilot.subset(own) for own in users))
+
+
 def _scalable(draw: Callable[[], tuple[Cohort, Cohort]]) -> Users:
     for _ in range(SPLITS):
         users = Users(*draw())

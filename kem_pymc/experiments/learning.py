@@ -68,6 +68,8 @@ def _models(
 ) -> dict[str, EvolutionModel]:
     if learns in ("cut", "joint"):
         return {learns: EvolutionModel(pilot, pool, priors, feedback=learns)}
+    if learns == "one-noise":
+        return {learns: EvolutionModel(pilot, pool, priors.without_parent())}
     if learns == "final":
         return {learns: final_model(pilot, pool, priors)}
     if learns == "stratified":
@@ -136,6 +138,7 @@ def _with_priors(lesson: Lesson, options: dict[str, Any]) -> dict[str, Any]:
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
+    "one-noise": _kem,
     "final": _final,
     "stratified": _stratified,
     "ard": _ard,

@@ -10,7 +10,7 @@ import pandas as pd
 from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.experiments.data import Folder, Users, load, split
+from kem_pymc.experiments.data import Folder, Users, held_out, load, split
 from kem_pymc.experiments.learning import Lesson, priors_of
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
 from kem_pymc.experiments.settings import Learns, Method, Sampling, Study
@@ -44,6 +44,9 @@ class Piece:
         Users who are split at random into pilot and test users; by default the study's loader
         gives both.
     data_home : path, optional
+    folds : int, optional
+        Pilot users are held out in turn, in so many parts: the first as many trials have the same
+        pilot users, and so on.
     """
 
     name: str
@@ -58,18 +61,34 @@ class Piece:
     known: dict[str, Evolutions] = field(default_factory=dict)
     cohort: Cohort | None = None
     data_home: Folder = None
+    folds: int | None = None
 
     def users(self) -> Users:
-        """Return the pilot and test users of this trial."""
-        rng = self.generator("users")
+        """Return the users to learn from and those to select for in this trial."""
+        if self.folds is None:
+            return self._users_of(self.trial)
+        drawn, part = divmod(self.trial, self.folds)
+        pilot = self._users_of(drawn).pilot
+        return held_out(pilot, part, self.folds, self._generator("folds", drawn))
+
+    def _users_of(self, trial: int) -> Users:
+        rng = self._generator("users", trial)
         if self.cohort is None:
             return load(self.study, rng, self.data_home)
         return split(self.cohort, rng)
 
+    @property
+    def judged(self) -> str:
+        """What predictions are judged by: of users held out only their data are known."""
+        return self.study.judged if self.folds is None else "next"
+
     def generator(self, purpose: str) -> np.random.Generator:
         """Return a stream of random numbers of this study and trial."""
+        return self._generator(purpose, self.trial)
+
+    def _generator(self, purpose: str, trial: int) -> np.random.Generator:
         return np.random.default_rng(
-            [self.seed, crc32(self.name.encode()), self.trial, crc32(purpose.encode())]
+            [self.seed, crc32(self.name.encode()), trial, crc32(purpose.encode())]
         )
 
     def lesson(self) -> dict[str, Any]:
@@ -81,6 +100,7 @@ class Piece:
             "learns": self.learns,
             "sampling": self.sampling[draws].model_dump(),
             "seed": self.seed,
+            "folds": self.folds,
             "cohort": None if self.cohort is None else self.cohort.digest(),
         }
 
@@ -88,7 +108,7 @@ class Piece:
         """Return all that a method's selections depend on beside that."""
         return {
             "method": self.methods[method].model_dump(),
-            "judged": self.study.judged,
+            "judged": self.judged,
             "test_users": self.test_users,
             "steps": self.steps,
         }
@@ -134,7 +154,7 @@ def run(piece: Piece) -> Outcome:
     rows = [
         {"study": piece.name, "trial": piece.trial, "method": name} | row
         for name, method in piece.methods.items()
-        for row in judged(lesson.selector(method), test, piece.study.judged)
+        for row in judged(lesson.selector(method), test, piece.judged)
     ]
     return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds)
 

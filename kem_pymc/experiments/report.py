@@ -23,6 +23,7 @@ MODULES = {
     "kem-table2": "table2",
     "kem-calibration": "calibration",
     "kem-ablation": "ablation",
+    "kem-defaults": "defaults",
 }
 
 

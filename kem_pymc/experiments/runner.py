@@ -13,7 +13,7 @@ from kem_pymc.experiments.store import Store
 from kem_pymc.workers import Workers
 
 #: Slow pieces go first, or the last one would keep one worker busy while the others wait.
-SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard")
+SLOWEST = ("joint", "stratified", "nothing", "one-noise", "cut", "final", "ard")
 
 
 def pieces_of(
@@ -39,14 +39,14 @@ def pieces_of(
         Of the experiment.
     data_home : path, optional
     """
-    wanted: dict[tuple[str, int, Learns], set[str]] = {}
+    wanted: dict[tuple[str, int, Learns, int | None], set[str]] = {}
     for figure in figures:
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
             most = min(most, trials or (settings.quick.trials if quick else most))
             for trial in range(most):
                 for method in figure.methods:
-                    key = name, trial, settings.methods[method].learns
+                    key = name, trial, settings.methods[method].learns, figure.folds
                     wanted.setdefault(key, set()).add(method)
     sampling: dict[str, Sampling] = {**settings.sampling}
     scale: dict[str, Any] = {}
@@ -63,9 +63,10 @@ def pieces_of(
             sampling,
             seed=seed,
             data_home=data_home,
+            folds=folds,
             **scale,
         )
-        for (name, trial, learns), methods in wanted.items()
+        for (name, trial, learns, folds), methods in wanted.items()
     ]
     return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from kem_pymc.errors import InputError
 
-#: What methods go by: posteriors of `EvolutionModel` for either target, those of its ablations,
-#: ARD's fits to pilot users, or nothing.
-Learns = Literal["cut", "joint", "final", "stratified", "ard", "nothing"]
+#: What methods go by: posteriors of `EvolutionModel` for either target, or with one prior of the
+#: noise whatever the parent; those of its ablations; ARD's fits to pilot users; or nothing.
+Learns = Literal["cut", "joint", "one-noise", "final", "stratified", "ard", "nothing"]
 
 
 class _Strict(BaseModel):
@@ -60,11 +60,22 @@ class Method(_Strict):
 
 
 class Figure(_Strict):
-    """What a figure or table needs."""
+    """What a figure or table needs.
+
+    Attributes
+    ----------
+    studies, methods : list of str
+    trials : int, optional
+        Of each study; by default as many as it says.
+    folds : int, optional
+        Test users have no part in it: in so many parts, pilot users are held out in turn, a part
+        a trial, and judged by their next batch.
+    """
 
     studies: list[str]
     methods: list[str]
     trials: PositiveInt | None = None
+    folds: PositiveInt | None = None
 
 
 class Quick(_Strict):

@@ -30,7 +30,8 @@ class Store:
 
     def place(self, piece: Piece) -> Path:
         """Return the folder of a piece."""
-        return self.folder / "runs" / piece.name / f"trial-{piece.trial:02d}" / piece.learns
+        trial = "trial" if piece.folds is None else f"held-out-of-{piece.folds}"
+        return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / piece.learns
 
     def missing(self, piece: Piece) -> list[str]:
         """Return the methods of a piece whose selections aren't there."""

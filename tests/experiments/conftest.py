@@ -85,6 +85,11 @@ methods = ["KEM", "Final"]
 studies = ["tiny"]
 methods = ["KEM", "KEM, ml, bic"]
 
+[figures.kem-defaults]
+studies = ["batches", "tiny"]
+methods = ["KEM", "KEM, ml, bic"]
+folds = 2
+
 [quick]
 trials = 1
 test_users = 2

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,6 +21,11 @@ from tests.experiments.conftest import TINY
 @pytest.fixture
 def figure(tiny):
     return tiny.figures["kem-fig5"]
+
+
+def replaced(figure, **changes):
+    """A figure with other settings."""
+    return figure.model_copy(update=changes)
 
 
 def numbers(table):
@@ -49,6 +55,33 @@ def test_all_methods_see_the_same_users(tiny):
     pieces = [p for p in pieces_of(tiny, tiny.figures.values()) if p.name == "tiny"]
     targets = {(p.trial, load(p.study, p.generator("users")).test.targets[0][0]) for p in pieces}
     assert len(targets) == 2  # trials
+
+
+def test_pilot_users_are_held_out_in_turn(tiny):
+    pieces = pieces_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=4, studies=["tiny"])])
+    pieces = [replace(pieces[0], trial=trial) for trial in range(8)]
+    for drawn in (0, 1):
+        pilot = replace(pieces[0], folds=None, trial=drawn).users().pilot
+        parts = [piece.users() for piece in pieces[4 * drawn : 4 * drawn + 4]]
+        assert sorted(u for part in parts for u in part.test.users) == sorted(pilot.users)
+        for part in parts:
+            assert set(part.pilot.users) == set(pilot.users) - set(part.test.users)
+            (user,) = part.test.users
+            own = pilot.targets[pilot.users.index(user)]
+            np.testing.assert_array_equal(part.test.targets[0], own)
+
+
+def test_held_out_users_are_judged_by_their_next_batch(tiny, done):
+    table = done.selections(pieces_of(tiny, [tiny.figures["kem-defaults"]]))
+    last = table.groupby("study")["time_step"].transform("max")
+    assert (table["log_likelihood"].isna() == (table["time_step"] == last)).all()
+
+
+@pytest.mark.parametrize("folds", [1, 5])
+def test_there_are_folds_for_pilot_users(tiny, folds):
+    (piece, *_) = pieces_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=folds)])
+    with pytest.raises(InputError, match=f"4 pilot users can't be held out in {folds} parts"):
+        piece.users()
 
 
 def test_processes_give_the_same(tiny, figure, done, tmp_path):
@@ -108,6 +141,7 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     [
         {"seed": 1},
         {"test_users": 2},
+        {"folds": 2},
         {"sampling": {"cut": given.Sampling(chains=1, tune=5, draws=11)}},
     ],
 )

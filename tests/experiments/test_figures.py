@@ -19,7 +19,7 @@ def test_every_figure_of_the_settings_can_be_made():
     "name",
     [
         *("kem-fig3", "kem-fig4", "kem-fig5", "kem-fig6", "kem-fig9"),
-        *("kem-table2", "kem-calibration", "kem-ablation"),
+        *("kem-table2", "kem-calibration", "kem-ablation", "kem-defaults"),
     ],
 )
 def test_files(evidence, name, tmp_path):
@@ -62,6 +62,19 @@ def test_table_2_stands_beside_the_papers(evidence):
     table = make("kem-table2", evidence("kem-table2")).tables["Features dropped per time step"]
     assert list(table.index) == ["KEM", "KEM, ml, bic"]
     assert [c[1] for c in table.columns] == ["here", "paper"]
+
+
+def test_defaults_are_ranked_by_means_over_time_steps(evidence):
+    given = evidence("kem-defaults")
+    table = given.selections
+    shown = make("kem-defaults", given).tables["Mean log-likelihood of the next batch"]
+    assert set(shown.index) == {"KEM", "KEM, ml, bic"}
+    assert list(shown["mean rank"]) == sorted(shown["mean rank"])
+    own = table[(table["study"] == "batches") & (table["method"] == "KEM, ml, bic")]
+    mean = own.groupby(["trial", "time_step"])["log_likelihood"].mean().mean()
+    text = shown.loc["KEM, ml, bic", "Batches"]
+    assert text.startswith(f"{mean:.2f} ± ")
+    assert "±" not in shown.loc["KEM", "Batches"]  # its difference to itself
 
 
 def test_figure_8_measures(monkeypatch):
