@@ -309,6 +309,23 @@ class Engine:
         logs = np.log(noise[self._first_members(state)])
         return float(_kernel_terms(self.prior_study, state)[1] - logs.sum())
 
+    def log_joint(
+        self,
+        concentration: np.ndarray,
+        structure: np.ndarray,
+        hyperparameters: np.ndarray,
+        noise: np.ndarray,
+        likelihood: np.ndarray,
+    ) -> float:
+        """Return the log joint density, from the log likelihood (U, T) of every dataset."""
+        total = self.log_structure(structure, concentration)
+        total += self.log_hyperparameters(structure, hyperparameters)
+        total += self.log_noise(structure, noise)
+        total += self.likelihood_power * float(likelihood.sum())
+        if self.concentration.learned:
+            total += self.log_concentration(concentration)
+        return total
+
     def log_likelihood(self, arrays: Arrays, y: np.ndarray | None = None) -> np.ndarray:
         """Return the log likelihood (U, T) of every dataset under its cluster's kernel."""
         study = self.study if y is None else self.with_targets(y)

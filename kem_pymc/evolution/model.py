@@ -136,14 +136,9 @@ class EvolutionModel(pm.Model):
         )
         arrays = (structure, hyperparameters, noise)
         likelihood = LogLikelihood(engine)(*arrays, targets)
-        log_joint = (
-            EngineDensity(engine, "log_structure")(structure, concentration)
-            + EngineDensity(engine, "log_hyperparameters")(structure, hyperparameters)
-            + EngineDensity(engine, "log_noise")(structure, noise)
-            + engine.likelihood_power * likelihood.sum()
+        log_joint = EngineDensity(engine, "log_joint")(
+            concentration, structure, hyperparameters, noise, likelihood
         )
-        if alpha.learned:
-            log_joint += EngineDensity(engine, "log_concentration")(concentration)
         inclusion = structure[..., 1:].astype("int8")
         own = pt.arange(structure.shape[0] * structure.shape[1])
         pm.Deterministic("assignment", structure[..., 0], dims=by_dataset)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import xarray as xr
 from pymc.backends.base import MultiTrace
 from pymc.backends.ndarray import NDArray
@@ -44,9 +45,10 @@ def to_datatree(
     InputError
         If a file can't be read.
     """
-    with model:
-        recorder = NDArray(model=model)  # compiles the Deterministics, once for all chains
-    tree = _of_one_draw(model, step, recorder, next(next(iter(chains.values())).chunks()))
+    # Once a draw, Deterministics take Python no longer than Numba, which compiles them for seconds.
+    with model, pytensor.config.change_flags(mode="FAST_COMPILE"):
+        recorder = NDArray(model=model)
+        tree = _of_one_draw(model, step, recorder, next(next(iter(chains.values())).chunks()))
     coords = {"chain": list(chains), "draw": np.arange(draws)}
     groups = {name: _widened(tree[name].dataset, coords) for name in ("posterior", "sample_stats")}
     posterior, statistics = groups["posterior"], groups["sample_stats"]

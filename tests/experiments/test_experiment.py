@@ -141,7 +141,7 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     [
         {"seed": 1},
         {"test_users": 2},
-        {"folds": 2},
+        {"folds": 3},
         {"sampling": {"cut": given.Sampling(chains=1, tune=5, draws=11)}},
     ],
 )
