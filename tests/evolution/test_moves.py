@@ -12,7 +12,12 @@ from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.local import local_step
-from kem_pymc.evolution.moves.refit import FEW, MOST, refit_composition
+from kem_pymc.evolution.moves.refit import (
+    FEW,
+    MOST,
+    chance_of_fit_to_members,
+    refit_composition,
+)
 from kem_pymc.evolution.moves.sweep import (
     CUT,
     JOINT,
@@ -28,6 +33,7 @@ from kem_pymc.evolution.state import (
     MOVES,
     candidate_log_prior,
     copy_state,
+    detach,
     kernel_log_prior,
 )
 from kem_pymc.gp.likelihood import prefix_log_likelihood
@@ -322,6 +328,24 @@ def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
     expected /= expected.sum()
     error = np.sqrt(n * expected * (1 - expected))
     assert (abs(counts.reshape(31, 2) - n * expected) < 4.5 * error).all()
+
+
+def test_fits_to_many_points_are_proposed_less_often(pool, table):
+    cohort = make_cohort(ends=((20, 50), (60,), (40,)))
+    engine = Engine(cohort, pool, table, 1.0, 1.0)
+    structure, hyperparameters, noise = engine.simplest()
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+
+    def chance(dataset):
+        return chance_of_fit_to_members(engine.study, state, state.assignment[dataset])
+
+    # The first datasets of all are in one cluster, the second one of the first user with them.
+    assert chance(0) == pytest.approx(80_000 / (50**3 + 60**3 + 40**3))
+    assert chance(0) == chance(1) == chance(2) == chance(3)
+    detach(engine.study, state, 2)
+    assert chance(0) == pytest.approx(80_000 / (50**3 + 40**3))
+    detach(engine.study, state, 1)
+    assert chance(0) == 1.0
 
 
 def test_compositions_of_many_candidates_are_refitted_less_often(table):

@@ -8,9 +8,9 @@ however good or bad the fit.
 Since nothing of the present values is kept, the new composition may be any. Half of the proposals
 copy that of a cluster outside the component (which the move doesn't change), the others add,
 remove or swap a candidate; the probability of either counts in both directions. Fits of
-compositions of many candidates take longest and are accepted least. So proposals may be dropped
-before anything is fitted, with a probability that looks at the larger of the two compositions,
-which is the same in both directions.
+compositions of many candidates, or to many points, take longest and are accepted least. So
+proposals may be dropped before anything is fitted, with a probability that looks at the larger of
+the two compositions and at the members, which are the same in both directions.
 """
 
 import math
@@ -21,6 +21,7 @@ from kem_pymc.compiled import compiled, inlined
 from kem_pymc.evolution.moves.component import change_to, complete, component
 from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
 from kem_pymc.evolution.moves.fits import draw_values, fit_cluster, log_density
+from kem_pymc.evolution.moves.kernel_change import member_reach
 from kem_pymc.evolution.state import REFIT, same_row
 
 #: Share of proposals that copy another cluster's composition.
@@ -28,6 +29,9 @@ COPY_SHARE = 0.5
 
 #: Candidates of a composition up to which every proposal is fitted, and beyond which none is.
 FEW, MOST = 3, 8
+
+#: Work of factoring all members, up to which every proposal is fitted: that of 10 users' 20 points.
+LITTLE = 10 * 20.0**3
 
 
 @compiled
@@ -80,6 +84,17 @@ def chance_of_fit(size):
     return (FEW / max(size, FEW)) ** 2
 
 
+@compiled
+def chance_of_fit_to_members(study, state, slot):
+    """Return the probability that a proposal is fitted to a slot's members, however small."""
+    work = 0.0
+    reach = member_reach(study, state, slot)
+    for user in range(reach.shape[0]):
+        if reach[user] > 0:
+            work += float(study.data.ends[user, reach[user] - 1]) ** 3
+    return LITTLE / max(work, LITTLE)
+
+
 @inlined
 def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     """Propose any composition, fitted, for a slot (and its component, if joint).
@@ -88,7 +103,7 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     """
     state.counts[2 + 2 * REFIT] += 1
     size = state.included[slot].sum()
-    threshold = rng.random()
+    threshold = rng.random() / chance_of_fit_to_members(study, state, slot)
     if threshold >= chance_of_fit(size):
         return False
     possible, changed, moved = component(study, state, slot, joint)
