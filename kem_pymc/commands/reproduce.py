@@ -30,8 +30,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="kem-fig3 to kem-fig9, kem-table2, kem-calibration, kem-ablation, kem-defaults, "
-            "or kem-all.",
+            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-calibration, kem-ablation, "
+            "kem-defaults, or kem-all.",
         ),
     ],
     out: Annotated[

@@ -22,6 +22,7 @@ MODULES = {
     "kem-fig9": "fig9",
     "kem-table2": "table2",
     "kem-calibration": "calibration",
+    "kem-types": "fig6",
     "kem-ablation": "ablation",
     "kem-defaults": "defaults",
 }

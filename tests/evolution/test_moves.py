@@ -331,7 +331,7 @@ def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
 
 
 def test_fits_to_many_points_are_proposed_less_often(pool, table):
-    cohort = make_cohort(ends=((20, 50), (60,), (40,)))
+    cohort = make_cohort(ends=((20, 50), (60,), (22,)))
     engine = Engine(cohort, pool, table, 1.0, 1.0)
     structure, hyperparameters, noise = engine.simplest()
     state = engine.load(engine.study, structure, hyperparameters, noise)
@@ -340,10 +340,10 @@ def test_fits_to_many_points_are_proposed_less_often(pool, table):
         return chance_of_fit_to_members(engine.study, state, state.assignment[dataset])
 
     # The first datasets of all are in one cluster, the second one of the first user with them.
-    assert chance(0) == pytest.approx(80_000 / (50**3 + 60**3 + 40**3))
+    assert chance(0) == pytest.approx(20_000 / (50**3 + 60**3 + 22**3))
     assert chance(0) == chance(1) == chance(2) == chance(3)
     detach(engine.study, state, 2)
-    assert chance(0) == pytest.approx(80_000 / (50**3 + 40**3))
+    assert chance(0) == pytest.approx(20_000 / (50**3 + 22**3))
     detach(engine.study, state, 1)
     assert chance(0) == 1.0
 

@@ -30,8 +30,8 @@ COPY_SHARE = 0.5
 #: Candidates of a composition up to which every proposal is fitted, and beyond which none is.
 FEW, MOST = 3, 8
 
-#: Work of factoring all members, up to which every proposal is fitted: that of 10 users' 20 points.
-LITTLE = 10 * 20.0**3
+#: Work of factoring all members, up to which every proposal is fitted: that of 20 users' 10 points.
+LITTLE = 20 * 10.0**3
 
 
 @compiled

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 import kem_pymc.priors as prior_tables
 from kem_pymc.cohort import Cohort
@@ -94,12 +95,14 @@ def _draw(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(9, 3), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     for ax, (what, own) in zip(axes, table.groupby("varied", sort=False), strict=True):
-        middle = own.groupby("size")["seconds"].quantile([0.25, 0.5, 0.75]).unstack()
+        middle = 1e3 * own.groupby("size")["seconds"].quantile([0.25, 0.5, 0.75]).unstack()
         error = [middle[0.5] - middle[0.25], middle[0.75] - middle[0.5]]
         ax.errorbar(middle.index, middle[0.5], error, fmt="o-", color=style.LINES[0][0])
         ax.set(xscale="log", yscale="log", xlabel=str(what).replace("steps", "time steps"))
         ax.set_xticks(list(middle.index), [str(s) for s in middle.index])
         ax.minorticks_off()
         style.tidy(ax)
-    axes[0].set_ylabel("seconds a draw (quartiles)")
+    axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0].yaxis.set_major_formatter(ScalarFormatter())
+    axes[0].set_ylabel("milliseconds a draw (quartiles)")
     return figure
