@@ -128,7 +128,7 @@ def _absent(pieces: "list[Piece]") -> list[str]:
 
 
 def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
-    """Run what is missing, with a bar that says what came last."""
+    """Run what is missing, with a bar that says what came last; without a terminal, in lines."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from kem_pymc.experiments.runner import run_pieces
@@ -140,12 +140,15 @@ def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
         *(MofNCompleteColumn(), TimeElapsedColumn()),
     )
     quiet = not screen.console.is_terminal
+    known = {id(piece) for piece in pieces if not store.missing(piece)}
     with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
         bar = progress.add_task("Trials", total=len(pieces))
 
         def tell(piece: "Piece") -> None:
             done = f"{piece.study.title}, trial {piece.trial + 1}: {', '.join(piece.methods)}"
             progress.update(bar, advance=1, description=done)
+            if quiet and id(piece) not in known:
+                screen.say(f"{progress.tasks[bar].completed:.0f} of {len(pieces)}: {done}")
 
         run_pieces(pieces, store, crew, tell)
 

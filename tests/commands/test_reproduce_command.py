@@ -28,6 +28,8 @@ def test_files_of_a_figure(settings, tmp_path, monkeypatch):
         p.name for p in out.iterdir()
     }
     assert "What the paper says of KEM" in text
+    assert "1 of 2: Tiny, trial 1: KEM\n" in text
+    assert "2 of 2: Tiny, trial 1: Final\n" in text
     page = (out / "kem-fig5.md").read_text("utf-8")
     assert "Trials: Tiny 1." in page
     assert "Quick: too little" in page
@@ -37,7 +39,8 @@ def test_files_of_a_figure(settings, tmp_path, monkeypatch):
 
     monkeypatch.setattr(runner, "run", forbidden)
     values = pd.read_csv(out / "kem-fig5.csv")
-    fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
+    text = fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
+    assert "of 2: Tiny" not in text
     pd.testing.assert_frame_equal(pd.read_csv(out / "kem-fig5.csv"), values)
 
 
