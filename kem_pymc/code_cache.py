@@ -21,6 +21,10 @@ PACKAGE = Path(__file__).parent
 FORKS = sys.platform == "linux"
 
 
+#: What sources of compiled code have in them.
+MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)", b"numba"
+
+
 @cache
 def source_stamp() -> str:
     """Return a hash of all sources that hold compiled functions, or types of their arguments.
@@ -31,7 +35,7 @@ def source_stamp() -> str:
     digest = sha256(numba.__version__.encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_bytes()
-        if any(mark in source for mark in (b"@compiled", b"@intrinsic", b"(NamedTuple)", b"numba")):
+        if any(mark in source for mark in MARKS):
             digest.update(source)
     return digest.hexdigest()
 
@@ -79,11 +83,17 @@ class _CacheFiles(IndexDataCacheFile):
 
     Numba numbers the files of a function's signatures as they come. Two processes that save two
     signatures together would give both one number, and load the wrong code. Here the name follows
-    from the signature, and the index never tells of a file that isn't there yet.
+    from the signature and the sources, and the index never tells of a file that isn't there yet.
     """
 
     def save(self, key: Any, data: Any) -> None:
-        name = self._data_name(int(sha256(repr(key).encode()).hexdigest()[:16], 16))
+        known = self._load_index()
+        if not known:  # what there is belongs to other sources
+            pattern = self._data_name_pattern.replace("{number:d}", "*")
+            for old in Path(self._cache_path).glob(pattern):
+                old.unlink(missing_ok=True)
+        digest = sha256(repr((self._source_stamp, key)).encode()).hexdigest()
+        name = self._data_name(int(digest[:16], 16))
         self._save_data(name, data)
         self._save_index({**self._load_index(), key: name})
 

@@ -38,7 +38,18 @@ class TestSourceStamp:
         stamps.add(self.stamp())
         (package / "state.py").write_text("class State(NamedTuple): ...")
         stamps.add(self.stamp())
-        assert len(stamps) == 4
+        (package / "inlined.py").write_text("@inlined\ndef four(): ...")
+        stamps.add(self.stamp())
+        assert len(stamps) == 5
+
+    def test_covers_every_source_that_is_compiled(self):
+        """An inlined function, too, is part of what its callers were compiled to."""
+        for path in PACKAGE.rglob("*.py"):
+            source = path.read_bytes()
+            for line in source.splitlines():
+                if line.startswith((b"@compiled", b"@inlined", b"@numba_njit")):
+                    assert any(mark in source for mark in module.MARKS), path
+        assert b"@compiled" not in (PACKAGE / "evolution/moves/local.py").read_bytes()
 
     @pytest.mark.parametrize("name", ["cli.py", "gp/__init__.py", "plots/notes.txt"])
     def test_does_not_change_with_what_is_never_compiled(self, name, package):
@@ -114,6 +125,21 @@ class TestFiles:
         monkeypatch.setattr(one, "_save_data", looked_for)
         one.save("signature", "code")
         assert files().load("signature") == "code"
+
+    def test_of_two_versions_at_the_same_time_are_two(self, files, monkeypatch, tmp_path):
+        new = module._CacheFiles(str(tmp_path), "function", "new stamp")
+        save = new._save_index
+
+        def interrupted(overloads):
+            files().save("signature", "old code")
+            save(overloads)
+
+        monkeypatch.setattr(new, "_save_index", interrupted)
+        new.save("signature", "new code")
+        assert module._CacheFiles(str(tmp_path), "function", "new stamp").load("signature") in (
+            None,
+            "new code",
+        )
 
     def test_are_replaced_where_the_sources_changed(self, files, tmp_path):
         files().save("signature", "code")

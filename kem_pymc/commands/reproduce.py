@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from kem_pymc.experiments.piece import Piece
     from kem_pymc.experiments.settings import Settings
+    from kem_pymc.experiments.store import Store
     from kem_pymc.workers import Workers
 
 EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
@@ -67,27 +68,29 @@ def reproduce(
 
     known = given.default() if settings is None else given.read(_text(settings))
     names = list(known.figures) if figure == ALL else [figure]
-    if names[0] not in known.figures:
+    unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
+    if unknown:
         raise InputError(
-            f"There is no figure {figure!r}. Use one of {', '.join(known.figures)}, {ALL}."
+            f"There is no figure {unknown[0]!r}. Use one of {', '.join(report.MODULES)}, {ALL}."
         )
     check(out)
     scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
     wanted = {name: runner.pieces_of(known, [known.figures[name]], **scale) for name in names}
-    everything = runner.pieces_of(known, [known.figures[name] for name in names], **scale)
-    absent = _absent(everything)
+    absent = _absent([piece for pieces in wanted.values() for piece in pieces])
     store = Store(out)
     with closing(workers(cores, cluster)) as crew:
-        run_all([piece for piece in everything if piece.name not in absent], store, crew)
-    for name in names:
-        pieces = [piece for piece in wanted[name] if piece.name not in absent]
-        if wanted[name] and not pieces:
-            continue
-        output = report.make(name, Evidence(known, pieces, store))
-        output.notes += [f"Left out: {known.studies[s].title}, without its data." for s in absent]
-        files = report.write(name, output, out, _heading(known, pieces, seed, quick))
-        show(output.tables)
-        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+        for name in names:
+            pieces = [piece for piece in wanted[name] if piece.name not in absent]
+            if wanted[name] and not pieces:
+                continue
+            run_all(pieces, store, crew)
+            output = report.make(name, Evidence(known, pieces, store))
+            left_out = [s for s in known.figures[name].studies if s in absent]
+            output.notes += [f"Left out: {known.studies[s].title}, without data." for s in left_out]
+            heading = _heading(known, pieces, store, seed, quick)
+            files = report.write(name, output, out, heading)
+            show(output.tables)
+            screen.say(f"{name}: {', '.join(str(file) for file in files)}")
 
 
 def _text(path: Path) -> str:
@@ -117,13 +120,14 @@ def _absent(pieces: "list[Piece]") -> list[str]:
     """Return the studies whose data aren't there, after a warning for each."""
     from kem_pymc.datasets import DataFileNotFoundError
 
-    absent = []
-    for name, piece in {piece.name: piece for piece in pieces}.items():
+    absent: list[str] = []
+    for piece in {(piece.name, piece.folds): piece for piece in pieces}.values():
         try:
             piece.users()
         except DataFileNotFoundError as error:
-            screen.warn(f"{piece.study.title} is left out. {error}")
-            absent.append(name)
+            if piece.name not in absent:
+                screen.warn(f"{piece.study.title} is left out. {error}")
+                absent.append(piece.name)
     return absent
 
 
@@ -153,16 +157,26 @@ def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
         run_pieces(pieces, store, crew, tell)
 
 
-def _heading(settings: "Settings", pieces: "list[Piece]", seed: int, quick: bool) -> list[str]:
+def _heading(
+    settings: "Settings", pieces: "list[Piece]", store: "Store", seed: int, quick: bool
+) -> list[str]:
     from importlib.metadata import version
 
+    if not pieces:
+        return [f"kem_pymc {version('kem-pymc')}."]
     trials: dict[str, int] = {}
     for piece in pieces:
         trials[piece.name] = max(trials.get(piece.name, 0), piece.trial + 1)
     counts = ", ".join(f"{settings.studies[name].title} {n}" for name, n in trials.items())
-    lines = [f"kem_pymc {version('kem-pymc')}, seed {seed}."]
-    if counts:
-        lines.append(f"Trials: {counts}. Intervals are Student's 95 % over trials.")
+    unit = "trials" if max(trials.values()) > 1 else "users of the one trial"
+    lines = [
+        f"Made by kem_pymc {', '.join(store.codes(pieces))}, seed {seed}.",
+        f"Trials: {counts}. Intervals are Student's 95 % over {unit}.",
+    ]
+    if any(piece.cohort is not None or piece.study.judged == "next" for piece in pieces):
+        lines.append("Trials on real data deal the same users anew.")
+    if any(piece.folds for piece in pieces):
+        lines.append("A trial is a part of the pilot users, held out.")
     if quick:
         lines.append("Quick: too little of everything to conclude from.")
     return lines

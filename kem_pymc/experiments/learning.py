@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,12 @@ def _sampled(model: EvolutionModel, sampling: Sampling, rng: np.random.Generator
 
 def _kem(lesson: Lesson, **options: Any) -> Selector:
     (evolutions,) = lesson.evolutions.values()
-    return KEMSelector(evolutions, **_with_priors(lesson, options))
+    return KEMSelector(evolutions, **options)
 
 
 def _final(lesson: Lesson, **options: Any) -> Selector:
     (evolutions,) = lesson.evolutions.values()
-    return FinalSelector(evolutions, **_with_priors(lesson, options))
+    return FinalSelector(evolutions, **options)
 
 
 def _stratified(lesson: Lesson, **options: Any) -> Selector:
@@ -107,7 +108,7 @@ def _stratified(lesson: Lesson, **options: Any) -> Selector:
         float(np.median([ends[0] for ends in lesson.pilot.at(step).ends]))
         for step in range(lesson.pilot.max_steps)
     ]
-    return StratifiedSelector(strata, points, **_with_priors(lesson, options))
+    return StratifiedSelector(strata, points, **options)
 
 
 def _ard(lesson: Lesson, **options: Any) -> Selector:
@@ -131,10 +132,6 @@ def _memoryless(lesson: Lesson, **options: Any) -> Selector:
     )
 
 
-def _with_priors(lesson: Lesson, options: dict[str, Any]) -> dict[str, Any]:
-    return options | ({"priors": lesson.priors} if options.get("fit") == "map" else {})
-
-
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
@@ -144,6 +141,15 @@ _SELECTORS: dict[str, Callable[..., Selector]] = {
     "ard": _ard,
     "nothing": _memoryless,
 }
+
+
+def options_of(method: Method) -> dict[str, Any]:
+    """Return all options of a method's selector that are plain values, defaults among them."""
+    kinds = {"ard": ARDSelector, "nothing": MemorylessSelector}
+    kind: type = kinds.get(method.learns, KEMSelector)
+    parameters = signature(kind).parameters.values()
+    defaults = {p.name: p.default for p in parameters if isinstance(p.default, str | float | int)}
+    return defaults | method.options
 
 
 def priors_of(name: str) -> Priors:

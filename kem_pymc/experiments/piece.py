@@ -11,7 +11,7 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
-from kem_pymc.experiments.learning import Lesson, priors_of
+from kem_pymc.experiments.learning import Lesson, options_of, priors_of
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
 from kem_pymc.experiments.settings import Learns, Method, Sampling, Study
 from kem_pymc.kernels.pool import CandidatePool
@@ -45,8 +45,8 @@ class Piece:
         gives both.
     data_home : path, optional
     folds : int, optional
-        Pilot users are held out in turn, in so many parts: the first as many trials have the same
-        pilot users, and so on.
+        Pilot users are held out in turn, in so many parts: trials 0 to folds - 1 share the pilot
+        users of one draw, and so on.
     """
 
     name: str
@@ -77,6 +77,11 @@ class Piece:
             return load(self.study, rng, self.data_home)
         return split(self.cohort, rng)
 
+    def candidates(self) -> list[str]:
+        """Return the names of the candidates."""
+        pool = self.study.pool
+        return list(pools.candidates(pool) if isinstance(pool, str) else pool)
+
     @property
     def judged(self) -> str:
         """What predictions are judged by: of users held out only their data are known."""
@@ -92,9 +97,12 @@ class Piece:
         )
 
     def lesson(self) -> dict[str, Any]:
-        """Return all that what is learned depends on, as plain data."""
+        """Return, as plain data, what a lesson depends on beside code and data files."""
         draws = "joint" if self.learns == "joint" else "cut"
         return {
+            "candidates": self.candidates(),
+            "prior_table": priors_of(self.study.priors).to_dict(),
+            "data_home": None if self.data_home is None else str(self.data_home),
             "study": self.study.model_dump(exclude={"title", "judged", "trials"}),
             "trial": self.trial,
             "learns": self.learns,
@@ -107,7 +115,7 @@ class Piece:
     def exercise(self, method: str) -> dict[str, Any]:
         """Return all that a method's selections depend on beside that."""
         return {
-            "method": self.methods[method].model_dump(),
+            "options": options_of(self.methods[method]),
             "judged": self.judged,
             "test_users": self.test_users,
             "steps": self.steps,
@@ -139,11 +147,9 @@ def run(piece: Piece) -> Outcome:
     test = users.test
     if piece.test_users is not None:
         test = test.subset(test.users[: piece.test_users])
-    pool = piece.study.pool
-    names = pools.candidates(pool) if isinstance(pool, str) else pool
     lesson = Lesson(
         users.pilot,
-        CandidatePool(names, users.pilot.dimension),
+        CandidatePool(piece.candidates(), users.pilot.dimension),
         priors_of(piece.study.priors),
         seed=piece.seed,
         steps=piece.steps,
@@ -171,6 +177,9 @@ def judged(selector: Selector, cohort: Cohort, by: str) -> list[dict[str, Any]]:
         See :func:`~kem_pymc.experiments.scores.judged_by`.
     """
     rows = []
+    # What a first selection compiles or loads isn't part of the time that a selection takes.
+    first = cohort.ends[0][0]
+    selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])
     truth = getattr(cohort.truth, "compositions", None)
     for u, user in enumerate(cohort.users):
         points = cohort.inputs[u], cohort.targets[u], cohort.ends[u]

@@ -7,9 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence, Output
-from kem_pymc.experiments.runner import pieces_of
-from kem_pymc.experiments.settings import Settings
-from kem_pymc.experiments.store import Store
 
 #: The module of each figure.
 MODULES = {
@@ -72,9 +69,3 @@ def markdown(table: pd.DataFrame) -> str:
     lines = [names, ["---"] * len(names)]
     lines += [[str(v) for v in row] for row in flat.itertuples(index=False)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def evidence_for(name: str, settings: Settings, store: Store, **scale: object) -> Evidence:
-    """Return what a figure is made of; `scale` as for :func:`pieces_of`."""
-    pieces = pieces_of(settings, [settings.figures[name]], **scale)  # type: ignore[arg-type]
-    return Evidence(settings, pieces, store)

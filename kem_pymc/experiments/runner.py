@@ -44,7 +44,7 @@ def pieces_of(
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
             most = min(most, trials or (settings.quick.trials if quick else most))
-            for trial in range(most):
+            for trial in range(most * (figure.folds or 1)):
                 for method in figure.methods:
                     key = name, trial, settings.methods[method].learns, figure.folds
                     wanted.setdefault(key, set()).add(method)

@@ -68,8 +68,8 @@ class Figure(_Strict):
     trials : int, optional
         Of each study; by default as many as it says.
     folds : int, optional
-        Test users have no part in it: in so many parts, pilot users are held out in turn, a part
-        a trial, and judged by their next batch.
+        Test users have no part in it: the pilot users of every trial are held out in turn, in so
+        many parts, and judged by their next batch.
     """
 
     studies: list[str]

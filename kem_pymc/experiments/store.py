@@ -1,19 +1,26 @@
 """The folder of an experiment: what was learned and selected, trial by trial, in open files.
 
-``runs/STUDY/trial-00/LEARNS/`` holds evolutions as JSON, and a table of selections for each method.
-Beside each lies what it depends on, written last; where that is another now, it is made anew.
+``runs/STUDY/trial-00/LEARNS-0a1b2c3d/`` holds evolutions as JSON, and a table of selections for
+each method. Names end in digests of what the content depends on, which lies beside it. So other
+settings have other files, and nothing is overwritten by something else.
 """
 
 import json
 import os
 import re
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kem_pymc.code_cache import source_stamp
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.piece import Outcome, Piece
+
+#: In the folder of a piece: what was learned, there once all of it is.
+LESSON = "lesson.json"
 
 
 class Store:
@@ -31,24 +38,24 @@ class Store:
     def place(self, piece: Piece) -> Path:
         """Return the folder of a piece."""
         trial = "trial" if piece.folds is None else f"held-out-of-{piece.folds}"
-        return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / piece.learns
+        name = f"{piece.learns}-{_digest(piece.lesson())}"
+        return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / name
+
+    def table(self, piece: Piece, method: str) -> Path:
+        """Return the file of a method's selections."""
+        return self.place(piece) / f"{slug(method)}-{_digest(piece.exercise(method))}.csv"
 
     def missing(self, piece: Piece) -> list[str]:
         """Return the methods of a piece whose selections aren't there."""
-        place = self.place(piece)
         if not self._learned(piece):
             return list(piece.methods)
-        return [
-            method
-            for method in piece.methods
-            if _read(place / f"{slug(method)}.json") != _plain(piece.exercise(method))
-        ]
+        return [method for method in piece.methods if not self.table(piece, method).is_file()]
 
     def known(self, piece: Piece) -> dict[str, Evolutions]:
         """Return what was learned for a piece already; nothing if that isn't there."""
         if not self._learned(piece):
             return {}
-        lesson = _read(self.place(piece) / "lesson.json")
+        lesson = _read(self.place(piece) / LESSON)
         return {
             name: Evolutions.load(self._evolutions(piece, name)) for name in lesson["evolutions"]
         }
@@ -58,27 +65,25 @@ class Store:
         place = self.place(piece)
         place.mkdir(parents=True, exist_ok=True)
         if not self._learned(piece):
-            for old in place.glob("*.json"):  # of another lesson: nothing here belongs to it
-                old.unlink()
             for name, evolutions in outcome.evolutions.items():
                 evolutions.save(self._evolutions(piece, name))
             lesson = {
                 "of": piece.lesson(),
                 "evolutions": list(outcome.evolutions),
                 "seconds": outcome.seconds,
+                "code": code(),
             }
-            _write(place / "lesson.json", json.dumps(lesson, indent=1))
+            _write(place / LESSON, json.dumps(lesson, indent=1))
         for method, rows in outcome.selections.groupby("method", sort=False):
-            name = slug(str(method))
-            _write(place / f"{name}.csv", rows.to_csv(index=False))
-            _write(place / f"{name}.json", json.dumps(piece.exercise(str(method)), indent=1))
+            path = self.table(piece, str(method))
+            exercise = {"of": piece.exercise(str(method)), "code": code()}
+            _write(path.with_suffix(".json"), json.dumps(exercise, indent=1))
+            _write(path, rows.to_csv(index=False))
 
     def selections(self, pieces: list[Piece]) -> pd.DataFrame:
         """Return the selections of all methods of these pieces."""
         tables = [
-            pd.read_csv(
-                self.place(piece) / f"{slug(method)}.csv", keep_default_na=False, na_values=[""]
-            )
+            pd.read_csv(self.table(piece, method), keep_default_na=False, na_values=[""])
             for piece in pieces
             for method in piece.methods
         ]
@@ -87,13 +92,28 @@ class Store:
 
     def seconds(self, piece: Piece) -> float:
         """Return how long learning took."""
-        return float(_read(self.place(piece) / "lesson.json")["seconds"])
+        return float(_read(self.place(piece) / LESSON)["seconds"])
+
+    def codes(self, pieces: list[Piece]) -> list[str]:
+        """Return by which versions of the code pieces were made, each once."""
+        files = [self.place(piece) / LESSON for piece in pieces]
+        files += [
+            self.table(piece, method).with_suffix(".json")
+            for piece in pieces
+            for method in piece.methods
+        ]
+        return sorted({str(_read(file).get("code")) for file in files})
 
     def _learned(self, piece: Piece) -> bool:
-        return bool(_read(self.place(piece) / "lesson.json").get("of") == _plain(piece.lesson()))
+        return (self.place(piece) / LESSON).is_file()
 
     def _evolutions(self, piece: Piece, name: str) -> Path:
         return self.place(piece) / f"evolutions-{name}.json"
+
+
+def code() -> str:
+    """Return the version of this package, and a digest of its compiled sources."""
+    return f"{version('kem-pymc')} ({source_stamp()[:8]})"
 
 
 def slug(name: str) -> str:
@@ -101,8 +121,8 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _plain(data: Any) -> Any:
-    return json.loads(json.dumps(data))
+def _digest(data: Any) -> str:
+    return sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _read(path: Path) -> dict[str, Any]:

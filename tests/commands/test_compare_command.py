@@ -11,7 +11,7 @@ def test_a_table_of_ones_own(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     table(users=6, weeks=3).to_csv(path, index=False)
     text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)
-    assert "Coverage of predictive intervals" in text
+    assert "Coverage of 80 % predictive intervals" in text
     values = pd.read_csv(out / "log-likelihood.csv")
     assert set(values["method"]) == {"KEM", "Stratified", "Final", "ARD"}
     assert set(values["time_step"]) == {0, 1}  # nothing comes after the last

@@ -60,6 +60,16 @@ def test_an_unknown_figure(tmp_path):
     assert "kem-all" in message
 
 
+def test_a_figure_that_nothing_makes(settings, tmp_path):
+    """It is refused before anything has run."""
+    text = settings.read_text().replace("[figures.kem-fig9]", "[figures.kem-tea]")
+    settings.write_text(text)
+    out = tmp_path / "out"
+    message = refused(run("reproduce", "kem-tea", "--settings", settings, "--out", out))
+    assert "no figure 'kem-tea'" in message
+    assert not out.exists()
+
+
 def test_somebody_elses_folder(tmp_path):
     (tmp_path / "thesis.tex").touch()
     assert "something else" in refused(run("reproduce", "kem-fig4", "--out", tmp_path))

@@ -52,6 +52,24 @@ options = { fit = "map", criterion = "laplace", steps = 50 }
 learns = "ard"
 options = { fit = "pilot" }
 
+[methods."KEM, map, process"]
+learns = "cut"
+options = { fit = "map", criterion = "process" }
+
+[methods."Final, map"]
+learns = "final"
+options = { fit = "map" }
+
+[methods."KEM, averaged"]
+learns = "cut"
+options = { average = 3 }
+
+[methods."KEM, one noise prior"]
+learns = "one-noise"
+
+[methods."KEM joint"]
+learns = "joint"
+
 [figures.kem-fig3]
 studies = ["tiny"]
 methods = ["KEM", "Stratified", "Final"]
@@ -83,7 +101,14 @@ methods = ["KEM", "Final"]
 
 [figures.kem-ablation]
 studies = ["tiny"]
-methods = ["KEM", "KEM, ml, bic"]
+methods = [
+  "KEM", "KEM, ml, bic", "KEM, map, process", "KEM, averaged", "KEM, one noise prior", "KEM joint",
+  "Final, map",
+]
+
+[figures.kem-types]
+studies = ["tiny", "batches"]
+methods = ["KEM", "Final"]
 
 [figures.kem-defaults]
 studies = ["batches", "tiny"]

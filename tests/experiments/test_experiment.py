@@ -1,19 +1,24 @@
 """Methods x studies x trials: the same wherever they run, and what is there isn't run again."""
 
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
 from kem_pymc.experiments import runner
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
+from kem_pymc.experiments.learning import Lesson, priors_of
 from kem_pymc.experiments.piece import run
 from kem_pymc.experiments.runner import pieces_of, run_pieces
-from kem_pymc.experiments.store import Store
+from kem_pymc.experiments.store import Store, code
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.workers import Here, Processes
 from tests.experiments.conftest import TINY
 
@@ -52,7 +57,8 @@ def test_the_last_step_has_no_next_batch(tiny, done):
 
 
 def test_all_methods_see_the_same_users(tiny):
-    pieces = [p for p in pieces_of(tiny, tiny.figures.values()) if p.name == "tiny"]
+    pieces = pieces_of(tiny, tiny.figures.values())
+    pieces = [p for p in pieces if p.name == "tiny" and p.folds is None]
     targets = {(p.trial, load(p.study, p.generator("users")).test.targets[0][0]) for p in pieces}
     assert len(targets) == 2  # trials
 
@@ -120,8 +126,7 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     (piece,) = [
         p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "cut"
     ]
-    (store.place(piece) / "kem-ml-bic.csv").unlink()
-    (store.place(piece) / "kem-ml-bic.json").unlink()
+    store.table(piece, "KEM, ml, bic").unlink()
     assert store.missing(piece) == ["KEM, ml, bic"]
     known = store.known(piece)
     assert list(known) == ["cut"]
@@ -157,11 +162,55 @@ def test_quick_is_little(tiny, figure):
     assert {p.trial for p in pieces_of(tiny, [figure], trials=1)} == {0}
 
 
-def test_the_packages_settings():
+def test_what_a_default_is_belongs_to_what_selections_depend_on(tiny, figure, done, monkeypatch):
+    (piece, *_) = [p for p in pieces_of(tiny, [figure]) if p.learns == "cut"]
+    options = piece.exercise("KEM")["options"]
+    assert (options["fit"], options["criterion"]) == ("pilot", "process")
+    assert done.missing(piece) == []
+    defaults = KEMSelector.__init__.__defaults__
+    monkeypatch.setattr(KEMSelector.__init__, "__defaults__", ("ml", "bic"))
+    assert done.missing(piece) == ["KEM"]
+    monkeypatch.setattr(KEMSelector.__init__, "__defaults__", defaults)
+    assert done.missing(piece) == []
+
+
+def test_other_settings_lie_beside(tiny, figure, done, tmp_path):
+    """A quick look never costs what took a night."""
+    shutil.copytree(done.folder, tmp_path / "copy")
+    store = Store(tmp_path / "copy")
+    pieces = pieces_of(tiny, [figure])
+    before = store.selections(pieces)
+    run_pieces(pieces_of(tiny, [figure], quick=True, seed=3), store, Here())
+    assert all(store.missing(piece) == [] for piece in pieces)
+    pd.testing.assert_frame_equal(store.selections(pieces), before)
+    assert store.codes(pieces) == [code()]
+
+
+def test_maximum_a_posteriori_goes_by_the_priors_of_what_was_learned(tiny):
+    """Methods that know no parent have one prior of the noise, whatever the parent."""
+    (piece,) = [
+        p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "final"
+    ]
+    users = piece.users()
+    lesson = Lesson(users.pilot, CandidatePool(piece.candidates()), priors_of("synthetic"))
+    lesson.learn("final", piece.sampling, piece.generator("final"))
+    judge = lesson.selector(piece.methods["Final, map"])._judge
+    assert str(judge.priors.noise) == str(priors_of("synthetic").without_parent().noise)
+
+
+def test_users_of_the_packages_settings():
+    """Every trial can be dealt; the parts of pilot users, too."""
     settings = given.default()
     assert settings.methods["KEM, ml, bic"].options == {"fit": "ml", "criterion": "bic"}
-    for piece in pieces_of(settings, settings.figures.values(), trials=1):
-        assert piece.study.trials == 10
+    pieces = pieces_of(settings, settings.figures.values(), trials=1)
+    looked_at = set()
+    for piece in {(p.name, p.trial, p.folds): p for p in pieces}.values():
+        with suppress(DataFileNotFoundError):
+            users = piece.users()
+            assert not set(users.pilot.users) & set(users.test.users) or piece.folds is None
+            assert users.test.n_users >= 1
+            looked_at.add(piece.name)
+    assert looked_at >= {"synthetic", "similar", "complex"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 """Every figure and table can be made, says what it should, and is written as files."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from kem_pymc.experiments.figures import fig5, fig8
 from kem_pymc.experiments.figures.output import Output
@@ -19,7 +23,7 @@ def test_every_figure_of_the_settings_can_be_made():
     "name",
     [
         *("kem-fig3", "kem-fig4", "kem-fig5", "kem-fig6", "kem-fig9"),
-        *("kem-table2", "kem-calibration", "kem-ablation", "kem-defaults"),
+        *("kem-table2", "kem-types", "kem-calibration", "kem-ablation", "kem-defaults"),
     ],
 )
 def test_files(evidence, name, tmp_path):
@@ -61,7 +65,40 @@ def test_the_truth_is_in_a_composition(composition, truth, expected):
 def test_table_2_stands_beside_the_papers(evidence):
     table = make("kem-table2", evidence("kem-table2")).tables["Features dropped per time step"]
     assert list(table.index) == ["KEM", "KEM, ml, bic"]
-    assert [c[1] for c in table.columns] == ["here", "paper"]
+    assert [c[1] for c in table.columns] == ["here"]  # no study of the paper's
+
+
+def test_the_papers_values_stand_beside_its_setting():
+    rows = [
+        {"study": "energy", "method": method, "trial": t, "user": 0, "time_step": 1, "dropped": t}
+        for method in ("KEM", "KEM, ml, bic")
+        for t in (0, 1, 2)
+    ]
+    given = SimpleNamespace(selections=pd.DataFrame(rows), title=str)
+    table = make("kem-table2", given).tables["Features dropped per time step"]
+    assert table.loc["KEM, ml, bic", ("energy", "paper")] == "0.08 ± 0.05"
+    assert table.loc["KEM", ("energy", "paper")] == ""
+    half = student.ppf(0.975, 2) / np.sqrt(3)
+    assert table.loc["KEM", ("energy", "here")] == f"1.00 ± {half:.2f}"
+
+
+def test_verdicts_need_more_than_one_unit():
+    """Final is ahead for certain at step 2, by chance at step 1, and by one trial's word at 3."""
+    ahead = {0: (-0.5, 0.6, 0.1), 1: (0.5, 0.6, 0.4), 2: (0.1,)}
+    rows = [
+        {"study": "s", "trial": t, "user": t, "time_step": step, "points": 5} | score
+        for step, gains in ahead.items()
+        for t, gain in enumerate(gains)
+        for score in (
+            {"method": "KEM", "log_likelihood": -1.0},
+            {"method": "Final", "log_likelihood": -1.0 + gain},
+        )
+    ]
+    given = SimpleNamespace(selections=pd.DataFrame(rows), title=str)
+    output = make("kem-fig6", given)
+    verdict = output.tables["KEM best or tied"].loc["s"]
+    assert list(verdict) == [3, 1, "no"]
+    assert list(output.tables["Test users"].loc["s"]) == [3, 3, 1]
 
 
 def test_defaults_are_ranked_by_means_over_time_steps(evidence):

@@ -1,10 +1,11 @@
 """Figure 4: test log-likelihood and time of a selection, by time step, on synthetic data."""
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import gain_table, step_table
-from kem_pymc.experiments.summaries import tidy, units_of
+from kem_pymc.experiments.summaries import interval, plus_minus, tidy, units_of
 from kem_pymc.plots import log_likelihood
 
 
@@ -25,9 +26,20 @@ def make(evidence: Evidence) -> Output:
         figure,
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
-            "Gain of KEM, paired by trial": gain_table(evidence, "log_likelihood"),
+            "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
             "Milliseconds a selection": step_table(
                 evidence, "milliseconds", table.assign(milliseconds=1000 * table["seconds"]), 1
             ),
+            "Seconds to learn": _learning(evidence),
         },
     )
+
+
+def _learning(evidence: Evidence) -> pd.DataFrame:
+    """Return how long methods learned from the pilot users of a trial."""
+    rows: dict[str, list[float]] = {}
+    for piece in evidence.pieces:
+        for method in piece.methods:
+            rows.setdefault(method, []).append(evidence.store.seconds(piece))
+    texts = {m: plus_minus(sum(v) / len(v), interval(v), 1) for m, v in rows.items()}
+    return pd.DataFrame({"seconds": texts}).rename_axis("method")

@@ -36,9 +36,11 @@ def make(evidence: Evidence) -> Output:
         figure,
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
-            "Gain of KEM, paired by trial": gain_table(evidence, "log_likelihood"),
+            "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
             "KEM best or tied": _verdicts(evidence, table),
+            "Test users": _users(evidence, table),
         },
+        ["The axis may leave out the worst tenth of the means; the table has them all."],
     )
 
 
@@ -47,7 +49,7 @@ def _verdicts(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     if OURS not in set(table["method"]):
         return pd.DataFrame()
     rows = gains(table, "log_likelihood", OURS)
-    rows["behind"] = rows["gain"] + rows["half"].fillna(0.0) < 0
+    rows["behind"] = rows["gain"] + rows["half"] < 0  # never where one unit is all there is
     steps = rows.groupby("study", sort=False)["time_step"].nunique()
     behind = rows[rows["behind"]].groupby("study")["time_step"].nunique()
     behind = behind.reindex(steps.index).fillna(0).astype(int)
@@ -60,3 +62,11 @@ def _verdicts(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
         },
         index=pd.Index(titles, name="study"),
     )
+
+
+def _users(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many different test users there are at each time step."""
+    counts = table.groupby(["study", "time_step"], sort=False)["user"].nunique().unstack()
+    counts = counts.reindex(sorted(counts.columns), axis=1).fillna(0).astype(int)
+    counts.index = pd.Index([evidence.title(str(study)) for study in counts.index], name="study")
+    return counts.rename(columns=lambda step: step + 1).rename_axis(columns="time step")
