@@ -44,7 +44,9 @@ def pieces_of(
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
             most = min(most, trials or (settings.quick.trials if quick else most))
-            for trial in range(most * (figure.folds or 1)):
+            if figure.folds:  # a trial for each part; a quick look needs one draw of users
+                most = figure.folds * (1 if quick else most)
+            for trial in range(most):
                 for method in figure.methods:
                     key = name, trial, settings.methods[method].learns, figure.folds
                     wanted.setdefault(key, set()).add(method)
