@@ -53,7 +53,7 @@ def pieces_of(
     sampling: dict[str, Sampling] = {**settings.sampling}
     scale: dict[str, Any] = {}
     if quick:
-        sampling = dict.fromkeys(sampling, settings.quick.sampling)
+        sampling = settings.quick.sampling
         scale = {"test_users": settings.quick.test_users, "steps": settings.quick.steps}
     pieces = [
         Piece(

@@ -84,7 +84,7 @@ class Quick(_Strict):
     trials: PositiveInt
     test_users: PositiveInt
     steps: PositiveInt
-    sampling: Sampling
+    sampling: dict[str, Sampling]
 
 
 class Settings(_Strict):

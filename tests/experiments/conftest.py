@@ -119,7 +119,10 @@ folds = 2
 trials = 1
 test_users = 2
 steps = 20
-sampling = { chains = 1, tune = 2, draws = 4 }
+
+[quick.sampling]
+cut = { chains = 1, tune = 2, draws = 4 }
+joint = { chains = 1, tune = 2, draws = 3 }
 """
 
 
