@@ -32,7 +32,7 @@ def reproduce(
         typer.Argument(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-calibration, kem-ablation, "
-            "kem-defaults, or kem-all.",
+            "kem-targets, kem-defaults, or kem-all.",
         ),
     ],
     out: Annotated[

@@ -21,6 +21,7 @@ MODULES = {
     "kem-calibration": "calibration",
     "kem-types": "fig6",
     "kem-ablation": "ablation",
+    "kem-targets": "ablation",
     "kem-defaults": "defaults",
 }
 

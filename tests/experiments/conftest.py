@@ -106,6 +106,10 @@ methods = [
   "Final, map",
 ]
 
+[figures.kem-targets]
+studies = ["tiny"]
+methods = ["KEM", "KEM joint"]
+
 [figures.kem-types]
 studies = ["tiny", "batches"]
 methods = ["KEM", "Final"]

@@ -23,7 +23,14 @@ def test_every_figure_of_the_settings_can_be_made():
     "name",
     [
         *("kem-fig3", "kem-fig4", "kem-fig5", "kem-fig6", "kem-fig9"),
-        *("kem-table2", "kem-types", "kem-calibration", "kem-ablation", "kem-defaults"),
+        *(
+            "kem-table2",
+            "kem-types",
+            "kem-calibration",
+            "kem-ablation",
+            "kem-targets",
+            "kem-defaults",
+        ),
     ],
 )
 def test_files(evidence, name, tmp_path):
