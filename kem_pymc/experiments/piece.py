@@ -99,11 +99,14 @@ class Piece:
     def lesson(self) -> dict[str, Any]:
         """Return, as plain data, what a lesson depends on beside code and data files."""
         draws = "joint" if self.learns == "joint" else "cut"
+        priors = priors_of(self.study.priors)
+        if self.learns not in ("cut", "joint"):
+            priors = priors.without_parent()  # all that the others look at
         return {
             "candidates": self.candidates(),
-            "prior_table": priors_of(self.study.priors).to_dict(),
+            "prior_table": priors.to_dict(),
             "data_home": None if self.data_home is None else str(self.data_home),
-            "study": self.study.model_dump(exclude={"title", "judged", "trials"}),
+            "study": self.study.model_dump(exclude={"title", "judged", "trials", "priors"}),
             "trial": self.trial,
             "learns": self.learns,
             "sampling": self.sampling[draws].model_dump(),
