@@ -79,6 +79,12 @@ def fit(objective: Objective, starts: Iterable[np.ndarray], runs: int | None = N
     return Fit(*maximise(objective.problem, points, followed, low, high))
 
 
+def best_start(objective: Objective, starts: Iterable[np.ndarray]) -> float:
+    """Return the largest log likelihood at coordinates (k + 1,), moved within a fit's bounds."""
+    low, high = bounds(objective.coordinates)
+    return max(objective.terms(np.clip(start, low, high))[0] for start in starts)
+
+
 def bounds(coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest coordinates (k + 1,) that a fit may reach."""
     positive = [h.positive for h in coordinates.hyperparameters]

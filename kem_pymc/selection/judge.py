@@ -14,7 +14,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
-from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.fit import Criterion, Fit, aic, best_start, bic, fit, laplace, leave_one_out
 from kem_pymc.gp.objective import (
     Coordinates,
     Objective,
@@ -155,6 +155,35 @@ class Judge:
             )
         weights = _weights([row.score for row in rows])
         return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
+
+    def shortlist(
+        self, options: Sequence[Option], count: int, x: np.ndarray, y: np.ndarray
+    ) -> list[Option]:
+        """Return the most plausible children, in their order, and all other options.
+
+        A fit costs as much as a hundred likelihoods, so children are compared unfitted: by their
+        probability times the largest likelihood at the values to start from.
+
+        Parameters
+        ----------
+        options : sequence of Option
+        count : int
+            Of children, at most.
+        x, y : ndarray, shapes (n, D) and (n,)
+            In scaled units.
+        """
+        children = [option for option in options if option.status == "child"]
+        if len(children) <= count:
+            return list(options)
+        plausible = sorted(children, key=lambda child: -self._unfitted(child, x, y))[:count]
+        return [o for o in options if o.status != "child" or o in plausible]
+
+    def _unfitted(self, option: Option, x: np.ndarray, y: np.ndarray) -> float:
+        objective = Objective(Coordinates(self.pool, option.composition), x, y)
+        typical = option.typical
+        return math.log(option.probability) + best_start(
+            objective, [typical.centre, *typical.starts]
+        )
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self._table is not None:

@@ -19,6 +19,9 @@ from kem_pymc.selection.selector import Previous, Selection, previous_compositio
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
 
+#: So many children, the most probable ones, are compared with the data before any is fitted.
+COMPARED = 60
+
 #: Spread of the coordinates of a composition of which nothing at all is known.
 VAGUE_SPREAD = 2.0
 
@@ -46,7 +49,8 @@ class KEMSelector:
         Children of a smaller predictive probability aren't considered, unless all are smaller:
         then the most probable one is. The current composition always is.
     max_candidates : int
-        At most so many children are considered, the most probable ones.
+        At most so many children are considered: out of the 60 most probable ones those with the
+        largest product of probability and likelihood at the pilot users' values.
     runs : int
         How many starting points are followed to an optimum, out of the pilot users' centre, at
         most 5 of their clusters, and the user's own last values: those with the largest objective.
@@ -73,7 +77,7 @@ class KEMSelector:
         criterion: Literal["process", "bic", "aic", "laplace", "loo"] = "process",
         *,
         priors: "Priors | None" = None,
-        minimum_probability: float = 0.02,
+        minimum_probability: float = 0.0,
         max_candidates: int = 10,
         runs: int = 3,
         average: int | None = None,
@@ -140,10 +144,11 @@ class KEMSelector:
                 "so it stays. Add such users to the pilot study if it should evolve."
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
-        rounds = [
-            self._judge.consider(self._options(source, parent, previous), parent, previous, x, y)
-            for source in self._sources(parent)
-        ]
+        rounds = []
+        for source in self._sources(parent):
+            options = self._options(source, parent, previous)
+            plausible = self._judge.shortlist(options, self.max_candidates, x, y)
+            rounds.append(self._judge.consider(plausible, parent, previous, x, y))
         considered = averaged(rounds)
         run_time = time.perf_counter() - started
         return Selection(considered, pool, scaling, x, y, run_time, message)
@@ -175,7 +180,7 @@ class KEMSelector:
         likely = [c for c in children if c.probability >= self.minimum_probability]
         return {
             c.composition: Option(c.composition, "child", c.probability, c)
-            for c in likely[: self.max_candidates] or children[:1]
+            for c in likely[:COMPARED] or children[:1]
         }
 
     def _typical(self, composition: Composition, previous: Previous) -> Typical:

@@ -344,3 +344,18 @@ def test_selectors_can_be_sent_to_other_processes(learned, way):
     here = selector.select(x, y)  # compiles what it needs
     there = pickle.loads(pickle.dumps(selector)).select(x, y)
     assert there.considered == here.considered
+
+
+def test_of_many_children_those_with_the_largest_probability_times_likelihood_are_fitted(learned):
+    rare = with_clusters(learned, pilot_cluster(0, "WHITE", "LIN0 + PER0", 1, 0.5))
+    for n, most_plausible in ((3, "LIN0"), (30, "LIN0 + PER0")):
+        x, y = user(n)
+        by_hand = {}
+        for child in rare.children("WHITE"):
+            objective = Objective(Coordinates(POOL, child.composition), x, y)
+            likelihoods = [objective.terms(v)[0] for v in (child.centre, *child.starts)]
+            by_hand[str(child.composition)] = math.log(child.probability) + max(likelihoods)
+        assert max(by_hand, key=by_hand.__getitem__) == most_plausible
+        assert names(KEMSelector(rare, max_candidates=1).select(x, y)) == {most_plausible}
+    first, second = sorted(by_hand, key=by_hand.__getitem__)[:-3:-1]
+    assert names(KEMSelector(rare, max_candidates=2).select(x, y)) == {first, second}
