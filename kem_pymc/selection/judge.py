@@ -210,14 +210,19 @@ class Judge:
 
 
 def averaged(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
-    """Return one row per composition, its weights averaged over rounds, the best first."""
+    """Return one row per composition, exp(score) averaged over rounds, the best first.
+
+    Weights are normalised over all rounds, not within each: the user's data also tell how much a
+    posterior draw counts.
+    """
     best: dict[Composition, Considered] = {}
-    weights: dict[Composition, float] = {}
+    scores: dict[Composition, list[float]] = {}
     for row in (row for rows in rounds for row in rows):
-        weights[row.composition] = weights.get(row.composition, 0.0) + row.weight / len(rounds)
+        scores.setdefault(row.composition, []).append(row.score)
         if row.composition not in best or row.score > best[row.composition].score:
             best[row.composition] = row
-    rows = [replace(row, weight=weights[c]) for c, row in best.items()]
+    weights = _weights([np.logaddexp.reduce(scores[composition]) for composition in best])
+    rows = [replace(row, weight=w) for row, w in zip(best.values(), weights, strict=True)]
     return tuple(sorted(rows, key=lambda row: (-row.weight, -row.score)))
 
 

@@ -55,10 +55,10 @@ class KEMSelector:
         How many starting points are followed to an optimum, out of the pilot users' centre, at
         most 5 of their clusters, and the user's own last values: those with the largest objective.
     average : int, optional
-        Select within each of so many posterior draws of the evolutions and take the composition
-        with the largest weight summed over them: exp(score), normalised within each draw. Its
+        Select over so many posterior draws of the evolutions: the composition with the largest
+        exp(score), summed over draws; by default the posterior is summarised first. Its
         hyperparameters come from the draw that scores it highest. Draws in which no pilot user had
-        the user's last composition have no say. By default the posterior is summarised first.
+        the user's last composition have no say.
 
     Raises
     ------

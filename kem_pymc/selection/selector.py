@@ -49,7 +49,7 @@ class Considered:
     score : float
         The same so that larger is better.
     weight : float
-        exp(score), normalised over what was considered; averaged where posterior draws are.
+        exp(score), normalised over what was considered; summed over posterior draws before.
     probability : float
         Predictive probability of the evolution in the pilot study; 1 for fixed compositions.
     evaluations : int

@@ -212,18 +212,21 @@ def test_units_do_not_matter(learned, in_other_units, average):
     )
 
 
-def test_averaging_over_draws_sums_weights(learned):
+def test_averaging_over_draws_sums_what_scores_are_the_logs_of(learned):
+    doubtful = with_clusters(learned, pilot_cluster(1, "WHITE", "SE0", 9, 1.0, 0.2))
     x, y = user(8)
-    averaged = KEMSelector(learned, average=2).select(x, y)
-    single = [KEMSelector(learned.single_draw(i)).select(x, y) for i in range(2)]
-    for name in ("LIN0", "SE0"):
-        rows = [row(s, name) for s in single]
-        assert row(averaged, name).weight == pytest.approx(np.mean([r.weight for r in rows]))
-        best = max(rows, key=lambda r: r.score)
+    averaged = KEMSelector(doubtful, average=2).select(x, y)
+    single = [KEMSelector(doubtful.single_draw(i)).select(x, y) for i in range(2)]
+    evidence = {n: sum(math.exp(row(s, n).score) for s in single) for n in ("LIN0", "SE0")}
+    for name in evidence:
+        share = evidence[name] / sum(evidence.values())
+        assert row(averaged, name).weight == pytest.approx(share)
+        assert share != pytest.approx(np.mean([row(s, name).weight for s in single]), abs=1e-3)
+        best = max((row(s, name) for s in single), key=lambda r: r.score)
         assert row(averaged, name).hyperparameters == best.hyperparameters
     heaviest = max(averaged.considered, key=lambda r: r.weight)
     assert averaged.composition == heaviest.composition
-    once = KEMSelector(learned, average=1).select(x, y)
+    once = KEMSelector(doubtful, average=1).select(x, y)
     assert once.considered[0].weight == row(single[1], str(once.composition)).weight
 
 
