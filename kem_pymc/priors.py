@@ -194,6 +194,28 @@ class Priors:
         """Return the table for methods that know no parent: one noise prior for all."""
         return self.replace(noise=SameNoise(self.noise_without_parent))
 
+    def expecting(self, additions: float, pool: CandidatePool) -> "Priors":
+        """Return the table with as many candidates entering below WHITE, on average.
+
+        Probabilities to enter keep their ratios. With those of the paper 0.4 of the synthetic
+        study's 8 candidates enter at a time step, and 6 of HeartSteps' 95: the more there are to
+        choose from, the more are there that no data asked for. A prior of how many there are
+        shouldn't depend on the number of candidates (Scott and Berger 2010).
+
+        Parameters
+        ----------
+        additions : float
+            Expected number of candidates of a composition whose parent has none.
+        pool : CandidatePool
+
+        Raises
+        ------
+        InputError
+            If a probability wouldn't lie between 0 and 1.
+        """
+        factor = additions / sum(self.entering(candidate) for candidate in pool)
+        return self.replace(enter={name: p * factor for name, p in self.enter.items()})
+
     def of(self, hyperparameter: Hyperparameter) -> TensorVariable:
         """Return the prior of one hyperparameter: the most specific entry.
 

@@ -6,6 +6,7 @@ from scipy import stats
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.compiled import compiled
+from kem_pymc.datasets.pools import candidates
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -213,3 +214,20 @@ def test_a_missing_entry(pool):
     without = {k: v for k, v in table.hyperparameters.items() if k != "shift"}
     with pytest.raises(InputError, match=r"no prior for LIN0\.shift"):
         Priors(without, table.noise, table.noise_without_parent).compile(pool)
+
+
+def test_as_many_candidates_enter_however_many_there_are():
+    table = prior_tables.unit_scale()
+    for name, dimension, additions in (("synthetic", 1, 0.4), ("heartsteps", 23, 5.98)):
+        pool = CandidatePool(candidates(name), dimension)
+        assert sum(map(table.entering, pool)) == pytest.approx(additions)
+        few = table.expecting(0.4, pool)
+        assert sum(map(few.entering, pool)) == pytest.approx(0.4)
+        single, product = few.enter["base kernel"], few.enter["interaction"]
+        assert single / product == pytest.approx(5)
+        assert few.stay == table.stay
+
+
+def test_more_candidates_than_there_are_cannot_enter():
+    with pytest.raises(InputError, match=r"base kernel is .* Give a number between 0 and 1"):
+        prior_tables.synthetic().expecting(7, CandidatePool(candidates("synthetic")))

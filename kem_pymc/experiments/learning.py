@@ -14,7 +14,7 @@ from kem_pymc.evolution.ablations import final_model, stratified_models
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel, scaling_for
 from kem_pymc.evolution.run import sample
-from kem_pymc.experiments.settings import Learns, Method, Sampling
+from kem_pymc.experiments.settings import Learns, Method, Sampling, Supposes
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
@@ -69,8 +69,6 @@ def _models(
 ) -> dict[str, EvolutionModel]:
     if learns in ("cut", "joint"):
         return {learns: EvolutionModel(pilot, pool, priors, feedback=learns)}
-    if learns == "one-noise":
-        return {learns: EvolutionModel(pilot, pool, priors.without_parent())}
     if learns == "final":
         return {learns: final_model(pilot, pool, priors)}
     if learns == "stratified":
@@ -135,7 +133,6 @@ def _memoryless(lesson: Lesson, **options: Any) -> Selector:
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
-    "one-noise": _kem,
     "final": _final,
     "stratified": _stratified,
     "ard": _ard,
@@ -152,7 +149,18 @@ def options_of(method: Method) -> dict[str, Any]:
     return defaults | method.options
 
 
+#: How many candidates of the synthetic study's pool enter below WHITE, on average.
+FEW = 0.4
+
+
 def priors_of(name: str) -> Priors:
     """Return a table of priors by the name of its function."""
     table: Priors = getattr(prior_tables, name)()
     return table
+
+
+def supposed(priors: Priors, supposes: Supposes, pool: CandidatePool) -> Priors:
+    """Return a study's priors, changed as a method supposes."""
+    if supposes == "one-noise":
+        return priors.without_parent()
+    return priors.expecting(FEW, pool) if supposes == "few-enter" else priors

@@ -11,9 +11,9 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
-from kem_pymc.experiments.learning import Lesson, options_of, priors_of
+from kem_pymc.experiments.learning import FEW, Lesson, options_of, priors_of, supposed
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
-from kem_pymc.experiments.settings import Learns, Method, Sampling, Study
+from kem_pymc.experiments.settings import Learns, Method, Sampling, Study, Supposes
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import walk_user
@@ -47,6 +47,8 @@ class Piece:
     folds : int, optional
         Pilot users are held out in turn, in so many parts: trials 0 to folds - 1 share the pilot
         users of one draw, and so on.
+    supposes : str
+        Under which priors its methods learn.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Piece:
     cohort: Cohort | None = None
     data_home: Folder = None
     folds: int | None = None
+    supposes: Supposes = "study"
 
     def users(self) -> Users:
         """Return the users to learn from and those to select for in this trial."""
@@ -102,7 +105,8 @@ class Piece:
         priors = priors_of(self.study.priors)
         if self.learns not in ("cut", "joint"):
             priors = priors.without_parent()  # all that the others look at
-        return {
+        changed = {} if self.supposes == "study" else {"supposes": self.supposes, "few": FEW}
+        return changed | {
             "candidates": self.candidates(),
             "prior_table": priors.to_dict(),
             "data_home": None if self.data_home is None else str(self.data_home),
@@ -150,10 +154,11 @@ def run(piece: Piece) -> Outcome:
     test = users.test
     if piece.test_users is not None:
         test = test.subset(test.users[: piece.test_users])
+    pool = CandidatePool(piece.candidates(), users.pilot.dimension)
     lesson = Lesson(
         users.pilot,
-        CandidatePool(piece.candidates(), users.pilot.dimension),
-        priors_of(piece.study.priors),
+        pool,
+        supposed(priors_of(piece.study.priors), piece.supposes, pool),
         seed=piece.seed,
         steps=piece.steps,
         evolutions=piece.known,

@@ -8,12 +8,12 @@ import pandas as pd
 
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.piece import Piece, run
-from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings
+from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Supposes
 from kem_pymc.experiments.store import Store
 from kem_pymc.workers import Workers
 
 #: Slow pieces go first, or the last one would keep one worker busy while the others wait.
-SLOWEST = ("joint", "stratified", "nothing", "one-noise", "cut", "final", "ard")
+SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard")
 
 
 def pieces_of(
@@ -39,7 +39,7 @@ def pieces_of(
         Of the experiment.
     data_home : path, optional
     """
-    wanted: dict[tuple[str, int, Learns, int | None], set[str]] = {}
+    wanted: dict[tuple[str, int, Learns, Supposes, int | None], set[str]] = {}
     for figure in figures:
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
@@ -48,7 +48,8 @@ def pieces_of(
                 most = figure.folds * (1 if quick else most)
             for trial in range(most):
                 for method in figure.methods:
-                    key = name, trial, settings.methods[method].learns, figure.folds
+                    kind = settings.methods[method]
+                    key = name, trial, kind.learns, kind.supposes, figure.folds
                     wanted.setdefault(key, set()).add(method)
     sampling: dict[str, Sampling] = {**settings.sampling}
     scale: dict[str, Any] = {}
@@ -66,9 +67,10 @@ def pieces_of(
             seed=seed,
             data_home=data_home,
             folds=folds,
+            supposes=supposes,
             **scale,
         )
-        for (name, trial, learns, folds), methods in wanted.items()
+        for (name, trial, learns, supposes, folds), methods in wanted.items()
     ]
     return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
 

@@ -8,9 +8,13 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from kem_pymc.errors import InputError
 
-#: What methods go by: posteriors of `EvolutionModel` for either target, or with one prior of the
-#: noise whatever the parent; those of its ablations; ARD's fits to pilot users; or nothing.
-Learns = Literal["cut", "joint", "one-noise", "final", "stratified", "ard", "nothing"]
+#: What methods go by: posteriors of `EvolutionModel` for either target; those of its ablations;
+#: ARD's fits to pilot users; or nothing.
+Learns = Literal["cut", "joint", "final", "stratified", "ard", "nothing"]
+
+#: The study's priors as they are, with one prior of the noise whatever the parent, or with as many
+#: candidates entering as in the synthetic study, however many there are.
+Supposes = Literal["study", "one-noise", "few-enter"]
 
 
 class _Strict(BaseModel):
@@ -53,9 +57,10 @@ class Study(_Strict):
 
 
 class Method(_Strict):
-    """A method of selection: what it learns from pilot users, and the options of its selector."""
+    """A method of selection: what it learns, under which priors, and its selector's options."""
 
     learns: Learns
+    supposes: Supposes = "study"
     options: dict[str, Any] = {}
 
 

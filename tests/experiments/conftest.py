@@ -65,7 +65,8 @@ learns = "cut"
 options = { average = 3 }
 
 [methods."KEM, one noise prior"]
-learns = "one-noise"
+learns = "cut"
+supposes = "one-noise"
 
 [methods."KEM joint"]
 learns = "joint"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc import priors as prior_tables
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
 from kem_pymc.experiments import runner
@@ -124,7 +125,9 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     shutil.copytree(done.folder, tmp_path / "copy")
     store = Store(tmp_path / "copy")
     (piece,) = [
-        p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "cut"
+        p
+        for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1)
+        if (p.learns, p.supposes) == ("cut", "study")
     ]
     store.table(piece, "KEM, ml, bic").unlink()
     assert store.missing(piece) == ["KEM, ml, bic"]
@@ -147,6 +150,7 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
         {"seed": 1},
         {"test_users": 2},
         {"folds": 3},
+        {"supposes": "few-enter"},
         {"sampling": {"cut": given.Sampling(chains=1, tune=5, draws=11)}},
     ],
 )
@@ -160,6 +164,18 @@ def test_quick_is_little(tiny, figure):
     assert {(p.trial, p.test_users, p.steps) for p in pieces} == {(0, 2, 20)}
     assert {p.sampling["cut"].draws for p in pieces} == {4}
     assert {p.trial for p in pieces_of(tiny, [figure], trials=1)} == {0}
+
+
+def test_baselines_depend_on_the_noise_without_a_parent_alone(tiny, figure, monkeypatch):
+    def lessons():
+        return {piece.learns: piece.lesson() for piece in pieces_of(tiny, [figure], trials=1)}
+
+    before = lessons()
+    table = priors_of("synthetic")
+    monkeypatch.setattr(prior_tables, "synthetic", lambda: table.replace(noise=lambda _: 1.0))
+    changed = {learns for learns, lesson in lessons().items() if lesson != before[learns]}
+    assert changed == {"cut"}
+    assert set(before) > changed
 
 
 def test_what_a_default_is_belongs_to_what_selections_depend_on(tiny, figure, done, monkeypatch):
