@@ -62,6 +62,7 @@ class FunctionPointer(WrapperAddressProtocol):
     def __init__(self, function: Any) -> None:
         self._function = function
         self.address = function.address
+        self.type = _Pointer(self.signature())
 
     def __wrapper_address__(self) -> int:
         return self.address
@@ -82,7 +83,7 @@ register_model(_Pointer)(FunctionModel)
 
 @typeof_impl.register(FunctionPointer)
 def _type_of_pointer(value: FunctionPointer, _context: Any) -> _Pointer:
-    return _Pointer(value.signature())
+    return value.type
 
 
 @unbox(_Pointer)

@@ -71,13 +71,16 @@ def by_reference[T: type](cls: T) -> T:
     The instance that was last passed is kept, with its type.
     """
     recent: tuple[Any, Reference | None] = (None, None)
+    made: dict[tuple[types.Type, ...], Reference] = {}
 
     def reference_to(value: Any, context: Any) -> Reference | None:
         # Telling the types of 50 fields takes as long as a short move, and calls come in rows.
         nonlocal recent
         if recent[0] is not value:
             kinds = tuple(typeof_impl(v, context) for v in value)
-            recent = value, None if None in kinds else Reference(cls, kinds)
+            if kinds not in made and None not in kinds:
+                made[kinds] = Reference(cls, kinds)
+            recent = value, made.get(kinds)
         return recent[1]
 
     typeof_impl.register(cls)(reference_to)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kem_pymc.priors import Priors
 
 #: So many children, the most probable ones, are compared with the data before any is fitted.
-COMPARED = 60
+COMPARED = 200
 
 #: Spread of the coordinates of a composition of which nothing at all is known.
 VAGUE_SPREAD = 2.0
@@ -49,7 +49,7 @@ class KEMSelector:
         Children of a smaller predictive probability aren't considered, unless all are smaller:
         then the most probable one is. The current composition always is.
     max_candidates : int
-        At most so many children are considered: out of the 60 most probable ones those with the
+        At most so many children are considered: out of the 200 most probable ones those with the
         largest product of probability and likelihood at the pilot users' values.
     runs : int
         How many starting points are followed to an optimum, out of the pilot users' centre, at
@@ -78,7 +78,7 @@ class KEMSelector:
         *,
         priors: "Priors | None" = None,
         minimum_probability: float = 0.0,
-        max_candidates: int = 10,
+        max_candidates: int = 6,
         runs: int = 3,
         average: int | None = None,
     ) -> None:
