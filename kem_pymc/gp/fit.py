@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.maximise import curvature_at, highest, maximise
+from kem_pymc.gp.maximise import curvature_at, maximise
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 
@@ -73,19 +73,10 @@ def fit(objective: Objective, starts: Iterable[np.ndarray], runs: int | None = N
     Fit
         The best optimum found; its noise variance is at least `NOISE_FLOOR`.
     """
-    points = _within(objective.coordinates, starts)
+    low, high = bounds(objective.coordinates)
+    points = np.unique(np.clip(np.array(list(starts)), low, high), axis=0)
     followed = len(points) if runs is None else min(runs, len(points))
-    return Fit(*maximise(objective.problem, points, followed, *bounds(objective.coordinates)))
-
-
-def best_start(objective: Objective, starts: Iterable[np.ndarray]) -> float:
-    """Return the largest objective at coordinates (k + 1,), moved within a fit's bounds."""
-    return float(highest(objective.problem, _within(objective.coordinates, starts)))
-
-
-def _within(coordinates: Coordinates, starts: Iterable[np.ndarray]) -> np.ndarray:
-    """Return starting points (s, k + 1), each once, moved within the bounds of a fit."""
-    return np.unique(np.clip(np.array(list(starts)), *bounds(coordinates)), axis=0)
+    return Fit(*maximise(objective.problem, points, followed, low, high))
 
 
 def bounds(coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:

@@ -74,17 +74,6 @@ def maximise(problem, starts, runs, low, high):
 
 
 @compiled
-def highest(problem, starts):
-    """Return the largest objective at the rows of `starts` (s, d)."""
-    gradient = np.empty(starts.shape[1])
-    best = -math.inf
-    for s in range(starts.shape[0]):
-        likelihood, density = evaluate(problem, starts[s], gradient)
-        best = max(best, likelihood + density)
-    return best
-
-
-@compiled
 def climb(problem, values, low, high, enough):
     """Move `values` (d,) to a local optimum; return its height, evaluations and whether it is one.
 

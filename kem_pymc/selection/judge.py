@@ -14,7 +14,8 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
-from kem_pymc.gp.fit import Criterion, Fit, aic, best_start, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.compare import largest_likelihoods
+from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
 from kem_pymc.gp.objective import (
     Coordinates,
     Objective,
@@ -175,15 +176,17 @@ class Judge:
         children = [option for option in options if option.status == "child"]
         if len(children) <= count:
             return list(options)
-        plausible = sorted(children, key=lambda child: -self._unfitted(child, x, y))[:count]
-        return [o for o in options if o.status != "child" or o in plausible]
-
-    def _unfitted(self, option: Option, x: np.ndarray, y: np.ndarray) -> float:
-        objective = Objective(Coordinates(self.pool, option.composition), x, y)
-        typical = option.typical
-        return math.log(option.probability) + best_start(
-            objective, [typical.centre, *typical.starts]
-        )
+        rivals = [
+            (Coordinates(self.pool, child.composition), np.vstack([known.centre, known.starts]))
+            for child in children
+            for known in [child.typical]
+        ]
+        plausibility = largest_likelihoods(rivals, x, y)
+        plausibility += np.log([child.probability for child in children])
+        plausible = {
+            children[i].composition for i in np.argsort(-plausibility, kind="stable")[:count]
+        }
+        return [o for o in options if o.status != "child" or o.composition in plausible]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self._table is not None:

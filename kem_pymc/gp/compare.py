@@ -1,0 +1,75 @@
+"""Many kernels compared on one data set, without fitting any."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from kem_pymc.compiled import compiled
+from kem_pymc.gp.fit import NOISE_FLOOR
+from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.library import kernels
+
+
+def largest_likelihoods(
+    rivals: Sequence[tuple[Coordinates, np.ndarray]], x: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Return each composition's largest log likelihood (m,) over some values.
+
+    Parameters
+    ----------
+    rivals : sequence of (Coordinates, ndarray of shape (s, k + 1))
+        Compositions of one pool, at least one, each with coordinates to try. Noise variances below
+        the floor of a fit are raised to it.
+    x, y : ndarray, shapes (n, D) and (n,)
+        In the units in which the hyperparameters are.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Minus infinity where no covariance is positive definite.
+    """
+    layout = rivals[0][0].pool.layout
+    counts = np.array([len(values) for _, values in rivals])
+    h = np.zeros((counts.sum(), len(rivals[0][0].pool.hyperparameters)))
+    log_noise = np.concatenate([values[:, -1] for _, values in rivals])
+    last = counts.cumsum()
+    for (coordinates, values), first, end in zip(rivals, last - counts, last, strict=True):
+        h[first:end, coordinates.places] = values[:, :-1]
+    active = [as_active(coordinates.inclusion) for coordinates, _ in rivals]
+    data = Data(
+        x=np.ascontiguousarray(x.T)[None],
+        y=np.array(y, dtype=np.float64)[None, None],
+        ends=np.array([[len(y)]]),
+        steps=np.array([1]),
+        nested=True,
+    )
+    out = np.empty(len(rivals))
+    _compare(
+        kernels(),
+        layout,
+        np.concatenate(active),
+        np.cumsum([0, *map(len, active)]),
+        h,
+        np.maximum(log_noise, math.log(NOISE_FLOOR)),
+        np.append(0, last),
+        data,
+        out,
+    )
+    return out
+
+
+@compiled
+def _compare(kernels, layout, active, first_active, h, log_noise, first_value, data, out):
+    """Write the largest log likelihoods of compositions, in rows of `h`, to `out` (m,)."""
+    likelihood = np.empty(1)
+    counts = np.zeros(2, dtype=np.int64)
+    for m in range(out.shape[0]):
+        candidates = active[first_active[m] : first_active[m + 1]]
+        out[m] = -np.inf
+        for s in range(first_value[m], first_value[m + 1]):
+            prefix_log_likelihood(
+                kernels, layout, candidates, h[s], log_noise[s], data, 0, 1, likelihood, counts
+            )
+            out[m] = max(out[m], likelihood[0])
