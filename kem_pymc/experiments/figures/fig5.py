@@ -35,7 +35,7 @@ def make(evidence: Evidence) -> Output:
         .merge(table[["study", "trial", "method", "user", "time_step", "composition", "truth"]]),
         _draw(frequent, list(table["method"].unique()), ends),
         {
-            f"{SHOWN} most frequent compositions": _listed(frequent),
+            f"{SHOWN} most frequent compositions": _listed(frequent, table["method"].unique()),
             "What the paper says of KEM": _claims(table, ends),
         },
     )
@@ -63,12 +63,16 @@ def _claims(table: pd.DataFrame, ends: list[int]) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("method")
 
 
-def _listed(frequent: pd.DataFrame) -> pd.DataFrame:
-    texts = [
-        f"{c} {s:.0%}" for c, s in zip(frequent["composition"], frequent["share"], strict=True)
-    ]
-    rows = frequent.assign(text=texts, step=frequent["time_step"] + 1)
-    return rows.groupby(["truth", "step", "method"], sort=False)["text"].agg(", ".join).to_frame()
+def _listed(frequent: pd.DataFrame, methods: np.ndarray) -> pd.DataFrame:
+    shares = zip(frequent["composition"], frequent["share"], strict=True)
+    texts = [f"{composition} {share:.0%}" for composition, share in shares]
+    rows = frequent.assign(
+        step=frequent["time_step"] + 1,
+        method=pd.Categorical(frequent["method"], methods),
+        compositions=texts,
+    )
+    keys = ["truth", "step", "method"]
+    return rows.groupby(keys, observed=True)["compositions"].agg(", ".join).to_frame()
 
 
 def _draw(frequent: pd.DataFrame, methods: list[str], ends: list[int]) -> Figure:

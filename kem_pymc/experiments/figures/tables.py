@@ -30,8 +30,7 @@ def _wide(
 ) -> pd.DataFrame:
     texts = [plus_minus(m, h, digits) for m, h in zip(rows[value], rows["half"], strict=True)]
     rows = rows.assign(text=texts, step=rows["time_step"] + 1)
-    studies = [evidence.title(study) for study in rows["study"]]
-    index = [studies, rows[down]] if len(set(studies)) > 1 else [rows[down]]
-    wide = rows.set_index(index)
+    rows["study"] = [evidence.title(study) for study in rows["study"]]
+    wide = rows.set_index(["study", down] if rows["study"].nunique() > 1 else [down])
     wide = wide.set_index("step", append=True)["text"].unstack(sort=False).fillna("")
     return wide.reindex(sorted(wide.columns), axis=1).rename_axis(columns="time step")
