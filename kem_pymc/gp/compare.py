@@ -39,7 +39,7 @@ def largest_likelihoods(
         h[first:end, coordinates.places] = values[:, :-1]
     active = [as_active(coordinates.inclusion) for coordinates, _ in rivals]
     data = Data(
-        x=np.ascontiguousarray(x.T)[None],
+        x=np.array(x.T, dtype=np.float64, order="C")[None],
         y=np.array(y, dtype=np.float64)[None, None],
         ends=np.array([[len(y)]]),
         steps=np.array([1]),
