@@ -23,6 +23,7 @@ def log_likelihood(
     unit: str | None = "unit",
     level: float = 0.95,
     label: str = "test log-likelihood",
+    legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one line per method: the mean over units at each time step, with intervals.
@@ -40,6 +41,8 @@ def log_likelihood(
         Of the intervals: Student's, for the mean over units. There are none for a single unit.
     label : str
         What the values are; they may be run times or sizes just as well.
+    legend : bool
+        Methods are listed as their lines end, from above to below.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -74,10 +77,11 @@ def log_likelihood(
     interval = f"\n(mean, {level:.0%} interval over {units})"
     ax.set_ylabel(label + (interval if means["half"].notna().any() else ""))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    # Methods are listed as their lines end, from above to below.
-    final = {str(m): means.loc[m].sort_index()["mean"].iloc[-1] for m in methods}
-    named = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=lambda h: -final[h[1]])
-    place_legend(ax, handles=[handle for handle, _ in named])
+    if legend:
+        final = {str(m): means.loc[m].sort_index()["mean"].iloc[-1] for m in methods}
+        handles = zip(*ax.get_legend_handles_labels(), strict=True)
+        named = sorted(handles, key=lambda h: -final[h[1]])
+        place_legend(ax, handles=[handle for handle, _ in named])
     return style.tidy(ax)
 
 

@@ -7,20 +7,25 @@ from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import gain_table, step_table
 from kem_pymc.experiments.summaries import interval, plus_minus, tidy, units_of
 from kem_pymc.plots import log_likelihood
+from kem_pymc.plots.style import legend_below
 
 
 def make(evidence: Evidence) -> Output:
     """Return the two panels, with means and paired gains of KEM as tables."""
     table = evidence.selections
-    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(10.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
     (unit,) = units_of(table)
     for ax, value, label in (
         (left, "log_likelihood", "test log-likelihood"),
         (right, "seconds", "seconds a selection"),
     ):
-        log_likelihood(table, time_step="points", value=value, unit=unit, label=label, ax=ax)
+        log_likelihood(
+            table, time_step="points", value=value, unit=unit, label=label, legend=False, ax=ax
+        )
+        ax.set_xticks(sorted(table["points"].unique()))
     right.set_yscale("log")
+    legend_below(figure, left)
     return Output(
         tidy(table, "log_likelihood", "seconds"),
         figure,

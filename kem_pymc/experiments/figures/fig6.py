@@ -8,6 +8,7 @@ from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import OURS, gain_table, step_table
 from kem_pymc.experiments.summaries import gains, tidy, units_of
 from kem_pymc.plots import log_likelihood
+from kem_pymc.plots.style import legend_below
 
 
 def make(evidence: Evidence) -> Output:
@@ -22,7 +23,7 @@ def make(evidence: Evidence) -> Output:
         own = table[table["study"] == study]
         (unit,) = units_of(own)
         counted = own.assign(time_step=own["time_step"] + 1)
-        log_likelihood(counted, value="log_likelihood", unit=unit, ax=ax)
+        log_likelihood(counted, value="log_likelihood", unit=unit, legend=False, ax=ax)
         ax.set_title(evidence.title(study))
         # One user whose fit went wrong must not make everything else flat.
         low, high = np.quantile(
@@ -31,6 +32,7 @@ def make(evidence: Evidence) -> Output:
         ax.set_ylim(low - 0.5 * (high - low) - 0.1, high + 0.3 * (high - low) + 0.1)
     for ax in axes[len(studies) :]:
         ax.set_axis_off()
+    legend_below(figure, axes[0])
     return Output(
         tidy(table, "log_likelihood"),
         figure,
