@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.run import resume, sample
     from kem_pymc.gp.many import log_likelihoods
     from kem_pymc.gp.predict import Prediction
+    from kem_pymc.kernels.base import BaseKernel, register_kernel
+    from kem_pymc.kernels.checking import check_kernel
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.priors import Priors
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARDSelector",
+    "BaseKernel",
     "Candidate",
     "CandidatePool",
     "ClusterModel",
@@ -89,6 +92,7 @@ __all__ = [
     "SelectionWarning",
     "StratifiedSelector",
     "__version__",
+    "check_kernel",
     "cohort",
     "datasets",
     "diagnose",
@@ -103,6 +107,7 @@ __all__ = [
     "next_batch",
     "plots",
     "priors",
+    "register_kernel",
     "representative",
     "resample",
     "resume",
@@ -115,6 +120,7 @@ __all__ = [
 #: Where each public name is defined; the other names of ``__all__`` are modules.
 _HOMES = {
     "ARDSelector": "selection.ard",
+    "BaseKernel": "kernels.base",
     "Candidate": "kernels.composition",
     "CandidatePool": "kernels.pool",
     "ClusterModel": "evolution.model",
@@ -137,11 +143,13 @@ _HOMES = {
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
     "StratifiedSelector": "selection.ablations",
+    "check_kernel": "kernels.checking",
     "diagnose": "diagnostics.diagnosis",
     "final_model": "evolution.ablations",
     "log_likelihood_group": "diagnostics.prediction",
     "log_likelihoods": "gp.many",
     "next_batch": "diagnostics.prediction",
+    "register_kernel": "kernels.base",
     "representative": "diagnostics.representative",
     "resample": "diagnostics.stacking",
     "resume": "evolution.run",

@@ -1,4 +1,4 @@
-"""What the README shows works: its Python runs, its commands and their options exist."""
+"""What the documents show works: their Python runs, their commands, options and files exist."""
 
 import re
 import shlex
@@ -10,45 +10,156 @@ import pytest
 import typer
 
 from kem_pymc.cli import app
+from kem_pymc.kernels import base
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXTS[document], flags=re.DOTALL)
+
+
+def lines() -> list[str]:
+    """Return all lines of console blocks, without comments."""
+    found = [
+        line.split(" #")[0].removeprefix("$ ").strip()
+        for document in TEXTS
+        for block in blocks(document, "console")
+        for line in block.splitlines()
+    ]
+    return sorted({line for line in found if line})
 
 
 def commands() -> list[str]:
-    lines = (
-        line.split("#")[0].strip("$ ")
-        for block in blocks("console")
-        for line in [*block.splitlines()]
-    )
-    return [line[line.index("kem ") :] for line in lines if re.search(r"\bkem ", line)]
+    """Return what is said to ``kem``: in console blocks, and inline where it has options."""
+    shown = [line[line.index("kem ") :] for line in lines() if re.search(r"(^|\s)kem ", line)]
+    inline = [
+        text
+        for document in TEXTS.values()
+        for text in re.findall(r"`(kem [^`\n]+)`", re.sub(r"```.*?```", "", document, flags=re.S))
+    ]
+    return sorted({*shown, *inline})
+
+
+def with_python() -> list[str]:
+    return [document for document in TEXTS if blocks(document, "python")]
+
+
+def test_blocks_are_python_or_console():
+    """Nothing else is fenced with a language, so nothing escapes the tests of this file."""
+    for document, text in TEXTS.items():
+        fences = re.findall(r"^```(.*)$", text, flags=re.MULTILINE)
+        assert len(fences) % 2 == 0, document
+        assert set(fences[::2]) <= {"python", "console", ""}, document
+    assert {"README.md", "docs/extending.md", "docs/runs.md"} <= set(with_python())
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = pm.sample
+
+    def few(**options: Any) -> Any:
+        least = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "progressbar": False}
+        return sample(**(options | least | {"random_seed": 0}))
+
+    monkeypatch.setattr(pm, "sample", few)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Base kernels that a document registers are gone after its test."""
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+
+def folder_of_a_run(folder: Path) -> None:
+    """Leave the files of a small run, which docs/runs.md reads."""
+    import kem_pymc as kem
+
+    cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
+    model = kem.EvolutionModel(cohort, kem.CandidatePool(["SE0"]), kem.priors.synthetic())
+    options = {"draws": 3, "tune": 0, "chains": 1, "random_seed": 0}
+    kem.sample(model, folder=folder / "energy.run", progress=False, **options)
 
 
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
-def test_python_of_the_readme_runs_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("few_draws", "registry")
+@pytest.mark.parametrize("document", with_python())
+def test_python_runs_in_order(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = pm.sample
-
-    def few_draws(**options: Any) -> Any:
-        few = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "progressbar": False}
-        return sample(**(options | few), random_seed=0)
-
-    monkeypatch.setattr(pm, "sample", few_draws)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    assert len(blocks("python")) >= 2
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), names)
-    assert (tmp_path / "evolutions.json").exists()
+    if "energy.run" in "".join(blocks(document, "python")):
+        folder_of_a_run(tmp_path)
+    names: dict[str, Any] = {"__name__": "document"}
+    for number, block in enumerate(blocks(document, "python")):
+        exec(compile(block, f"{document}, block {number}", "exec"), names)
 
 
 @pytest.mark.parametrize("line", commands())
-def test_commands_of_the_readme_exist(line: str) -> None:
+def test_commands_exist(line: str) -> None:
     _, name, *words = shlex.split(line)
-    command = typer.main.get_command(app).commands[name]
-    known = {option for parameter in command.params for option in parameter.opts}
+    if name.startswith("--"):
+        assert name in ("--help", "--version")
+        return
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("line", lines())
+def test_paths_of_commands_exist(line: str) -> None:
+    for word in shlex.split(line):
+        if re.match(r"(tests|benchmarks|models|docs)/", word):
+            assert (ROOT / word).exists()
+
+
+@pytest.mark.parametrize("document", TEXTS)
+def test_links_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", TEXTS[document]):
+        if "://" not in target:
+            assert (ROOT / document).parent.joinpath(target).exists(), target
+
+
+MOVES = ROOT / "kem_pymc" / "evolution" / "moves"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MOVES.glob("[!_]*.py")))
+def test_every_move_is_in_the_mathematics(name: str) -> None:
+    assert f"`moves/{name}`" in TEXTS["docs/sampler.md"]
+
+
+def test_the_mathematics_names_no_other_files() -> None:
+    for path in re.findall(r"`((?:moves|gp|evolution)/\w+\.py)`", TEXTS["docs/sampler.md"]):
+        package = ROOT / "kem_pymc"
+        assert (package / path).exists() or (package / "evolution" / path).exists(), path
+
+
+def test_every_option_of_the_schedule_is_in_the_mathematics() -> None:
+    for option in re.findall(r"`Schedule\.(\w+)`", TEXTS["docs/sampler.md"]):
+        from kem_pymc.evolution.moves.sweep import Schedule
+
+        assert option in Schedule._fields
+
+
+def notation() -> list[tuple[str, list[str], list[str]]]:
+    """Return the rows of docs/notation.md: the symbol, names in the code, files."""
+    rows = []
+    for line in TEXTS["docs/notation.md"].splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == 4 and cells[0] != "paper" and not cells[0].startswith("--"):
+            names, files = (re.findall(r"`([^`]+)`", cell) for cell in cells[2:])
+            rows.append((f"{cells[0]}: {cells[1]}", names, files))
+    return rows
+
+
+@pytest.mark.parametrize(("symbol", "names", "files"), notation())
+def test_notation_is_that_of_the_code(symbol: str, names: list[str], files: list[str]) -> None:
+    assert names, symbol
+    assert files, symbol
+    texts = [(ROOT / "kem_pymc" / file).read_text("utf-8") for file in files]
+    for name in names:
+        assert any(re.search(rf"\b{name}\b", text) for text in texts), name
+    for file, text in zip(files, texts, strict=True):
+        assert any(re.search(rf"\b{name}\b", text) for name in names), file

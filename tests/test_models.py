@@ -1,12 +1,26 @@
-"""The study files of the papers, as far as they run without data files."""
+"""The gallery of studies: those of the papers are theirs, and those that extend the package run."""
 
+import ast
+import runpy
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
+import arviz as az
+import numpy as np
+import pandas as pd
 import pytest
 
+import kem_pymc as kem
 from kem_pymc import CandidatePool, datasets
+from kem_pymc.commands import study_template
 from kem_pymc.commands.study import load_study
 from kem_pymc.errors import InputError
+from kem_pymc.kernels import base
+from kem_pymc.selection.walk import walk
+from kem_pymc.workers import Cluster
+from tests.commands.conftest import fine
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -26,8 +40,17 @@ FOLDERS = {"mimic": "mimic_demo", "heartsteps": "heartsteps"}
 POOLS = {"mimic": "mimic_demo", "heartsteps": "heartsteps_daily"}
 
 
+#: Studies that go on from the synthetic one, and the template that ``kem init`` writes.
+EXTENDING = ("extending_kernels", "extending_priors")
+TEMPLATE = "template"
+
+
+def text_of(name):
+    return (MODELS / f"{name}.py").read_text("utf-8")
+
+
 def test_every_study_is_tested():
-    assert {path.stem for path in MODELS.glob("*.py")} == set(SIZES)
+    assert {path.stem for path in MODELS.glob("*.py")} == {*SIZES, *EXTENDING, TEMPLATE}
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -50,8 +73,133 @@ def test_study_is_the_papers(name):
     assert set(study.sampler) == {"draws", "tune", "chains", "random_seed"}
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", [*SIZES, *EXTENDING])
 def test_study_is_short(name):
-    lines = (MODELS / f"{name}.py").read_text().splitlines()
-    assert 20 <= len(lines) <= 50
-    assert f"kem fit models/{name}.py" in "\n".join(lines)
+    lines = text_of(name).splitlines()
+    assert 20 <= len(lines) <= 60
+    for command in ("fit", "select"):
+        assert any(line.startswith(f"    kem {command} models/{name}.py") for line in lines)
+
+
+@pytest.mark.parametrize("name", [*SIZES, *EXTENDING, TEMPLATE])
+def test_study_reads_like_a_methods_section(name):
+    """What it is about, then data, candidates, priors in this order, and nothing but the model."""
+    text = text_of(name)
+    assert ast.get_docstring(ast.parse(text))
+    places = [text.index(f"\n# {part}") for part in ("Data", "Candidates", "Priors")]
+    assert places == sorted(places)
+    imported = {line for line in text.splitlines() if line.startswith(("import", "from"))}
+    assert imported <= {
+        *("import kem_pymc as kem", "import pymc as pm", "import pytensor.tensor as pt"),
+        *("import math", "import pandas as pd"),
+    }
+    assert "import kem_pymc as kem" in imported
+
+
+def test_there_is_one_template():
+    assert Path(study_template.__spec__.origin).samefile(MODELS / "template.py")
+
+
+@pytest.fixture(scope="module", params=["synthetic", *EXTENDING])
+def worked(request, tmp_path_factory):
+    """Folder of a study that was shrunk, learned from, selected with and diagnosed."""
+    folder = tmp_path_factory.mktemp(request.param)
+    text = text_of(request.param)
+    for size, less in (("users=10", "users=3"), ("users=50", "users=2"), ("steps=6", "steps=3")):
+        assert size in text
+        text = text.replace(size, less)
+    study = folder / "study.py"
+    study.write_text(text, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+        counts = ("--draws", 6, "--tune", 4, "--chains", 2, "--cores", 2)
+        fine("fit", study, *counts, "--out", folder / "fit")
+        learned = folder / "fit" / "evolutions.json"
+        for cores in (1, 2):
+            out = folder / f"selections-{cores}.csv"
+            fine("select", study, "--evolutions", learned, "--cores", cores, "--out", out)
+        fine("diagnose", folder / "fit", "--study", study)
+        yield folder
+
+
+@pytest.fixture
+def study(worked):
+    return load_study(worked / "study.py")
+
+
+def test_study_runs(worked, study):
+    one, two = (pd.read_csv(worked / f"selections-{cores}.csv") for cores in (1, 2))
+    pd.testing.assert_frame_equal(one.drop(columns="run_time"), two.drop(columns="run_time"))
+    assert len(one) == study.test.n_datasets
+    assert np.isfinite(one["log_likelihood"]).all()
+
+
+def test_pictures_are_drawn(worked):
+    drawn = {path.name for path in worked.rglob("*.png")}
+    assert {"evolutions.png", "chains.png", "edges.png", "co_clustering.png"} <= drawn
+
+
+def test_evolutions_are_read_in_a_fresh_process(worked):
+    learned = worked / "fit" / "evolutions.json"
+    program = (
+        "import runpy, sys, kem_pymc as kem; runpy.run_path(sys.argv[1]); "
+        "print(kem.Evolutions.load(sys.argv[2]).content_hash)"
+    )
+    command = [sys.executable, "-c", program, worked / "study.py", learned]
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert found.stdout.strip() == kem.Evolutions.load(learned).content_hash
+
+
+def test_evolutions_say_what_they_need(worked, monkeypatch):
+    learned = worked / "fit" / "evolutions.json"
+    built_in = {name: base._REGISTRY[name] for name in sorted(base.BUILT_IN)}
+    monkeypatch.setattr(base, "_REGISTRY", built_in)
+    if "register_kernel" in (worked / "study.py").read_text("utf-8"):
+        with pytest.raises(InputError, match=r"'COS0' is not .* Run the study file first"):
+            kem.Evolutions.load(learned)
+    else:
+        kem.Evolutions.load(learned)
+
+
+def test_priors_and_kernels_make_plain_models(worked, study):
+    idata = az.from_zarr(worked / "fit" / "posterior.zarr")
+    clusters = kem.representative(idata)
+    model = clusters.model(0, study.model.cohort, study.model.priors)
+    assert np.isfinite(sum(model.point_logps().values()))
+
+
+def test_workers_of_a_cluster_learn_of_a_new_kernel(worked, study, address):
+    """They share no memory with this process, unlike those of `kem select --cores`."""
+    selector = kem.KEMSelector(kem.Evolutions.load(worked / "fit" / "evolutions.json"))
+    with closing(Cluster(address)) as crew:
+        walks = walk(selector, study.test, crew)
+    here = walk(selector, study.test)
+    assert {u: [str(s) for s in own] for u, own in walks.items()} == {
+        u: [str(s) for s in own] for u, own in here.items()
+    }
+
+
+class TestNewKernel:
+    @pytest.fixture
+    def names(self, monkeypatch):
+        monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+        return runpy.run_path(str(MODELS / "extending_kernels.py"))
+
+    @pytest.mark.usefixtures("names")
+    def test_it_is_a_kernel(self):
+        found = kem.check_kernel("COS")
+        assert found.least_eigenvalue > -1e-12
+        assert found.gradient_error < 1e-6
+
+    def test_it_is_used_and_takes_a_dozen_lines(self, names):
+        assert any("COS" in candidate for candidate in names["pool"].names)
+        lines = text_of("extending_kernels").splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("# Kernel"))
+        last = next(i for i, line in enumerate(lines) if "register_kernel" in line)
+        assert last - first < 12
+
+    def test_running_the_study_again_changes_nothing(self, names):
+        before = base.base_kernels()
+        again = runpy.run_path(str(MODELS / "extending_kernels.py"))
+        assert base.base_kernels() == before
+        assert again["pool"] == names["pool"]

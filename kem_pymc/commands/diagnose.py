@@ -27,17 +27,27 @@ OutOfDiagnosis = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="A new folder; by default FOLDER/diagnosis."),
 ]
+StudyOfResults = Annotated[
+    Path | None,
+    typer.Option(metavar="STUDY.py", help="Study file, if it registers base kernels of its own."),
+]
 
 
 def diagnose(
-    results: Results, out: OutOfDiagnosis = None, overwrite: options.Overwrite = False
+    results: Results,
+    study: StudyOfResults = None,
+    out: OutOfDiagnosis = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Say whether chains agree, what they disagree about, and what helps.
 
     Writes tables of convergence, of edges and of a representative clustering, and pictures.
     """
+    from kem_pymc.commands.study import load_study
     from kem_pymc.diagnostics import diagnosis, representative
 
+    if study is not None:
+        load_study(study)
     idata = _posterior(results / "posterior.zarr")
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE) as folder:

@@ -25,7 +25,9 @@ def _panel(panel: str, *names: str, metavar: str | None = None, text: str) -> An
 
 
 PilotStudy = Annotated[Path | None, _study("Study file, as `kem init` writes one.")]
-TestStudy = Annotated[Path | None, _study("Study file, for its test users.")]
+TestStudy = Annotated[
+    Path | None, _study("Study file, for its test users, base kernels and priors.")
+]
 
 Data = Annotated[
     Path | None,

@@ -45,10 +45,12 @@ def select(
     """Select a kernel for every new user at every time step.
 
     Users come from a table (--data, --user, --time) or are the test users of a study file. The
-    features are the pilot study's, by name.
+    features are the pilot study's, by name. With both, the study file is run for its base kernels
+    and priors, and users come from the table.
     """
     import pandas as pd
 
+    from kem_pymc.commands.study import load_study
     from kem_pymc.commands.tables import read_cohort
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.evolutions import Evolutions
@@ -62,17 +64,20 @@ def select(
         "batch": batch,
         "skip_gaps": skip_gaps,
     }
-    if (study is None) == (data is None):
+    if study is None and data is None:
         raise InputError("Give either a study file or a table. The table comes with --data.")
+    found = None if study is None else load_study(study)  # first: it may register base kernels
     learned = Evolutions.load(evolutions)
-    if study is not None:
+    if study is not None and found is not None and data is None:
         options.only_with_table(columns)
-        cohort = _test_users(study, learned)
+        cohort = _test_users(study, found.test, learned)
     else:
         columns["target"] = target or learned.target
         cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
     with closing(workers(cores, cluster)) as crew, folders.result(out, overwrite) as file:
-        walks = walk(KEMSelector(learned, fit, criterion), cohort, "Selecting", crew)
+        priors = None if found is None else found.model.priors
+        selector = KEMSelector(learned, fit, criterion, priors=priors)
+        walks = walk(selector, cohort, "Selecting", crew)
         rows: list[dict[str, Any]] = [
             {"user": label, "time_step": step, **selection.to_row()}
             for label, own in walks.items()
@@ -90,10 +95,7 @@ def select(
     screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
 
 
-def _test_users(path: Path, learned: "Evolutions") -> "Cohort":
-    from kem_pymc.commands.study import load_study
-
-    test = load_study(path).test
+def _test_users(path: Path, test: "Cohort | None", learned: "Evolutions") -> "Cohort":
     if test is None:
         raise InputError(f"{path} defines no test users. Add test = a kem.Cohort of new users.")
     if test.features != learned.features:

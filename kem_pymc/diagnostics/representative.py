@@ -56,7 +56,7 @@ class Representative:
     pool: CandidatePool
     settings: dict[str, Any]
 
-    def model(self, index: int, cohort: Cohort) -> "ClusterModel":
+    def model(self, index: int, cohort: Cohort, priors: Priors | None = None) -> "ClusterModel":
         """Return the hyperparameter posterior of one cluster, for ``pm.sample`` to draw.
 
         Parameters
@@ -65,11 +65,14 @@ class Representative:
             Place in ``clusters``.
         cohort : Cohort
             The pilot users that the posterior was sampled from.
+        priors : Priors, optional
+            Those of the study; by default as they are stored with the posterior, which can't hold
+            distributions of one's own.
 
         Raises
         ------
         InputError
-            If there is no such cluster, or the cohort lacks its users.
+            If there is no such cluster, the cohort lacks its users, or the priors aren't stored.
         """
         from kem_pymc.evolution.model import ClusterModel
 
@@ -84,7 +87,7 @@ class Representative:
             cluster.composition,
             parent=cluster.parent,
             members=[(users.get(str(u), u), t) for u, t in cluster.members],
-            priors=Priors.from_dict(self.settings["priors"]),
+            priors=Priors.from_dict(self.settings["priors"]) if priors is None else priors,
             scaling=Scaling.from_dict(self.settings["scaling"]),
         )
 

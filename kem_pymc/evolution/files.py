@@ -58,7 +58,13 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
     InputError
         If this version's base kernels have other hyperparameters, or lack some.
     """
-    pool = CandidatePool(data["pool"], data["dimension"])
+    try:
+        pool = CandidatePool(data["pool"], data["dimension"])
+    except InputError as error:
+        raise InputError(
+            f"The candidates in {path} can't be read: {str(error).split('. ')[0]}. "
+            "Run the study file first, which registers its base kernels."
+        ) from error
     labels = {label for c in data["clusters"] for label in (c["parent"], c["child"])}
     named = {label: Composition.parse(label, pool.dimension) for label in labels}
     for label, names in data["coordinates"].items():

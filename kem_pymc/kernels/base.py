@@ -3,12 +3,12 @@
 A base kernel is a function of two scalar inputs and its own hyperparameters, without an
 amplitude: a candidate (a product of base kernels) has ONE amplitude of its own. To add a base
 kernel, write its expression and register it; it then works in candidate pools, in the likelihood
-and its gradient, in the sampler, in selection and in PyMC models::
+and its gradient, in the sampler, in selection and in PyMC models, also in other processes::
 
     def cosine(x, z, period):
         return pt.cos(2 * np.pi * (x - z) / period)
 
-    register(BaseKernel("COS", ("period",), cosine))
+    register_kernel(BaseKernel("COS", ("period",), cosine))
 """
 
 import math
@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytensor.tensor as pt
+from pytensor.printing import debugprint
 
 from kem_pymc.errors import InputError
 
@@ -78,27 +79,84 @@ class BaseKernel:
             )
 
 
+#: Names of the kernels that this file defines.
+BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52"})
+
 _REGISTRY: dict[str, BaseKernel] = {}
 
+#: Names of kernels that another process sent, which it may send anew.
+_RECEIVED: set[str] = set()
 
-def register(kernel: BaseKernel) -> BaseKernel:
+
+def register_kernel(kernel: BaseKernel) -> BaseKernel:
     """Make a base kernel available by name everywhere.
+
+    Running the lines that register a kernel once more changes nothing. If they were edited in
+    between, the kernel is replaced; pools, models and selectors made before must be made again.
+
+    Parameters
+    ----------
+    kernel : BaseKernel
+
+    Returns
+    -------
+    BaseKernel
+        The one that is registered now: an earlier one, if it has the same expression.
 
     Raises
     ------
     InputError
-        If the name is taken, or a dimension's index behind one name would read as another name.
+        If it would replace one of this package's kernels, or a dimension's index behind one name
+        would read as another name.
     """
     for name in _REGISTRY:
         longer, shorter = sorted((name, kernel.name), key=len, reverse=True)
         rest = longer.removeprefix(shorter)
-        if rest != longer and (not rest or rest.isdigit()) and _REGISTRY[name] != kernel:
+        mistaken = rest != longer and rest.isdigit()
+        if mistaken or (name == kernel.name in BUILT_IN and _REGISTRY[name] != kernel):
             raise InputError(
                 f"The name {kernel.name} can't be told from base kernel {name}. "
                 "Register yours under another name."
             )
+    known = _REGISTRY.get(kernel.name)
+    if known is not None and _same(known, kernel):
+        return known
+    _RECEIVED.discard(kernel.name)
     _REGISTRY[kernel.name] = kernel
     return kernel
+
+
+def receive_kernel(kernel: BaseKernel) -> None:
+    """Register a base kernel that came with an object from another process.
+
+    Raises
+    ------
+    InputError
+        If this process has registered another kernel under its name.
+    """
+    known = _REGISTRY.get(kernel.name)
+    if known is not None and _same(known, kernel):
+        return
+    if known is not None and kernel.name not in _RECEIVED:
+        raise InputError(
+            f"Base kernel {kernel.name} is another one here than where it was used. "
+            "Register that one, or give yours another name."
+        )
+    register_kernel(kernel)
+    _RECEIVED.add(kernel.name)
+
+
+def _same(one: BaseKernel, other: BaseKernel) -> bool:
+    """Return whether two kernels have the same hyperparameters and the same expression."""
+    return one == other or (
+        one.hyperparameters == other.hyperparameters and _graph(one) == _graph(other)
+    )
+
+
+def _graph(kernel: BaseKernel) -> str:
+    arguments = [pt.dscalar(name) for name in ("x", "z", *kernel.hyperparameters)]
+    value = pt.as_tensor(kernel.expression(*arguments))
+    return debugprint(value, print_type=True, file="str")
 
 
 def base_kernel(name: str) -> BaseKernel:
@@ -112,7 +170,7 @@ def base_kernel(name: str) -> BaseKernel:
     if name not in _REGISTRY:
         raise InputError(
             f"There is no base kernel {name!r}. "
-            f"Use one of {', '.join(_REGISTRY)}, or register your own."
+            f"Use one of {', '.join(_REGISTRY)}, or register your own first."
         )
     return _REGISTRY[name]
 
@@ -148,9 +206,9 @@ def _matern52(x, z, lengthscale):
     return (1 + distance + pt.sqr(distance) / 3) * pt.exp(-distance)
 
 
-LIN = register(BaseKernel("LIN", ("shift",), _linear))
-PER = register(BaseKernel("PER", ("lengthscale", "period"), _periodic))
-SE = register(BaseKernel("SE", ("lengthscale",), _squared_exponential))
-RQ = register(BaseKernel("RQ", ("lengthscale", "mixture"), _rational_quadratic))
-MATERN32 = register(BaseKernel("MATERN32", ("lengthscale",), _matern32))
-MATERN52 = register(BaseKernel("MATERN52", ("lengthscale",), _matern52))
+LIN = register_kernel(BaseKernel("LIN", ("shift",), _linear))
+PER = register_kernel(BaseKernel("PER", ("lengthscale", "period"), _periodic))
+SE = register_kernel(BaseKernel("SE", ("lengthscale",), _squared_exponential))
+RQ = register_kernel(BaseKernel("RQ", ("lengthscale", "mixture"), _rational_quadratic))
+MATERN32 = register_kernel(BaseKernel("MATERN32", ("lengthscale",), _matern32))
+MATERN52 = register_kernel(BaseKernel("MATERN52", ("lengthscale",), _matern52))

@@ -58,7 +58,8 @@ class Factor:
                 return cls(kernel.name, int(rest))
         raise InputError(
             f"{text!r} is not a base kernel on a dimension. "
-            f"Write a name ({', '.join(k.name for k in base_kernels())}) and an index, like SE0."
+            f"Write a name ({', '.join(k.name for k in base_kernels())}) and an index, like SE0; "
+            "register a kernel of your own first."
         )
 
 

@@ -48,7 +48,7 @@ class Kernels(NamedTuple):
 
 def kernels() -> Kernels:
     """Return the compiled code of all base kernels registered so far."""
-    return _compile(base_kernels())
+    return compile_kernels(base_kernels())
 
 
 def _scalar_variables(kernel: BaseKernel) -> list:
@@ -146,7 +146,8 @@ def _source(
 
 
 @cache
-def _compile(kernels: tuple[BaseKernel, ...]) -> Kernels:
+def compile_kernels(kernels: tuple[BaseKernel, ...]) -> Kernels:
+    """Return the compiled code of base kernels; ``code`` is the place among them."""
     values = [_value(k) for k in kernels]
     derivatives = [_derivatives(k) for k in kernels]
 

@@ -8,12 +8,13 @@ each lies, so nothing is ever compiled for a particular composition.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import base_kernel, base_kernels
+from kem_pymc.kernels.base import BUILT_IN, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
     Candidate,
     Composition,
@@ -106,6 +107,21 @@ class CandidatePool:
         if dimension > 1 if ard is None else ard:
             candidates += [c for c in [Candidate.ard(dimension)] if c not in candidates]
         return cls(candidates, dimension)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Base kernels of one's own go along, by value: other processes may not know them.
+        bases = {factor.base for candidate in self.candidates for factor in candidate.factors}
+        own = [base_kernel(name) for name in sorted(bases - BUILT_IN)]
+        return {
+            "candidates": self.candidates,
+            "dimension": self.dimension,
+            "kernels": cloudpickle.dumps(own) if own else None,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for kernel in cloudpickle.loads(state["kernels"]) if state["kernels"] else ():
+            receive_kernel(kernel)
+        self.__init__(state["candidates"], state["dimension"])  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self.candidates)

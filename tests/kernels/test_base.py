@@ -1,18 +1,26 @@
+import numpy as np
+import pytensor.tensor as pt
 import pytest
 
 from kem_pymc.kernels.base import (
+    BUILT_IN,
     KINDS,
     SE,
     BaseKernel,
     base_kernel,
     base_kernels,
-    register,
+    receive_kernel,
+    register_kernel,
 )
 from tests.refusals import refused
 
 
 def product(x, z):
     return x * z
+
+
+def product_of_three(x, z, period):
+    return x * z * period
 
 
 def test_only_the_shift_may_be_negative():
@@ -57,7 +65,7 @@ class TestRegister:
     @pytest.mark.usefixtures("registry")
     def test_registering_twice_changes_nothing(self):
         before = base_kernels()
-        register(SE)
+        register_kernel(SE)
         assert base_kernels() == before
 
     # SE1 on dimension 0 prints as SE on dimension 10 does; MATERN3 on dimension 2 as MATERN32.
@@ -67,11 +75,47 @@ class TestRegister:
     )
     def test_name_that_reads_as_another(self, name, other):
         before = base_kernels()
-        refused(lambda: register(BaseKernel(name, (), product)), f"{name} ", f"{other}.")
+        refused(lambda: register_kernel(BaseKernel(name, (), product)), f"{name} ", f"{other}.")
         assert base_kernels() == before
 
     @pytest.mark.usefixtures("registry")
     @pytest.mark.parametrize("name", ["SEA", "LI", "PER2X"])
     def test_name_that_only_looks_alike(self, name):
-        kernel = register(BaseKernel(name, (), product))
+        kernel = register_kernel(BaseKernel(name, (), product))
         assert base_kernel(name) is kernel
+
+    def test_the_same_lines_run_twice_change_nothing(self, cosine):
+        same = BaseKernel("COS", ("period",), lambda x, z, p: pt.cos(2 * np.pi * (x - z) / p))
+        assert register_kernel(same) is cosine
+        assert base_kernel("COS") is cosine
+
+    @pytest.mark.parametrize(
+        ("hyperparameters", "expression"),
+        [
+            (("period",), lambda x, z, p: pt.cos(2.0000001 * np.pi * (x - z) / p)),
+            (("lengthscale",), lambda x, z, p: pt.cos(2 * np.pi * (x - z) / p)),
+        ],
+    )
+    def test_edited_lines_replace_it_in_its_place(self, cosine, hyperparameters, expression):
+        other = BaseKernel("SECOND", (), product)
+        register_kernel(other)
+        edited = register_kernel(BaseKernel("COS", hyperparameters, expression))
+        assert base_kernel("COS") is edited is not cosine
+        assert base_kernels()[-2:] == (edited, other)
+
+    @pytest.mark.usefixtures("registry")
+    def test_built_in_kernels_are_all_kept(self):
+        assert {k.name for k in base_kernels()} == BUILT_IN
+        for name in BUILT_IN:
+            refused(lambda name=name: register_kernel(BaseKernel(name, (), product)), name)
+
+    def test_another_process_does_not_replace_what_was_registered_here(self, cosine):
+        refused(lambda: receive_kernel(BaseKernel("COS", ("period",), product_of_three)), "COS")
+        receive_kernel(BaseKernel("COS", ("period",), cosine.expression))
+        assert base_kernel("COS") is cosine
+
+    @pytest.mark.usefixtures("registry")
+    def test_another_process_may_send_a_kernel_anew(self):
+        for expression in (product_of_three, lambda x, z, p: x * z / p):
+            receive_kernel(BaseKernel("COS", ("period",), expression))
+            assert base_kernel("COS").expression is expression

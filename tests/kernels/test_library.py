@@ -3,7 +3,7 @@ import pytensor.tensor as pt
 import pytest
 
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood, weighted_gradient
-from kem_pymc.kernels.base import BaseKernel, base_kernels, register
+from kem_pymc.kernels.base import BaseKernel, base_kernels, register_kernel
 from kem_pymc.kernels.library import ADD, MULTIPLY, SET, kernels
 from kem_pymc.kernels.pool import CandidatePool
 from tests.refusals import refused
@@ -144,14 +144,14 @@ class TestRegistered:
         ],
     )
     def test_expression_need_not_be_a_float_of_its_arguments(self, expression):
-        register(BaseKernel("TWO", (), expression))
+        register_kernel(BaseKernel("TWO", (), expression))
         out = np.ones((1, 1))
         kernels().cross(0, np.array([0.0]), np.array([1.0]), np.empty(0), out)
         assert out[0, 0] == 2.0
 
     @pytest.mark.usefixtures("empty_registry")
     def test_derivative_of_an_indicator_is_zero(self):
-        register(BaseKernel("NEAR", ("lengthscale",), lambda x, z, ls: pt.abs(x - z) <= ls))
+        register_kernel(BaseKernel("NEAR", ("lengthscale",), lambda x, z, ls: pt.abs(x - z) <= ls))
         out, slope = np.ones((7, 7)), np.zeros(2)
         kernels().fill(0, X, np.array([1.5]), 1.0, SET, out)
         assert out[0].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
@@ -161,7 +161,7 @@ class TestRegistered:
     def test_expressions_that_differ_by_a_number_do_not_share_code(self, empty_registry):
         for number in (1.0, 2.0):
             empty_registry.clear()
-            register(BaseKernel("FIX", (), lambda x, z, n=number: n * pt.cos(x - z)))
+            register_kernel(BaseKernel("FIX", (), lambda x, z, n=number: n * pt.cos(x - z)))
             out = np.ones((1, 1))
             kernels().cross(0, np.array([0.0]), np.array([0.0]), np.empty(0), out)
             assert out[0, 0] == number
@@ -177,5 +177,5 @@ class TestRegistered:
         ],
     )
     def test_not_elementwise(self, expression):
-        register(BaseKernel("BAD", (), expression))
+        register_kernel(BaseKernel("BAD", (), expression))
         refused(kernels, "BAD", "elementwise")

@@ -1,4 +1,7 @@
 import math
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -193,3 +196,37 @@ class TestValue:
             "CandidatePool(['SE0', 'ARD'], dimension=2)"
         )
         assert [str(c) for c in CandidatePool(["SE0", "ARD"], 2)] == ["SE0", "SE0 x SE1"]
+
+
+class TestElsewhere:
+    """Pools go to other processes with the base kernels that were registered here."""
+
+    PROGRAM = """
+import pickle, sys
+from kem_pymc.kernels.base import base_kernels
+before = len(base_kernels())
+pool = pickle.load(sys.stdin.buffer)
+again = pickle.loads(pickle.dumps(pool))
+assert again == pool
+print(before, [k.name for k in base_kernels()][before:], pool, pool.layout.factor_base.tolist())
+"""
+
+    def sent(self, pool):
+        command = [sys.executable, "-c", self.PROGRAM]
+        found = subprocess.run(command, input=pickle.dumps(pool), stdout=subprocess.PIPE)
+        return found.stdout.decode().strip()
+
+    @pytest.mark.usefixtures("cosine")
+    def test_kernels_of_ones_own_go_along(self):
+        pool = CandidatePool(["SE0", "SE0 x COS0"])
+        assert self.sent(pool) == f"6 ['COS'] {pool} [2, 6, 2]"
+
+    def test_built_in_kernels_do_not(self):
+        pool = CandidatePool(["SE0", "LIN0"])
+        assert pool.__getstate__()["kernels"] is None
+        assert self.sent(pool) == f"6 [] {pool} [2, 0]"
+
+    def test_coming_back_changes_nothing(self, cosine):
+        pool = CandidatePool(["COS0"])
+        assert pickle.loads(pickle.dumps(pool)) == pool
+        assert base_kernel("COS") is cosine

@@ -8,7 +8,7 @@ import pytest
 
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
-from kem_pymc.kernels.base import BaseKernel, base_kernels, register
+from kem_pymc.kernels.base import BaseKernel, base_kernels, register_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
@@ -122,7 +122,7 @@ class TestRegistered:
 
     @pytest.mark.usefixtures("registry")
     def test_expression_of_one_input_still_fills_the_matrix(self):
-        register(BaseKernel("ONE", (), lambda x, _: pt.ones_like(x)))
+        register_kernel(BaseKernel("ONE", (), lambda x, _: pt.ones_like(x)))
         cov = Composition.parse("ONE1").to_pymc({"ONE1.amplitude": 2.5}, 2)
         x = np.zeros((3, 2))
         full, cross, diagonal = evaluated(cov(x), cov(x, x[:2]), cov(x, diag=True))
@@ -132,7 +132,7 @@ class TestRegistered:
 
     @pytest.mark.usefixtures("registry")
     def test_whole_numbers_count_as_floats(self):
-        register(BaseKernel("POLY", ("lengthscale",), lambda x, z, ls: x * z / pt.sqr(ls)))
+        register_kernel(BaseKernel("POLY", ("lengthscale",), lambda x, z, ls: x * z / pt.sqr(ls)))
         values = {"POLY0.amplitude": 3, "POLY0.lengthscale": 200}
         cov = Composition.parse("POLY0").to_pymc(values, 1)
         (full,) = evaluated(cov(np.array([[2.0]])))
@@ -140,7 +140,7 @@ class TestRegistered:
 
     @pytest.mark.usefixtures("empty_registry")
     def test_is_used_even_under_the_name_of_a_built_in(self):
-        register(BaseKernel("SE", ("lengthscale",), lambda x, z, ls: x * z / ls))
+        register_kernel(BaseKernel("SE", ("lengthscale",), lambda x, z, ls: x * z / ls))
         cov = Composition.parse("SE0").to_pymc({"SE0.amplitude": 1.0, "SE0.lengthscale": 2.0}, 1)
         assert isinstance(cov._factor_list[0], ElementwiseCovariance)
 

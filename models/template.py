@@ -1,0 +1,1 @@
+../kem_pymc/commands/study_template.py

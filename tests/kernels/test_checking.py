@@ -1,0 +1,62 @@
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+
+from kem_pymc.kernels.base import BaseKernel, base_kernels
+from kem_pymc.kernels.checking import check_kernel
+from tests.refusals import refused
+
+
+@pytest.mark.parametrize("name", [kernel.name for kernel in base_kernels()])
+def test_built_in_kernels_pass(name):
+    found = check_kernel(name)
+    assert found.asymmetry == 0
+    assert found.least_eigenvalue > -1e-12
+    assert found.gradient_error < 1e-6
+    assert found.loop_error < 1e-12
+
+
+def wrong_slope(x, z, lengthscale):
+    # The gradient doesn't see that the second factor grows with the lengthscale.
+    constant = pt.floor(1e9 * lengthscale) / 1e9
+    return pt.exp(-0.5 * pt.sqr((x - z) / lengthscale)) * constant
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "expression", "complaint"),
+    [
+        ((), lambda x, z: x - z, "isn't symmetric"),
+        (("shift",), lambda x, z, c: -pt.exp(-pt.abs(x - z)) + 0 * c, "positive semi-definite"),
+        (("shift",), lambda x, z, c: pt.minimum(x - c, z - c), "positive semi-definite"),
+        ((), lambda x, z: pt.sqrt(x * z), "no finite value at x = -1.3"),
+        (("mixture",), lambda x, z, a: pt.abs(x - z) ** a / pt.abs(x - z), "no finite value"),
+        (("lengthscale",), wrong_slope, "isn't its slope"),
+    ],
+)
+def test_what_is_wrong(hyperparameters, expression, complaint):
+    refused(lambda: check_kernel(BaseKernel("MINE", hyperparameters, expression)), complaint)
+
+
+def test_elementwise_functions_only():
+    total = BaseKernel("MINE", (), lambda x, z: pt.cumsum(x) * pt.cumsum(z))
+    refused(lambda: check_kernel(total), "not elementwise")
+
+
+def test_on_the_range_of_the_data():
+    brownian = BaseKernel("MINE", (), lambda x, z: pt.minimum(x, z))
+    refused(lambda: check_kernel(brownian), "positive semi-definite")
+    assert check_kernel(brownian, x=np.linspace(0, 1, 12)).least_eigenvalue >= 0
+
+
+def test_values_that_are_tried():
+    barely = BaseKernel("MINE", ("shift",), lambda x, z, c: pt.exp(-pt.abs(x - z)) * (1 - c))
+    refused(lambda: check_kernel(barely), "shift 2")
+    check_kernel(barely, {"shift": [0.5, 0.9]})
+    refused(lambda: check_kernel(barely, {"width": [1.0]}), "'width'")
+
+
+def test_needs_no_registration():
+    before = base_kernels()
+    check_kernel(BaseKernel("MINE", (), lambda x, z: pt.exp(-pt.abs(x - z))))
+    assert base_kernels() == before
+    refused(lambda: check_kernel("MINE"), "'MINE'")
