@@ -1,0 +1,61 @@
+"""ARCHITECTURE.md is true, and the script that says so notices when it isn't."""
+
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / ".ci" / "check_architecture.py"
+check = runpy.run_path(str(SCRIPT))["check"]
+
+
+def test_it_holds():
+    assert check(ROOT) == []
+
+
+def test_ci_asks():
+    assert "python .ci/check_architecture.py" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A checkout in which texts may be changed."""
+    for path in ROOT.iterdir():
+        if path.suffix in (".md", ".toml", ".txt"):
+            shutil.copy(path, tmp_path)
+        elif path.name in (".ci", "benchmarks", "docs", "kem_pymc", "models", "tests"):
+            (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        ("ARCHITECTURE.md", "cohort.py ", "kohort.py ", "names kohort.py, which isn't in kem_pymc"),
+        ("ARCHITECTURE.md", ";  modes.py", ";  moods.py", "names moods.py"),
+        ("ARCHITECTURE.md", "    engine.py ", "    ", "about kem_pymc/evolution/engine.py"),
+        ("ARCHITECTURE.md", "  plots/ ", "  ", "about kem_pymc/plots/curves.py"),
+        ("ARCHITECTURE.md", "< priors, gp <", "< gp <", "Layer 9 is gp in ARCHITECTURE.md"),
+        ("pyproject.toml", '"kem_pymc.scaling",', "", "Layer 6 is scaling in ARCHITECTURE.md"),
+        ("ARCHITECTURE.md", "Only `distributions`, ", "Only ", "distributions does import PyMC"),
+        ("ARCHITECTURE.md", "`diagnostics`", "`gp`", "kem_pymc/gp doesn't import ArviZ"),
+    ],
+)
+def test_what_does_not_hold_is_told(elsewhere, file, old, new, complaint):
+    path = elsewhere / file
+    text = path.read_text("utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), "utf-8")
+    assert complaint in "\n".join(check(elsewhere))
+
+
+def test_a_new_module_needs_a_line_and_a_layer(elsewhere):
+    (elsewhere / "kem_pymc").unlink()
+    shutil.copytree(ROOT / "kem_pymc", elsewhere / "kem_pymc")
+    assert check(elsewhere) == []
+    (elsewhere / "kem_pymc" / "fresh.py").touch()
+    told = check(elsewhere)
+    assert "No line of the tree is about kem_pymc/fresh.py." in told
+    assert "kem_pymc/fresh is in no layer of pyproject.toml." in told
