@@ -13,8 +13,9 @@ import kem_pymc as kem
 # features to [0, 1] and standardises the target, with the pilot users' ranges only.
 cohort, test = kem.datasets.concrete(seed=0)
 
-# Candidates (39): LIN, PER and SE on every feature; the amount of cement (0) and the age (7), each
-# times a smooth function of every other feature; and ARD.
+# Candidates (39): LIN, PER and SE on every feature; products for what concrete's strength is known
+# to depend on most, the amount of cement (0) and the age (7), each times a smooth function of every
+# other feature; and ARD, to be compared with.
 features = range(8)
 pool = kem.CandidatePool(
     [
@@ -26,8 +27,15 @@ pool = kem.CandidatePool(
     dimension=8,
 )
 
-# Priors: lengthscales and periods of a fifth of a feature's range.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
+# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
+# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
+# with 0.02.
 priors = kem.priors.unit_scale()
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -13,8 +13,8 @@ import kem_pymc as kem
 # and standardises the target, with the pilot users' ranges only.
 cohort, test = kem.datasets.energy(seed=0)
 
-# Candidates (16): LIN on every feature, SE on all but the binary height (4), and ARD. No PER: no
-# feature has more than 12 distinct values.
+# Candidates (16): LIN on every feature, SE on all but the binary height (4), and ARD, to be
+# compared with. No PER: no feature has more than 12 distinct values.
 pool = kem.CandidatePool(
     [
         *("LIN0", "LIN1", "LIN2", "LIN3", "LIN4", "LIN5", "LIN6", "LIN7"),
@@ -24,8 +24,14 @@ pool = kem.CandidatePool(
     dimension=8,
 )
 
-# Priors: lengthscales of a fifth of a feature's range.
+# Priors (paper, 10.2.5): lengthscales near a fifth of a feature's range; vague amplitudes; shifts
+# near zero; noise expected to be large where the parent composition is small. A candidate of the
+# parent composition stays with probability 0.9; others enter with 0.1, products with 0.02.
 priors = kem.priors.unit_scale()
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -36,5 +36,9 @@ pool = kem.CandidatePool(["LIN0", "PER0", "SE0", "COS0", "COS0 x LIN0", "COS0 x 
 # Priors: those of the synthetic study. COS has periods near 5 like PER, less certain here.
 priors = kem.priors.synthetic().replace({"COS.period": pm.LogNormal.dist(math.log(5), 0.5)})
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}

@@ -1,8 +1,8 @@
 """Priors of one's own: the synthetic study with shifts, amplitudes and lengthscales less certain.
 
-The paper's table expects shifts within 0.2 of zero, while those behind the data are near 5, and
-its log-normal priors give outlying amplitudes and lengthscales hardly any probability. Here every
-entry is a PyMC distribution with wider or heavier tails.
+The paper's table expects shifts within 0.2 of zero, while those behind the data are near 5. Here
+shifts may lie anywhere near the data, the standard deviation of a component has a half-Student-t
+prior, as is usual for scales (Gelman 2006), and lengthscales have a hierarchical one.
 
     kem fit models/extending_priors.py --out wider
     kem select models/extending_priors.py --evolutions wider/evolutions.json
@@ -18,11 +18,12 @@ import kem_pymc as kem
 cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
 test = kem.datasets.synthetic(users=50, time_steps=6, seed=1)
 
-# Candidates: LIN, PER and SE, and their products up to the second degree.
+# Candidates (8): LIN, PER and SE, and their products up to the second degree, among them the truth;
+# SE0 x SE0 is SE0 again.
 pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
 
 
-# An amplitude is a variance. Its root, a component's standard deviation, is half-Student-t.
+# Amplitudes are variances. Their root, a component's standard deviation, is half-Student-t.
 def half_t_variance(nu, scale, size):
     return pt.sqr(pm.HalfStudentT.dist(nu, scale, size=size))
 
@@ -33,7 +34,7 @@ def hierarchical_lengthscale(nu, median, s, size):
     return pt.exp(pm.StudentT.dist(nu, pt.log(median), sigma=s, size=size))
 
 
-# Priors: the paper's, but for these. Noise as in the paper, where the parent is small it is large.
+# Priors: the paper's but for these three, of which each applies to all kernels that have it.
 priors = kem.priors.synthetic().replace(
     shift=pm.Normal.dist(5, 5),
     amplitude=pm.CustomDist.dist(3.0, 2.0, dist=half_t_variance, class_name="HalfStudentTSquared"),
@@ -42,5 +43,9 @@ priors = kem.priors.synthetic().replace(
     ),
 )
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}

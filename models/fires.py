@@ -15,7 +15,8 @@ import kem_pymc as kem
 cohort, test = kem.datasets.fires(seed=0, batch=3)
 
 # Candidates (35): LIN and SE on every feature, PER on all but the month (1; four summer months show
-# no period), the wind speed (4) times a smooth function of every other feature, and ARD.
+# no period); products of the wind speed (4), known to drive fires, with a smooth function of every
+# other feature; and ARD, to be compared with.
 features = range(9)
 pool = kem.CandidatePool(
     [
@@ -28,8 +29,15 @@ pool = kem.CandidatePool(
     dimension=9,
 )
 
-# Priors: lengthscales and periods of a fifth of a feature's range.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
+# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
+# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
+# with 0.02.
 priors = kem.priors.unit_scale()
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

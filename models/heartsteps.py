@@ -14,8 +14,9 @@ import kem_pymc as kem
 # pilot users' ranges only.
 cohort, test = kem.datasets.heartsteps_daily(seed=0)
 
-# Candidates (73): LIN on every feature; PER and SE on the 12 that aren't binary; travel (12) and
-# weekend (13) times each other feature, smooth or, where it is binary, linear; and ARD.
+# Candidates (73): LIN on every feature; PER and SE on the 12 that aren't binary; products of travel
+# (12) and weekend (13), known to change how active a day is, with every other feature, smooth or,
+# where it is binary, linear; and ARD, to be compared with.
 numbers = range(12)
 pool = kem.CandidatePool(
     [
@@ -29,8 +30,15 @@ pool = kem.CandidatePool(
     dimension=17,
 )
 
-# Priors: lengthscales and periods of a fifth of a feature's range.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
+# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
+# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
+# with 0.02.
 priors = kem.priors.unit_scale()
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -14,7 +14,8 @@ import kem_pymc as kem
 cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
 test = kem.datasets.synthetic(users=50, time_steps=6, seed=1)
 
-# Candidates: LIN, PER and SE, and their products up to the second degree.
+# Candidates (8): LIN, PER and SE, and their products up to the second degree, among them the truth;
+# SE0 x SE0 is SE0 again.
 pool = kem.CandidatePool(
     [
         *("LIN0", "PER0", "SE0"),
@@ -22,9 +23,15 @@ pool = kem.CandidatePool(
     ]
 )
 
-# Priors: periods near 5, shifts near 0 (the true ones are near 5), other scales vague; noise is
-# expected to be large where the parent composition is small.
+# Priors (paper, 10.2.5): periods near 5, shifts near 0 (the true ones are near 5), vague
+# lengthscales and amplitudes; noise expected to be large where the parent composition is small. A
+# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
+# with 0.02.
 priors = kem.priors.synthetic()
 
+# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
+# no kernel looks at later data (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+
+# Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
