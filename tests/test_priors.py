@@ -8,6 +8,7 @@ from kem_pymc import priors as prior_tables
 from kem_pymc.compiled import compiled
 from kem_pymc.datasets.pools import candidates
 from kem_pymc.errors import InputError
+from kem_pymc.kernels import base
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, noise_by_size
@@ -231,3 +232,24 @@ def test_as_many_candidates_enter_however_many_there_are():
 def test_more_candidates_than_there_are_cannot_enter():
     with pytest.raises(InputError, match=r"base kernel is .* Give a number between 0 and 1"):
         prior_tables.synthetic().expecting(7, CandidatePool(candidates("synthetic")))
+
+
+def test_a_kind_of_a_kernel_of_ones_own(monkeypatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    kinds = ("location", "width")
+    base.register_kernel(base.BaseKernel("GATE", kinds, lambda x, z, *_: x * z, ("location",)))
+    pool = CandidatePool(["GATE0"])
+    assert [h.positive for h in pool.hyperparameters] == [True, False, True]
+    assert pool.layout.positive.tolist() == [True, False, True]
+    table = prior_tables.synthetic().replace(location=pm.Normal.dist(3.0, 2.0))
+    with pytest.raises(InputError, match=r"no prior for GATE0\.width. Add an entry for 'width'"):
+        table.compile(pool)
+    compiled_priors = table.replace({"GATE.width": pm.LogNormal.dist(1.0, 0.5)}).compile(pool)
+    for name, v, expected in (
+        ("GATE0.location", -1.0, stats.norm(3, 2).logpdf(-1)),
+        ("GATE0.width", 0.7, stats.norm(1, 0.5).logpdf(0.7)),
+    ):
+        entry = compiled_priors.entry[place(pool, name)]
+        parent = np.zeros(1, dtype=bool)
+        density = log_densities(compiled_priors, entry, np.array([v]), parent)[0]
+        np.testing.assert_allclose(density, expected, atol=1e-10)

@@ -23,7 +23,8 @@ from pytensor.printing import debugprint
 
 from kem_pymc.errors import InputError
 
-#: Kinds of hyperparameters, and whether they are positive (every algorithm then works on logs).
+#: Kinds of hyperparameters of this file's kernels, and whether they are positive (every algorithm
+#: then works on logs).
 KINDS: MappingProxyType[str, bool] = MappingProxyType(
     {
         "amplitude": True,
@@ -33,6 +34,9 @@ KINDS: MappingProxyType[str, bool] = MappingProxyType(
         "shift": False,
     }
 )
+
+#: Names that mean something else in a table of priors.
+TAKEN = frozenset({"amplitude", "noise", "noise_without_parent", "stay", "enter", "scaling"})
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,26 @@ class BaseKernel:
     name : str
         Upper-case letters and digits, starting with a letter, e.g. ``"SE"``.
     hyperparameters : tuple of str
-        Kinds of its hyperparameters, each another of :data:`KINDS` and not ``"amplitude"``.
+        Kinds of its hyperparameters, each another: of :data:`KINDS`, whose priors every table has,
+        or kinds of one's own in lower case, whose priors the study adds.
     expression : callable
         ``expression(x, z, *hyperparameters)`` returns a PyTensor expression made of elementwise
         functions (``pt.exp``, ``pt.abs``, ``pt.switch``, arithmetic). It must be symmetric in
         ``x`` and ``z`` and positive semi-definite.
+    real : tuple of str
+        Those kinds of one's own that may be negative; others are positive.
 
     Raises
     ------
     InputError
-        If the name can't be read back from a composition, or a kind is unknown or given twice.
+        If the name can't be read back from a composition, or a kind can't be used or is given
+        twice.
     """
 
     name: str
     hyperparameters: tuple[str, ...]
     expression: Callable[..., Any]
+    real: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name) or self.name in ("ARD", "WHITE"):
@@ -67,16 +76,26 @@ class BaseKernel:
                 "Use upper-case letters and digits, starting with a letter."
             )
         for kind in self.hyperparameters:
-            if kind not in KINDS or kind == "amplitude":
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", kind) or kind in TAKEN:
                 raise InputError(
-                    f"Base kernel {self.name} has a hyperparameter of unknown kind {kind!r}. "
-                    f"Use some of {', '.join(k for k in KINDS if k != 'amplitude')}."
+                    f"Base kernel {self.name} has a hyperparameter of kind {kind!r}, which can't "
+                    "be told in a table of priors. Use another word in lower case."
+                )
+        for kind in self.real:
+            if kind not in self.hyperparameters or kind in KINDS:
+                raise InputError(
+                    f"Base kernel {self.name} says that {kind!r} may be negative. "
+                    "Say so of its hyperparameters of kinds of your own."
                 )
         if len(set(self.hyperparameters)) < len(self.hyperparameters):
             raise InputError(
                 f"Base kernel {self.name} has two hyperparameters of one kind. "
                 "Give each another kind, since kinds name them."
             )
+
+    def positive(self, kind: str) -> bool:
+        """Return whether a hyperparameter is positive, so that algorithms work on its log."""
+        return KINDS.get(kind, kind not in self.real)
 
 
 #: Names of the kernels that this file defines.
@@ -148,9 +167,8 @@ def receive_kernel(kernel: BaseKernel) -> None:
 
 def _same(one: BaseKernel, other: BaseKernel) -> bool:
     """Return whether two kernels have the same hyperparameters and the same expression."""
-    return one == other or (
-        one.hyperparameters == other.hyperparameters and _graph(one) == _graph(other)
-    )
+    kinds = (one.hyperparameters, one.real) == (other.hyperparameters, other.real)
+    return one == other or (kinds and _graph(one) == _graph(other))
 
 
 def _graph(kernel: BaseKernel) -> str:

@@ -11,10 +11,10 @@ import pytensor
 import pytensor.tensor as pt
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import KINDS, BaseKernel, base_kernel
+from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.library import MULTIPLY, compile_kernels
 
-#: Values that are tried where none are given.
+#: Values that are tried where none are given; of kinds of one's own, those of a mixture or a shift.
 VALUES: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
     {
         "lengthscale": (0.1, 1.0, 10.0),
@@ -87,10 +87,17 @@ def check_kernel(
         If something is wrong; it tells what, and for which values.
     """
     kernel = base_kernel(kernel) if isinstance(kernel, str) else kernel
-    values = {**VALUES, **(hyperparameters or {})}
-    for kind in values:
-        if kind not in KINDS or kind == "amplitude":
-            raise InputError(f"There is no kind {kind!r}. Give values of {', '.join(VALUES)}.")
+    values = {
+        kind: VALUES.get(kind, VALUES["mixture" if kernel.positive(kind) else "shift"])
+        for kind in kernel.hyperparameters
+    }
+    for kind, own in (hyperparameters or {}).items():
+        if kind not in values:
+            raise InputError(
+                f"Base kernel {kernel.name} has no hyperparameter of kind {kind!r}. "
+                f"Give values of {', '.join(values) or 'none'}."
+            )
+        values[kind] = tuple(own)
     points = np.ascontiguousarray(POINTS if x is None else x, dtype=np.float64)
     combinations = [
         np.array(h, dtype=np.float64)

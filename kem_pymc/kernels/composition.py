@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import KINDS, base_kernel, base_kernels
+from kem_pymc.kernels.base import base_kernel, base_kernels
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -165,7 +165,7 @@ class Hyperparameter:
     name : str
         ``LIN0.shift``; in a product ``LIN0 x PER0.PER0.period``, ``PER0 x PER0.PER0#2.period``.
     kind : str
-        One of :data:`kem_pymc.kernels.base.KINDS`.
+        ``"amplitude"``, or one of those of its base kernel.
     base : str or None
         The base kernel it belongs to; None for the amplitude.
     """
@@ -177,7 +177,7 @@ class Hyperparameter:
     @property
     def positive(self) -> bool:
         """Whether algorithms work on its log."""
-        return KINDS[self.kind]
+        return self.base is None or base_kernel(self.base).positive(self.kind)
 
 
 @total_ordering

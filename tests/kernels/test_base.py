@@ -23,7 +23,7 @@ def product_of_three(x, z, period):
     return x * z * period
 
 
-def test_only_the_shift_may_be_negative():
+def test_only_the_shift_of_built_in_kinds_may_be_negative():
     assert [kind for kind, positive in KINDS.items() if not positive] == ["shift"]
 
 
@@ -48,9 +48,19 @@ def test_name_that_would_not_read_back(name):
     refused(lambda: BaseKernel(name, (), product), repr(name))
 
 
-@pytest.mark.parametrize("kind", ["amplitude", "width"])
-def test_unknown_kind(kind):
-    refused(lambda: BaseKernel("COS", (kind,), product), repr(kind), "lengthscale, period")
+@pytest.mark.parametrize("kind", ["amplitude", "noise", "stay", "Width", "a.b", ""])
+def test_kind_that_means_something_else(kind):
+    refused(lambda: BaseKernel("COS", (kind,), product), repr(kind))
+
+
+def test_kinds_of_ones_own_are_positive_unless_it_says_so():
+    kernel = BaseKernel("GATE", ("location", "width", "shift"), product, real=("location",))
+    assert [kernel.positive(kind) for kind in kernel.hyperparameters] == [False, True, False]
+
+
+@pytest.mark.parametrize("kind", ["width", "lengthscale"])
+def test_only_kinds_of_ones_own_can_be_said_to_be_real(kind):
+    refused(lambda: BaseKernel("GATE", ("lengthscale",), product, real=(kind,)), repr(kind))
 
 
 def test_two_hyperparameters_of_one_kind_would_share_a_name():

@@ -55,6 +55,15 @@ def test_values_that_are_tried():
     refused(lambda: check_kernel(barely, {"width": [1.0]}), "'width'")
 
 
+def test_kinds_of_ones_own():
+    def gate(x, z, location, width):
+        return pt.sigmoid((x - location) / width) * pt.sigmoid((z - location) / width)
+
+    kernel = BaseKernel("GATE", ("location", "width"), gate, real=("location",))
+    assert check_kernel(kernel).gradient_error < 1e-5
+    assert check_kernel(kernel, {"location": [-7.0]}).loop_error < 1e-10
+
+
 def test_needs_no_registration():
     before = base_kernels()
     check_kernel(BaseKernel("MINE", (), lambda x, z: pt.exp(-pt.abs(x - z))))
