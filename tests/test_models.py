@@ -11,7 +11,9 @@ from pathlib import Path
 import arviz as az
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
+from scipy import stats
 
 import kem_pymc as kem
 from kem_pymc import CandidatePool, datasets
@@ -137,6 +139,18 @@ def test_study_runs(worked, study):
     assert np.isfinite(one["log_likelihood"]).all()
 
 
+def test_users_of_a_table(worked, study, tmp_path):
+    """The study file registers kernels, and users come from the table."""
+    table, out = tmp_path / "new.csv", tmp_path / "selections.csv"
+    study.test.to_frame().to_csv(table, index=False)
+    learned = worked / "fit" / "evolutions.json"
+    columns = ("--user", "user", "--time", "time_step", "--cores", 1)
+    files = ("--evolutions", learned, "--data", table, "--out", out)
+    fine("select", worked / "study.py", *files, *columns)
+    own, theirs = (pd.read_csv(path) for path in (out, worked / "selections-1.csv"))
+    assert own["composition"].tolist() == theirs["composition"].tolist()
+
+
 def test_pictures_are_drawn(worked):
     drawn = {path.name for path in worked.rglob("*.png")}
     assert {"evolutions.png", "chains.png", "edges.png", "co_clustering.png"} <= drawn
@@ -180,6 +194,16 @@ def test_workers_of_a_cluster_learn_of_a_new_kernel(worked, study, address):
     assert {u: [str(s) for s in own] for u, own in walks.items()} == {
         u: [str(s) for s in own] for u, own in here.items()
     }
+
+
+def test_new_priors_are_what_the_study_says():
+    priors = load_study(MODELS / "extending_priors.py").model.priors
+    values = np.array([0.01, 0.7, 2.0, 30.0])
+    squared = stats.f(1, 3, scale=2.0**2).logpdf(values)  # of a Student t with 3 degrees, times 2
+    log_t = stats.t(4).logpdf(np.log(values)) - np.log(values)
+    for name, expected in (("amplitude", squared), ("lengthscale", log_t)):
+        density = [float(pm.logp(priors.hyperparameters[name], v).eval()) for v in values]
+        np.testing.assert_allclose(density, expected, atol=1e-5)  # PyTensor keeps 2.0 in single
 
 
 class TestNewKernel:
