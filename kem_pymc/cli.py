@@ -17,6 +17,7 @@ from kem_pymc.commands import (
     cluster,
     compare,
     diagnose,
+    doctor,
     fit,
     init,
     quickstart,
@@ -101,6 +102,7 @@ app.command(epilog=init.EXAMPLE)(init.init)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=cluster.EXAMPLE)(cluster.cluster)
+app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
 def main() -> None:
