@@ -71,7 +71,7 @@ def layers(root: Path, text: str) -> Iterator[str]:
     contracts = settings["tool"]["importlinter"]["contracts"]
     (contract,) = (c["layers"] for c in contracts if c["type"] == "layers")
     strict = [set(re.findall(rf"{PACKAGE}\.(\w+)", layer)) for layer in reversed(contract)]
-    found = re.search(r"`(errors <[^`]+)`", text)
+    found = re.search(r"`([\w, ]+<[^`]+)`", text)
     told = [set(re.findall(r"\w+", layer)) for layer in found[1].split("<")] if found else []
     for number in range(max(len(strict), len(told))):
         one, other = (

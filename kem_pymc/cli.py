@@ -16,7 +16,9 @@ from typer.core import TyperGroup
 from kem_pymc.commands import (
     cluster,
     compare,
+    completion,
     diagnose,
+    doctor,
     fit,
     init,
     quickstart,
@@ -68,7 +70,7 @@ def _fault(error: Exception) -> str:
 app = typer.Typer(
     cls=_Kem,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=False,  # see completion.py
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -89,6 +91,8 @@ def kem(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    show_completion: completion.ShowCompletion = None,
+    install_completion: completion.InstallCompletion = None,
 ) -> None:
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
@@ -101,6 +105,7 @@ app.command(epilog=init.EXAMPLE)(init.init)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(epilog=cluster.EXAMPLE)(cluster.cluster)
+app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
 def main() -> None:
@@ -108,4 +113,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may not know every character
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    completion.prepare()
     app()

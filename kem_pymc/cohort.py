@@ -27,7 +27,11 @@ from kem_pymc.checks import (
     numbers,
     time_order,
 )
+from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
+
+#: At most so many columns and users are shown.
+COLUMNS_SHOWN, USERS_SHOWN = 15, 10
 
 
 class PaddedCohort(NamedTuple):
@@ -50,7 +54,7 @@ class PaddedCohort(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cohort:
+class Cohort(Displayed):
     """Users and their points, in order of arrival and in the users' own units.
 
     Parameters
@@ -380,18 +384,39 @@ class Cohort:
             f"{features} -> {self.target})"
         )
 
-    def _repr_html_(self) -> str:
-        table = pd.DataFrame(
-            {
-                "user": [str(label) for label in self.users],
-                "time steps": self.steps,
-                "points": [len(y) for y in self.targets],
-                f"mean {self.target}": [y.mean() for y in self.targets],
-            }
+    def _display(self) -> Display:
+        sizes = [len(y) for y in self.targets]
+        columns = zip(
+            (f"{self.target} (target)", *self.features),
+            (np.concatenate(self.targets), *np.concatenate(self.inputs).T),
+            strict=True,
         )
-        html = table.to_html(index=False, max_rows=10, float_format="{:.4g}".format, border=0)
-        caption = repr(self).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return f"<p>{caption}</p>{html}"
+        values = [(name, v.mean(), v.std(), v.min(), np.median(v), v.max()) for name, v in columns]
+        users = [
+            (str(label), len(ends), len(y), y.mean(), y.std())
+            for label, y, ends in zip(self.users, self.targets, self.ends, strict=True)
+        ]
+        return Display(
+            f"Cohort of {self.n_users} users",
+            {
+                "Time steps": from_to(self.steps.min(), self.max_steps),
+                "Points": f"{self.n_points}, {from_to(min(sizes), max(sizes))} of a user",
+            },
+            [
+                Listing(
+                    ("", "mean", "sd", "least", "median", "most"),
+                    values[:COLUMNS_SHOWN],
+                    more=beyond(COLUMNS_SHOWN - 1, self.dimension, "features are shown."),
+                ),
+                Listing(
+                    ("user", "time steps", "points", f"mean {self.target}", f"sd {self.target}"),
+                    users[:USERS_SHOWN],
+                    title="Users",
+                    more=beyond(USERS_SHOWN, self.n_users, "users are shown."),
+                    folded=True,
+                ),
+            ],
+        )
 
 
 def _ends(order: np.ndarray, batch: int | None) -> np.ndarray:

@@ -19,6 +19,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from kem_pymc.display import Display, Displayed, Listing
 from kem_pymc.distributions import (
     compile_entries,
     compile_noise,
@@ -116,7 +117,7 @@ class SameNoise:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Priors:
+class Priors(Displayed):
     """The table of priors.
 
     Attributes
@@ -260,8 +261,14 @@ class Priors:
     def __repr__(self) -> str:
         return self.to_frame().to_string(index=False, justify="left")
 
-    def _repr_html_(self) -> str:
-        return self.to_frame().to_html(index=False)
+    def _display(self) -> Display:
+        frame = self.to_frame()
+        units = {
+            "none": "data in their own units",
+            "unit": "features scaled to [0, 1] and standardised targets",
+        }
+        rows = frame.to_numpy().tolist()
+        return Display(f"Priors for {units[self.scaling]}", listings=[Listing((*frame,), rows)])
 
     def compile(self, pool: CandidatePool) -> PriorTable:
         """Return the priors as the engine wants them.

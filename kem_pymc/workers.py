@@ -6,7 +6,6 @@ its tasks are given to others.
 """
 
 import multiprocessing
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from kem_pymc.errors import InputError, WorkerError
+from kem_pymc.machine import usable_cores
 
 #: Deaths of workers in a row, without a result between them, after which nothing is tried again.
 PATIENCE = 3
@@ -94,7 +94,7 @@ def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
         if cores is not None:
             raise InputError("Both cores and a cluster are given. Give one of them.")
         return Cluster(cluster)
-    count = cores or os.cpu_count() or 1
+    count = cores or usable_cores()
     return Here() if count == 1 else Processes(count)
 
 

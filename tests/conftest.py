@@ -94,6 +94,12 @@ def figures(record_property):
     return record
 
 
+def pytest_addoption(parser):
+    """Add the option that draws pictures anew instead of comparing them."""
+    text = "draw the pictures of tests/plots/baseline anew"
+    parser.addoption("--draw-baselines", action="store_true", help=text)
+
+
 def pytest_terminal_summary(terminalreporter, config):
     """Print the figures of statistical tests where these were asked for."""
     if config.option.markexpr != "slow" and config.option.verbose < 0:

@@ -1,15 +1,17 @@
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from kem_pymc import cli
 from kem_pymc.commands import init
 
-COMMANDS = ("quickstart", "fit", "diagnose", "select", "init", "cluster")
+COMMANDS = typer.main.get_command(cli.app).commands
 
 
 def run(*arguments):
@@ -29,6 +31,16 @@ def test_help_has_an_example(command):
     assert f"Example: kem {' '.join(command)}" in result.output
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_can_be_read(name):
+    """Options, arguments and values of the example are the command's."""
+    _, _, example = COMMANDS[name].epilog.partition("Example: ")
+    kem, command, *words = shlex.split(example)
+    assert (kem, command) == ("kem", name)
+    with COMMANDS[name].make_context(name, words) as context:
+        assert context.args == []
+
+
 def test_help_names_the_commands():
     assert all(command in run().output for command in COMMANDS)
 
@@ -37,7 +49,7 @@ def test_help_imports_nothing_heavy():
     program = (
         "import sys\n"
         "import kem_pymc.cli\n"
-        "heavy = {'pymc', 'pytensor', 'numba', 'pandas', 'xarray', 'matplotlib'}\n"
+        "heavy = {'pymc', 'pytensor', 'numba', 'numpy', 'pandas', 'xarray', 'matplotlib'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))\n"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -99,11 +99,10 @@ def test_python_runs_in_order(
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_exist(line: str) -> None:
-    _, name, *words = shlex.split(line)
-    if name.startswith("--"):
-        assert name in ("--help", "--version")
-        return
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    _, *words = shlex.split(line)
+    command = typer.main.get_command(app)
+    if not words[0].startswith("-"):
+        command = command.commands[words[0]]  # type: ignore[attr-defined]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
 

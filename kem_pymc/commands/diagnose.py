@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import DataTree
 
-    from kem_pymc.diagnostics.diagnosis import Diagnosis
-
 EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
 
 #: What marks a folder as results of this command.
@@ -57,7 +55,7 @@ def diagnose(
         clusters = representative.representative(idata).to_frame()
         clusters.to_csv(folder / "clusters.csv", index=False)
         _draw(idata, found.n_chains, folder)
-    _say(found)
+    screen.console.print(found)
     screen.say(f"\nTables and pictures are in {out}.")
 
 
@@ -92,33 +90,3 @@ def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:
         "co_clustering": plots.co_clustering(idata, order="similarity"),
     }.items():
         cast("Figure", axes.get_figure(root=True)).savefig(folder / f"{name}.png", dpi=150)
-
-
-def _say(found: "Diagnosis") -> None:
-    screen.heading("Do the chains agree?")
-    screen.console.print(found)
-    _say_distance(found)
-    screen.heading("Moves")
-    rates = found.acceptance.mean(axis=1).dropna()
-    screen.say("Acceptance: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
-    screen.say(f"{found.factorisations} factorisations, {found.failed_factorisations} failed.")
-    screen.console.print()
-    for warning in found.warnings:
-        screen.warn(warning)
-    if not found.warnings:
-        screen.say("The chains agree. That is no proof: all of them may miss the same mode.")
-
-
-def _say_distance(found: "Diagnosis") -> None:
-    """Say how far chains are apart, next to how far each is from itself."""
-    import numpy as np
-
-    if found.n_chains < 2:
-        return
-    within = np.diag(found.distance)
-    between = found.distance[~np.eye(found.n_chains, dtype=bool)]
-    screen.say(
-        f"Compositions differ by {between.mean():.2f} candidates per dataset between chains "
-        f"(at most {between.max():.2f}), by {within.mean():.2f} between halves of a chain. "
-        f"Edges differ by at most {found.edge_agreement:.2f} in probability."
-    )

@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from kem_pymc.commands import folders, options, screen
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.table import Table
 
     from kem_pymc.cohort import Cohort
@@ -40,6 +40,8 @@ def quickstart(
     Functions are drawn from LIN0 + PER0 and from SE0, in turn; every user has 6 time steps of 5
     points. The kernels selected are judged by the mean log likelihood of 200 test points.
     """
+    import numpy as np
+
     from kem_pymc import datasets, priors
     from kem_pymc.commands import learning
     from kem_pymc.commands.walk import walk
@@ -129,6 +131,8 @@ def _selected(walks: "Walks", test: "Cohort") -> "Table":
 
 def _compared(walks: "dict[str, Walks]", test: "Cohort") -> "Table":
     """Return one row per method and one column per time step, the best in bold."""
+    import numpy as np
+
     scores = np.array([_log_likelihoods(own, test) for own in walks.values()])
     sizes = [str(n) for n in test.ends[0]]
     table = screen.table("method", *sizes, right=sizes)
@@ -141,8 +145,10 @@ def _compared(walks: "dict[str, Walks]", test: "Cohort") -> "Table":
     return table
 
 
-def _log_likelihoods(walks: "Walks", test: "Cohort") -> np.ndarray:
+def _log_likelihoods(walks: "Walks", test: "Cohort") -> "np.ndarray":
     """Return the mean log predictive density of a test point, by time step."""
+    import numpy as np
+
     x, y = test.truth.x_test, test.truth.y_test
     by_user = [
         [selection.log_predictive_density(x, y[u]).mean() for selection in walks[user]]

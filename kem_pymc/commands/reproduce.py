@@ -1,6 +1,8 @@
 """``kem reproduce``: the paper's figures and tables, from data to pictures."""
 
+import tomllib
 from contextlib import closing
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +28,12 @@ ALL = "kem-all"
 RUNS = "runs"
 
 
+def figure_names() -> list[str]:
+    """Return what can be reproduced, read from the settings alone: a shell waits for it."""
+    text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
+    return [*tomllib.loads(text)["figures"], ALL]
+
+
 def reproduce(
     figure: Annotated[
         str,
@@ -33,6 +41,7 @@ def reproduce(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-calibration, kem-ablation, "
             "kem-targets, kem-defaults, or kem-all.",
+            autocompletion=figure_names,
         ),
     ],
     out: Annotated[

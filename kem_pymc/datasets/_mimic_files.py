@@ -26,6 +26,8 @@ CAREVUE = ("ICUSTAY_ID", "CHARTTIME", "ITEMID", "RATE", "STOPPED")
 METAVISION = ("ICUSTAY_ID", "STARTTIME", "ENDTIME", "ITEMID", "STATUSDESCRIPTION")
 ADMISSIONS = ("HADM_ID", "DIAGNOSIS")
 
+FILES = ("ADMISSIONS", "INPUTEVENTS_MV", "INPUTEVENTS_CV", "CHARTEVENTS")
+
 
 class Readings(NamedTuple):
     """What was charted of one variable; keys increase strictly.
@@ -181,6 +183,17 @@ def _chunks(
         raise
     except UNREADABLE as error:
         raise not_csv(file) from error
+
+
+def find_mimic(data_home: Folder) -> list[Path]:
+    """Return the study's files.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If one isn't there.
+    """
+    return [_find(name, data_home) for name in FILES]
 
 
 def _find(name: str, data_home: Folder) -> Path:

@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc.datasets._home import find
-from kem_pymc.datasets._mimic_files import STAY, read_chart, read_diagnoses, read_infusions
+from kem_pymc.datasets._mimic_files import (
+    STAY,
+    find_mimic,
+    read_chart,
+    read_diagnoses,
+    read_infusions,
+)
 from kem_pymc.datasets._study import Folder, Seed, Study, check_numbers, enough, read_csv, study
 from kem_pymc.errors import InputError
 
@@ -151,6 +157,7 @@ def mimic(
     InputError
         If a file isn't the expected one, or fewer than 2 diagnoses are left.
     """
+    find_mimic(data_home)
     # The largest file comes last: a fault of another one is told before it is read.
     diagnoses = read_diagnoses(data_home)
     infusions = read_infusions(data_home, VASOPRESSORS_CAREVUE, VASOPRESSORS_METAVISION, chunk)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,9 @@ from kem_pymc.diagnostics import convergence as agreement
 from kem_pymc.diagnostics.edges import edge_agreement, edge_table
 from kem_pymc.diagnostics.modes import Mode, composition_distance, find_modes
 from kem_pymc.diagnostics.quantities import Draws
+from kem_pymc.display import Display, Displayed, Listing
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from xarray import DataTree
 
 #: Failed factorisations are told of from this share on.
@@ -24,7 +24,7 @@ EDGES_DIFFER = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Displayed):
     """What :func:`diagnose` found.
 
     Attributes
@@ -73,25 +73,45 @@ class Diagnosis:
         found = "\n".join(f"- {w}" for w in self.warnings) or "No warnings."
         return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{found}"
 
-    def __rich__(self) -> "Table":
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-        for name in ("quantity", "number", "R-hat worst", "median", f"> {agreement.RHAT}"):
-            table.add_column(name, justify="left" if name == "quantity" else "right")
-        for name in ("ESS worst", "median", f"< {agreement.ESS}"):
-            table.add_column(name, justify="right")
-        for row in self.summary.itertuples():
-            table.add_row(
-                str(row.Index),
-                str(row.number),
-                *(_number(v, ".2f") for v in (row.r_hat_worst, row.r_hat_median)),
-                str(row.r_hat_beyond),
-                *(_number(v, ".0f") for v in (row.ess_worst, row.ess_median)),
-                str(row.ess_below),
+    def _display(self) -> Display:
+        columns = (
+            *("quantity", "number", "R-hat worst", "R-hat median", f"> {agreement.RHAT}"),
+            *("ESS worst", "ESS median", f"< {agreement.ESS}"),
+        )
+        rows: list[tuple[Any, ...]] = [
+            (
+                *(str(row.Index), row.number, row.r_hat_worst, row.r_hat_median, row.r_hat_beyond),
+                *(row.ess_worst, row.ess_median, row.ess_below),
             )
-        return table
+            for row in self.summary.itertuples()
+        ]
+        forms = {name: ".2f" for name in columns if name.startswith("R-hat")}
+        forms |= {name: ".0f" for name in columns if name.startswith("ESS")}
+        return Display(
+            f"Diagnosis of {self.n_chains} x {self.n_draws} draws",
+            self._facts(),
+            [Listing(columns, rows, forms)],
+            self.warnings or ["No warnings. That is no proof: all chains may miss the same mode."],
+        )
+
+    def _facts(self) -> dict[str, str]:
+        facts = {}
+        if self.n_chains > 1:
+            within = np.diag(self.distance)
+            between = self.distance[~np.eye(self.n_chains, dtype=bool)]
+            facts["Modes of chains"] = str(len(self.modes))
+            facts["Compositions differ by"] = (
+                f"{between.mean():.2f} candidates per dataset between chains (at most "
+                f"{between.max():.2f}), by {within.mean():.2f} between halves of a chain"
+            )
+            facts["Edges differ by"] = f"at most {self.edge_agreement:.2f} in probability"
+        rates = self.acceptance.mean(axis=1).dropna()
+        if len(rates):
+            facts["Acceptance"] = ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items())
+        if self.factorisations:
+            failed = self.failed_factorisations
+            facts["Factorisations"] = f"{self.factorisations}, {failed} failed"
+        return facts
 
 
 def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
@@ -236,7 +256,3 @@ def describe(row: pd.Series) -> str:
     """Return what a row of the convergence table is about."""
     where = f" of user {row['user']} at step {row['time_step']}" if row["user"] else ""
     return f"{row['quantity']}{' ' * bool(row['candidate'])}{row['candidate']}{where}"
-
-
-def _number(value: float, form: str) -> str:
-    return "-" if np.isnan(value) else format(value, form)

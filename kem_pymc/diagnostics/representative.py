@@ -11,6 +11,7 @@ from scipy.spatial.distance import squareform
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.diagnostics.quantities import Draws, compositions
+from kem_pymc.display import Display, Displayed, Listing, beyond, some
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The search for a partition looks at so many cuts of each dendrogram, and starts from the best.
 CUTS, STARTS = 30, 5
+
+#: At most so many clusters, and members of each, are shown.
+SHOWN, MEMBERS = 20, 6
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ class RepresentativeCluster:
     cohesion: float
 
 
-@dataclass(frozen=True, eq=False)
-class Representative:
+@dataclass(frozen=True, eq=False, repr=False)
+class Representative(Displayed):
     """A clustering of all datasets that is possible in the model: see :func:`representative`."""
 
     clusters: tuple[RepresentativeCluster, ...]
@@ -105,6 +109,28 @@ class Representative:
             for c in self.clusters
         ]
         return pd.DataFrame(rows)
+
+    @property
+    def _counted(self) -> str:
+        datasets = sum(len(c.members) for c in self.clusters)
+        return f"{len(self.clusters)} clusters of {datasets} datasets"
+
+    def __repr__(self) -> str:
+        return f"Representative({self._counted})"
+
+    def _display(self) -> Display:
+        rows = [
+            (
+                *(c.parent.label(self.pool.dimension), c.composition.label(self.pool.dimension)),
+                *(len(c.members), c.certainty, c.cohesion),
+                some((f"{u}/{t}" for u, t in c.members), MEMBERS),
+            )
+            for c in self.clusters[:SHOWN]
+        ]
+        columns = ("parent", "composition", "datasets", "certainty", "cohesion", "user/time step")
+        more = beyond(SHOWN, len(self.clusters), "clusters are shown.")
+        listing = Listing(columns, rows, {"certainty": ".2f", "cohesion": ".2f"}, more=more)
+        return Display(f"Representative clustering: {self._counted}", listings=[listing])
 
 
 def representative(idata: "DataTree") -> Representative:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kem_pymc.display import Display, Displayed, Listing, from_to, number, some
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import files
 from kem_pymc.evolution.clusters import Cluster, Typical, summarise
@@ -26,8 +26,10 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from xarray import DataTree
+
+#: At most so many parents, children of each that are as probable as this, and features are shown.
+PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
 
 #: Ends of a 90 % interval.
 TAILS = (0.05, 0.95)
@@ -61,7 +63,7 @@ class Child(Typical):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evolutions:
+class Evolutions(Displayed):
     """The learned evolutions of kernels, ready for selection.
 
     Parameters
@@ -337,11 +339,11 @@ class Evolutions:
 
     def __repr__(self) -> str:
         lines = [self._caption()]
-        for parent in self.parents[:6]:
-            likely = [c for c in self.children(parent)[:5] if c.probability >= 0.02]
+        for parent in self.parents[:PARENTS]:
+            likely = self._likely(parent)
             text = ", ".join(f"{self.label(c.composition)} {c.probability:.2f}" for c in likely)
             lines.append(f"  {self.label(parent)} -> {text}")
-        more = len(self.parents) - 6
+        more = len(self.parents) - PARENTS
         return "\n".join([*lines, f"  and {more} parents more"] if more > 0 else lines)
 
     def _caption(self) -> str:
@@ -350,19 +352,35 @@ class Evolutions:
             f"{', '.join(self.features)} -> {self.target}"
         )
 
-    def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(index=False, max_rows=20, float_format="{:.2f}".format)
-        return f"<p>{escape(self._caption())}</p>{table}"
+    def _likely(self, parent: Composition) -> list[Child]:
+        return [c for c in self.children(parent)[:CHILDREN] if c.probability >= LEAST]
 
-    def __rich__(self) -> "Table":
-        from rich.table import Table
-
-        table = Table("parent", "child", "probability", "in share of draws", title=self._caption())
-        frame = self.to_frame()
-        shown = frame[frame.probability >= 0.02]
-        for row in shown.itertuples(index=False):
-            table.add_row(row.parent, row.child, f"{row.probability:.2f}", f"{row.occurrence:.2f}")
-        return table
+    def _display(self) -> Display:
+        rows: list[tuple[str | float, ...]] = []
+        for parent in self.parents[:PARENTS]:
+            first = self.label(parent)
+            for c in self._likely(parent):
+                interval = "{:.2f} to {:.2f}".format(*c.interval)
+                label = self.label(c.composition)
+                rows.append((first, label, c.probability, interval, c.count, c.occurrence))
+                first = ""
+        total = sum(len({c.child for c in own}) for own in self._by_parent.values())
+        alpha = number(float(self._alpha.mean()))
+        if isinstance(self.concentration, tuple):
+            low, high = np.quantile(self._alpha, TAILS)
+            alpha += f" (90 % interval {from_to(float(low), float(high))})"
+        columns = ("parent", "child", "probability", "90 % interval", "datasets", "in draws")
+        forms = {"probability": ".2f", "datasets": ".1f", "in draws": ".0%"}
+        more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
+        more += f"{min(PARENTS, len(self.parents))} most frequent of {len(self.parents)} parents."
+        return Display(
+            f"Evolutions from {self.n_draws} draws",
+            {
+                "Target": f"{self.target}, from {some(self.features, FEATURES)}",
+                "Concentration": alpha,
+            },
+            [Listing(columns, rows, forms, more=more if len(rows) < total else "")],
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Evolutions) and self.content_hash == other.content_hash

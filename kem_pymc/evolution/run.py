@@ -21,6 +21,7 @@ from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep, point_names
 from kem_pymc.evolution.stretches import run_on_workers
 from kem_pymc.evolution.traces import to_datatree
+from kem_pymc.machine import usable_cores
 from kem_pymc.workers import Workers, workers
 
 
@@ -177,7 +178,7 @@ def where(cores: int | None, cluster: str | None) -> Iterator[int | Workers]:
         return
     if cores is not None and cores < 1:
         raise InputError(f"cores={cores} is no number of chains to run at a time. Give 1 or more.")
-    yield cores or os.cpu_count() or 1
+    yield cores or usable_cores()
 
 
 def begin(
@@ -230,7 +231,7 @@ def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> Evol
             "Observe them, or use pm.sample."
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
-    step.compile(crew if isinstance(crew, int) else os.cpu_count() or 1)
+    step.compile(crew if isinstance(crew, int) else usable_cores())
     return step
 
 

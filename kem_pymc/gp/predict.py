@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.compiled import compiled
+from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.covariance import covariance, natural_values
@@ -15,6 +16,9 @@ from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.library import MULTIPLY
 from kem_pymc.lanes import padded
+
+#: At most so many inputs are shown.
+SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +35,8 @@ class Component:
     sd: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(Displayed):
     """The predictive distribution at m inputs.
 
     Attributes
@@ -82,6 +86,28 @@ class Prediction:
         variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
         residual = y - self.mean
         return -0.5 * residual**2 / variance - 0.5 * np.log(variance) - HALF_LOG_2PI
+
+    def __repr__(self) -> str:
+        return f"Prediction({self._of_what()})"
+
+    def _of_what(self) -> str:
+        n = len(self.mean)
+        what = "new observations" if self.include_noise else "the function"
+        return f"{what} at {n} input{'s' * (n != 1)}"
+
+    def _display(self) -> Display:
+        parts = self.components
+        spreads = [(label, p.mean.std(), np.median(p.sd)) for label, p in parts.items()]
+        each = zip(self.mean, self.sd, *(p.mean for p in parts.values()), strict=True)
+        means = [(i, *row) for i, row in zip(range(SHOWN), each, strict=False)]
+        columns = ("component", "sd of its mean over inputs", "median sd")
+        listings = [Listing(columns, spreads)] if parts and len(self.mean) else []
+        title = "Means and sds" + (", and what components contribute" if parts else "")
+        more = beyond(SHOWN, len(self.mean), "inputs are shown.")
+        listings.append(Listing(("input", "mean", "sd", *parts), means, title=title, more=more))
+        noise = f"{number(self.noise**0.5)}, {'included' if self.include_noise else 'left out'}"
+        facts = {"Sd of the noise": noise, "Offset": number(self.offset)}
+        return Display(f"Prediction of {self._of_what()}", facts, listings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from kem_pymc.display import Display, Displayed, Listing
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, base_kernels
 
@@ -64,7 +65,7 @@ class Factor:
 
 
 @dataclass(frozen=True, order=True)
-class Candidate:
+class Candidate(Displayed):
     """One additive term: a product of factors with one amplitude.
 
     Parameters
@@ -155,6 +156,9 @@ class Candidate:
                 ]
         return tuple(own)
 
+    def _display(self) -> Display:
+        return Display(f"Candidate {self}", listings=[_listing((self,))])
+
 
 @dataclass(frozen=True)
 class Hyperparameter:
@@ -182,7 +186,7 @@ class Hyperparameter:
 
 @total_ordering
 @dataclass(frozen=True)
-class Composition:
+class Composition(Displayed):
     """A sum of candidates; the empty sum is ``WHITE``.
 
     Parameters
@@ -239,6 +243,11 @@ class Composition:
         dropped = (other,) if isinstance(other, Candidate) else other.candidates
         return Composition(tuple(c for c in self.candidates if c not in dropped))
 
+    def _display(self) -> Display:
+        if not self.candidates:
+            return Display("Composition WHITE", notes=["Nothing but noise."])
+        return Display(f"Composition {self}", listings=[_listing(self)])
+
     @property
     def dimensions(self) -> frozenset[int]:
         """The input dimensions it looks at: the features that are included."""
@@ -269,6 +278,18 @@ class Composition:
         from kem_pymc.kernels.to_pymc import covariance
 
         return covariance(self, hyperparameters, dimension)
+
+
+def _listing(candidates: Iterable[Candidate]) -> Listing:
+    rows = [
+        (
+            str(candidate),
+            ", ".join(map(str, sorted(candidate.dimensions))),
+            ", ".join(h.name.removeprefix(f"{candidate}.") for h in candidate.hyperparameters),
+        )
+        for candidate in candidates
+    ]
+    return Listing(("candidate", "input dimensions", "hyperparameters"), rows)
 
 
 def to_unconstrained(value: float, positive: bool) -> float:

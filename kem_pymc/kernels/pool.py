@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
+from kem_pymc.display import Display, Displayed, some
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BUILT_IN, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
@@ -23,6 +24,9 @@ from kem_pymc.kernels.composition import (
     as_candidates,
 )
 from kem_pymc.references import by_reference
+
+#: Pools of so many candidates print as they are written; of each kind, so many are shown.
+NAMED, SHOWN = 20, 30
 
 
 @by_reference
@@ -43,7 +47,7 @@ class Layout(NamedTuple):
     positive: np.ndarray  # (H,) bool
 
 
-class CandidatePool:
+class CandidatePool(Displayed):
     """The candidates that compositions of one study are made of.
 
     Parameters
@@ -139,7 +143,26 @@ class CandidatePool:
         return hash((self.candidates, self.dimension))
 
     def __repr__(self) -> str:
+        if len(self) > NAMED:
+            return f"<CandidatePool of {len(self)} candidates, dimension={self.dimension}>"
         return f"CandidatePool({self.names}, dimension={self.dimension})"
+
+    def _display(self) -> Display:
+        base = [c for c in self if not c.is_interaction]
+        products = [c.label(self.dimension) for c in self if c.is_interaction]
+        kinds = {
+            "Base kernels": some(base, SHOWN) or "none",
+            "Products": some(products, SHOWN) or "none",
+        }
+        numbers = {"Base kernels": len(base), "Products": len(products)}
+        return Display(
+            f"CandidatePool of {len(self)} candidates",
+            {
+                "Input dimensions": str(self.dimension),
+                **{f"{name} ({numbers[name]})": names for name, names in kinds.items()},
+                "Hyperparameters": str(len(self.hyperparameters)),
+            },
+        )
 
     @property
     def names(self) -> list[str]:

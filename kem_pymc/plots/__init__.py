@@ -1,14 +1,18 @@
 """Pictures of evolutions, posteriors, selections and scores.
 
-Every function draws on matplotlib axes, or into a figure, and returns the axes. Without ``ax=`` or
-``figure=`` it makes a figure of a fitting size that pyplot knows nothing of, so nothing piles up
+Functions draw on matplotlib axes, or into a figure, and return the axes. Without ``ax=`` or
+``figure=`` they make a figure of a fitting size that pyplot knows nothing of, so nothing piles up
 and nothing needs closing: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a notebook
 with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
+
+``traces`` and ``hyperparameters`` are ArviZ's pictures, and return its PlotCollection.
 """
 
 from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
+from kem_pymc.plots.frequencies import compositions
 from kem_pymc.plots.graph import evolution_graph
+from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
@@ -19,9 +23,11 @@ __all__ = [
     "co_clustering",
     "components",
     "composition_colours",
+    "compositions",
     "edges_by_chain",
     "evolution_graph",
     "few_and_many",
+    "hyperparameters",
     "inclusion",
     "inclusion_by_user",
     "log_likelihood",

@@ -15,6 +15,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 
 if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
     from xarray import DataTree
 
 #: Inches: of an edge's row, of the axes, of axis label and margins.
@@ -24,7 +25,7 @@ ROW, ACROSS, AROUND = 0.3, 4.2, 0.9
 CHAIN = "chain "
 
 
-def traces(idata: "DataTree") -> Figure:
+def traces(idata: "DataTree") -> "PlotCollection":
     """Draw traces and rank plots of the log joint density and the number of clusters.
 
     They are ArviZ's, one colour per chain. A rank plot shows how the ranks of a chain's draws
@@ -35,6 +36,11 @@ def traces(idata: "DataTree") -> Figure:
     ----------
     idata : DataTree
         Posterior of an ``EvolutionModel`` with at least 2 chains.
+
+    Returns
+    -------
+    PlotCollection
+        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure.
 
     Raises
     ------
@@ -61,6 +67,7 @@ def traces(idata: "DataTree") -> Figure:
         figure_kwargs={"figsize": (8.5, 5.0), "layout": "constrained"},
     )
     figure = cast(Figure, drawn.viz["figure"].item())
+    figure.set_layout_engine("constrained", w_pad=0.08)
     pyplot.close(figure)  # so that pyplot forgets it, as all pictures of this package
     low, high = np.quantile(draws.log_joint, [0.005, 1])
     figure.axes[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
@@ -68,7 +75,10 @@ def traces(idata: "DataTree") -> Figure:
     figure.legend(handles=handles, loc="outside upper center", ncols=8, frameon=False)
     for ax in figure.axes:
         style.tidy(ax)
-    return figure
+        for text in ax.texts:  # the p value, which ArviZ puts where the title is
+            text.set(transform=ax.transAxes, position=(1, 0.98), ha="right", va="top")
+            text.set(fontsize="small", color=style.MUTED, in_layout=False)
+    return drawn
 
 
 def _looks(chains: int) -> list[tuple[str, str]]:

@@ -178,7 +178,7 @@ def co_clustering(
         "similarity": (ranks,),
     }[order]
     chosen = np.lexsort(key)
-    ax = style.axes_or_new(ax, 5.4, 4.6)
+    ax = style.axes_or_new(ax, 5.8, 4.6)
     image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
     _colour_bar(image, ax, "posterior probability of the same cluster")
     coords = variable(idata, "assignment").coords
@@ -235,7 +235,10 @@ def _write_numbers(ax: Axes, values: np.ndarray) -> None:
 
 
 def _colour_bar(image: Any, axes: Axes | np.ndarray, label: str) -> None:
-    bar = image.figure.colorbar(image, ax=axes, label=label, shrink=0.8)
+    figure = image.figure
+    room = figure.bbox.height / figure.dpi * 72
+    characters = max(int(0.9 * room / style.text_size("n", 10)[0]), len("probability"))
+    bar = figure.colorbar(image, ax=axes, label=style.wrapped(label, characters), shrink=0.8)
     bar.outline.set_visible(False)
 
 

@@ -160,6 +160,15 @@ def text_size(text: str, size: float, **font: Any) -> tuple[float, float]:
     return float(width), 1.25 * size * len(lines)
 
 
+def shortened(text: str, size: float, width: float) -> str:
+    """Return a text, its end cut off if it is wider than so many points."""
+    if text_size(text, size)[0] <= width:
+        return text
+    while text and text_size(f"{text}\N{HORIZONTAL ELLIPSIS}", size)[0] > width:
+        text = text[:-1]
+    return f"{text.rstrip(' +')}\N{HORIZONTAL ELLIPSIS}"
+
+
 def ink_on(colour: Any) -> str:
     """Return black or white, whichever has more contrast on a background."""
     rgb = np.asarray(to_rgb(colour), dtype=np.float64)

@@ -114,14 +114,15 @@ def _table(source: Source) -> _Table:
     rows = source if isinstance(source, Mapping) else {"": source}
     longest = max((len(steps) for steps in rows.values()), default=0)
     labels = [
-        [_label(step) for step in steps] + [None] * (longest - len(steps))
+        [label_of(step) for step in steps] + [None] * (longest - len(steps))
         for steps in rows.values()
     ]
     shares = np.array([[label is not None for label in row] for row in labels], dtype=float)
     return _Table([str(u) for u in rows], [str(t) for t in range(longest)], labels, shares)
 
 
-def _label(step: Step) -> str:
+def label_of(step: Step) -> str:
+    """Return the label of what was selected."""
     return step.label() if isinstance(step, Selection) else str(step)
 
 

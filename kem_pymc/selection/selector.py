@@ -4,14 +4,14 @@ import json
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from kem_pymc.checks import check_points
+from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.objective import Coordinates, Objective
@@ -20,8 +20,8 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 
-if TYPE_CHECKING:
-    from rich.table import Table
+#: At most so many compositions that were considered are shown.
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Considered:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Selection:
+class Selection(Displayed):
     """The kernel selected for one user at one time step.
 
     Hyperparameters and noise are in scaled units, those of the pilot study: inputs and targets as
@@ -295,21 +295,37 @@ class Selection:
         text = f"Selection({self.label()}, from {len(self.y)} points; also considered {others})"
         return f"{text} {self.message}".rstrip()
 
-    def _repr_html_(self) -> str:
-        table = self.to_frame()[["composition", "status", "log_likelihood", "bic", "weight"]]
-        html = table.to_html(index=False, float_format="{:.3g}".format)
-        return f"<p>{escape(repr(self))}</p>{html}"
-
-    def __rich__(self) -> "Table":
-        from rich.table import Table
-
-        columns = ("composition", "status", "log likelihood", "BIC", "score", "weight")
-        table = Table(*columns, title=f"{self.label()} from {len(self.y)} points")
-        table.caption = self.message or None
-        for c in self.considered:
-            numbers = (c.log_likelihood, c.bic, c.score, c.weight)
-            table.add_row(self.label(c.composition), c.status, *(f"{n:.2f}" for n in numbers))
-        return table
+    def _display(self) -> Display:
+        considered = [
+            (
+                *(self.label(c.composition), c.status, c.probability),
+                *(c.log_likelihood, c.bic, c.weight),
+            )
+            for c in self.considered[:SHOWN]
+        ]
+        values = {**self.hyperparameters, "noise variance": self.noise}
+        return Display(
+            f"Selection of {self.label()} from {len(self.y)} points",
+            {
+                "Sd of the noise": f"{number(self.noise_in_target_units**0.5)} (target's unit)",
+                "Time": f"{self.run_time:.2g} s",
+            },
+            [
+                Listing(
+                    ("composition", "status", "probability", "log likelihood", "BIC", "weight"),
+                    considered,
+                    {"probability": ".2f", "log likelihood": ".1f", "BIC": ".1f", "weight": ".2f"},
+                    more=beyond(SHOWN, len(self.considered), "compositions are shown."),
+                ),
+                Listing(
+                    ("hyperparameter", "value"),
+                    list(values.items()),
+                    title="Values, in scaled units",
+                    folded=True,
+                ),
+            ],
+            [self.message] if self.message else [],
+        )
 
 
 #: What a selector may be told about the time step before.

@@ -205,6 +205,12 @@ class TestOfficialFiles:
         with pytest.raises(DataFileNotFoundError, match=name):
             mimic(home)
 
+    def test_missing_files_are_told_before_any_is_read(self, home):
+        (home / "mimic/CHARTEVENTS.csv").unlink()
+        (home / "mimic/ADMISSIONS.csv").write_bytes(b"no table")
+        with pytest.raises(DataFileNotFoundError, match="CHARTEVENTS"):
+            mimic(home)
+
     @pytest.mark.parametrize(
         ("name", "column"),
         [

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from arviz_plots import PlotCollection
 from matplotlib import pyplot
 
 from kem_pymc.errors import InputError
@@ -8,7 +9,9 @@ from tests.diagnostics.conftest import mixing, posterior_of
 
 
 def test_traces_and_ranks_of_two_quantities():
-    figure = traces(posterior_of(*mixing(chains=3, draws=60)))
+    drawn = traces(posterior_of(*mixing(chains=3, draws=60)))
+    assert isinstance(drawn, PlotCollection)
+    figure = drawn.viz["figure"].item()
     assert [ax.get_title() for ax in figure.axes] == ["log joint"] * 2 + ["clusters"] * 2
     assert len({line.get_color() for line in figure.axes[0].lines}) == 3
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [

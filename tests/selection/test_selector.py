@@ -3,12 +3,10 @@
 import json
 import pickle
 from dataclasses import replace
-from io import StringIO
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from scipy.stats import norm
 
 from kem_pymc.errors import InputError
@@ -17,6 +15,7 @@ from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import previous_composition
 from tests.selection.pilots import user
+from tests.shown import printed, read
 
 
 @pytest.fixture
@@ -118,11 +117,20 @@ def test_row_goes_into_a_table(selection, tmp_path):
 
 def test_it_shows_itself(selection):
     assert repr(selection) == "Selection(LIN0 + PER0, from 25 points; also considered LIN0)"
-    assert "<td>LIN0 + PER0</td>" in selection._repr_html_()
-    console = Console(file=StringIO(), width=100)
-    console.print(selection)
-    assert "current" in console.file.getvalue()
-    assert list(selection.to_frame()["composition"]) == ["LIN0 + PER0", "LIN0"]
+    frame = selection.to_frame()
+    assert list(frame["composition"]) == ["LIN0 + PER0", "LIN0"]
+    text, (considered, values) = read(replace(selection, message="<b>Look.</b>"))
+    assert "LIN0 + PER0 from 25 points" in text
+    assert f"{selection.noise_in_target_units**0.5:.4g} (target's unit)" in text
+    assert "<b>Look.</b>" in text
+    assert considered["status"].tolist() == list(frame["status"])
+    np.testing.assert_allclose(considered["BIC"].astype(float), frame["bic"], atol=0.05)
+    np.testing.assert_allclose(considered["weight"].astype(float), frame["weight"], atol=0.005)
+    named = dict(values.itertuples(index=False))
+    assert set(named) == {*selection.hyperparameters, "noise variance"}
+    for name, value in selection.hyperparameters.items():
+        assert float(named[name]) == pytest.approx(value, rel=1e-3)
+    assert "current" in printed(selection)
 
 
 def test_a_lone_fixed_kernel_shows_itself():

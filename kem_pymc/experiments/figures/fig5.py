@@ -1,17 +1,15 @@
 """Figure 5: which compositions are selected with few points and with many, by true composition."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.summaries import tidy
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.plots import composition_colours, style
+from kem_pymc.plots import compositions
 
 #: Compositions shown of each method, as in the paper.
 SHOWN = 5
@@ -33,7 +31,7 @@ def make(evidence: Evidence) -> Output:
         .drop(columns="quantity")
         .rename(columns={"value": "size"})
         .merge(table[["study", "trial", "method", "user", "time_step", "composition", "truth"]]),
-        _draw(frequent, list(table["method"].unique()), ends),
+        _draw(table),
         {
             f"{SHOWN} most frequent compositions": _listed(frequent, table["method"].unique()),
             "What the paper says of KEM": _claims(table, ends),
@@ -44,6 +42,15 @@ def make(evidence: Evidence) -> Output:
 def contains(composition: str, truth: str) -> bool:
     """Return whether a composition has all candidates of another."""
     return Composition.parse(truth) <= Composition.parse(composition)
+
+
+def _draw(table: pd.DataFrame) -> Figure:
+    steps = table.assign(time_step=table["time_step"] + 1)  # the paper counts from 1
+    axes = compositions(
+        steps, columns="method", rows="truth", most=SHOWN, label="share of test users"
+    )
+    figure: Figure = axes[0, 0].figure
+    return figure
 
 
 def _claims(table: pd.DataFrame, ends: list[int]) -> pd.DataFrame:
@@ -73,39 +80,3 @@ def _listed(frequent: pd.DataFrame, methods: np.ndarray) -> pd.DataFrame:
     )
     keys = ["truth", "step", "method"]
     return rows.groupby(keys, observed=True)["compositions"].agg(", ".join).to_frame()
-
-
-def _draw(frequent: pd.DataFrame, methods: list[str], ends: list[int]) -> Figure:
-    rows = [(truth, step) for truth in frequent["truth"].unique() for step in ends]
-    figure = Figure(figsize=(3.2 * len(methods), 1.9 * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), len(methods), squeeze=False, sharex=True, sharey=True)
-    shares = frequent.groupby("composition")["share"].sum()
-    colours = composition_colours(shares.sort_values(ascending=False).index)
-    for row, (truth, step) in zip(axes, rows, strict=True):
-        shown = frequent[(frequent["truth"] == truth) & (frequent["time_step"] == step)]
-        for ax, method in zip(row, methods, strict=True):
-            _draw_bars(ax, shown[shown["method"] == method], colours)
-        row[0].set_ylabel(f"{truth}\ntime step {step + 1}", fontsize=9)
-    for ax, method in zip(axes[0], methods, strict=True):
-        ax.set_title(method)
-    for ax in axes[-1]:
-        ax.set_xlabel("share of test users")
-    return figure
-
-
-def _draw_bars(ax: Axes, own: pd.DataFrame, colours: Mapping[str, str]) -> None:
-    """Draw a bar for each composition, the most frequent on top, with its name on it or beside."""
-    for place, (name, share) in enumerate(zip(own["composition"], own["share"], strict=True)):
-        fill = colours.get(name, style.OTHER)
-        ax.barh(-place, share, color=fill, edgecolor=style.MUTED, lw=0.5)
-        inside = share > 0.6
-        ax.text(
-            0.03 if inside else share + 0.03,
-            -place,
-            style.spelled(name),
-            va="center",
-            fontsize=7.5,
-            color=style.ink_on(fill) if inside else style.INK,
-        )
-    ax.set(xlim=(0, 1.3), ylim=(0.6 - SHOWN, 0.6), xticks=[0, 0.5, 1], yticks=[])
-    style.tidy(ax)

@@ -1,0 +1,1 @@
+"""What ``kem doctor`` looks at, one finding each."""

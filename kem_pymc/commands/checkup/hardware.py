@@ -1,0 +1,97 @@
+"""What the machine lends: cores, threads, memory, disk, a terminal."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from kem_pymc import machine
+from kem_pymc.code_cache import cache_folder
+from kem_pymc.commands.checkup.finding import Finding, size
+
+#: Of memory and disk, less than this is told of; with less than that, nothing works.
+SCARCE, NOTHING_LEFT = 1e9, 5e7
+
+#: What commands print beyond ASCII.
+BEYOND_ASCII = "→±─"
+
+
+def cores(finding: Finding) -> None:
+    """Tell how many cores there are, how many of them are ours, and how much memory."""
+    mine, quota = machine.usable_cores(), machine.cgroup_cores()
+    limit = "" if quota is None else f", {quota:g} by the container's limit"
+    finding.facts["cores"] = f"{mine} of {os.cpu_count()} may be used{limit}"
+    found = machine.memory()
+    if found is None:
+        finding.facts["memory"] = "unknown"
+        return
+    available, total = found
+    finding.facts["memory"] = f"{size(available)} of {size(total)} available"
+    if available < SCARCE:
+        finding.doubt(
+            f"Only {size(available)} of memory are available.",
+            "Close other programs, or run fewer chains at a time with --cores.",
+        )
+
+
+def threads(finding: Finding) -> None:
+    """Tell how many threads linear algebra takes, in each of the processes that commands start."""
+    import numpy  # noqa: F401
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    pools = {
+        f"{pool['internal_api']} {Path(pool['filepath']).parent.name}": pool["num_threads"]
+        for pool in threadpool_info()
+    }
+    for name, count in pools.items():
+        finding.facts[name] = f"{count} threads in each process"
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        if name in os.environ:
+            finding.facts[name] = os.environ[name]
+    most, usable = max(pools.values(), default=1), machine.usable_cores()
+    if most > 1 and usable > 1:
+        finding.doubt(
+            f"Commands run {usable} processes on {usable} cores, and in each linear algebra "
+            f"takes {most} threads.",
+            "Set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before you start Python or kem.",
+        )
+
+
+def disk(finding: Finding) -> None:
+    """Tell how much room there is where commands write."""
+    places = {
+        "here": Path.cwd(),
+        "compiled code": cache_folder(),
+        "temporary files": Path(tempfile.gettempdir()),
+    }
+    for name, path in places.items():
+        free = shutil.disk_usage(existing(path)).free
+        finding.facts[name] = f"{size(free)} free ({path})"
+        if free < SCARCE:
+            finding.doubt(
+                f"Only {size(free)} are free for {name} ({path}).",
+                "Make room, or work elsewhere.",
+                fails=free < NOTHING_LEFT,
+            )
+
+
+def terminal(finding: Finding) -> None:
+    """Tell whether the terminal can show what commands print."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "unknown"
+    finding.facts["encoding"] = encoding
+    finding.facts["TERM"] = os.environ.get("TERM", "") or "not set"
+    finding.facts["width"] = str(shutil.get_terminal_size().columns)
+    try:
+        BEYOND_ASCII.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        finding.doubt(
+            f"The terminal's encoding is {encoding}, so arrows and signs come out as ?.",
+            "Set PYTHONUTF8=1, and LANG to a UTF-8 locale such as C.UTF-8.",
+        )
+
+
+def existing(path: Path) -> Path:
+    """Return the path, or the folder nearest to it that exists."""
+    return next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())

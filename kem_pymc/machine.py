@@ -1,0 +1,90 @@
+"""What this machine lends the process: cores, memory, and whether a folder is far away."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Where the kernel tells of control groups, processes and memory.
+CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
+
+#: File systems that other machines serve.
+REMOTE = ("nfs", "cifs", "smb", "afs", "sshfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "gluster")
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use.
+
+    The machine's, or fewer where the process is bound to some of them, or its container has a
+    share of the time of all.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = cgroup_cores()
+    return max(1, min(bound or 1, math.ceil(quota) if quota else bound or 1))
+
+
+def cgroup_cores() -> float | None:
+    """Return how many cores' time the control groups of this process allow; None without limit."""
+    quotas = []
+    for folder in _groups("cpu"):
+        words = _words(folder / "cpu.max") or [
+            *_words(folder / "cpu.cfs_quota_us"),
+            *_words(folder / "cpu.cfs_period_us"),
+        ]
+        if len(words) == 2 and words[0] not in ("max", "-1"):
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas, default=None)
+
+
+def memory() -> tuple[int, int] | None:
+    """Return the bytes of memory that are available and in all; None where nobody tells."""
+    told = (line.split() for line in _lines(PROC / "meminfo"))
+    kilobytes = {words[0].rstrip(":"): int(words[1]) for words in told if len(words) > 1}
+    if not {"MemAvailable", "MemTotal"} <= set(kilobytes):
+        return None
+    available, total = 1024 * kilobytes["MemAvailable"], 1024 * kilobytes["MemTotal"]
+    for folder in _groups("memory"):
+        most = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
+        used = _words(folder / "memory.current") or _words(folder / "memory.usage_in_bytes")
+        if most and used and most[0] != "max" and int(most[0]) < total:
+            total = int(most[0])
+            available = min(available, total - int(used[0]))
+    return max(available, 0), total
+
+
+def file_system(path: Path) -> str:
+    """Return the type of the file system that a path is on, like ``ext4``; "" if nobody tells."""
+    place, best, kind = path.resolve(), -1, ""
+    for line in _lines(PROC / "self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        point = Path(before.split()[4].replace("\\040", " "))
+        if place.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), after.split()[0]
+    return kind
+
+
+def is_remote(kind: str) -> bool:
+    """Return whether other machines serve file systems of this type."""
+    return any(name in kind for name in REMOTE)
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Yield the control groups of this process, from its own to the root (versions 2 and 1)."""
+    for line in _lines(PROC / "self/cgroup"):
+        _, names, path = line.split(":", 2)
+        if names and controller not in names.split(","):
+            continue
+        root = CGROUPS / controller if names else CGROUPS
+        own = Path(path.lstrip("/"))
+        yield from (root / group for group in (own, *own.parents))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", errors="replace").splitlines()
+    except OSError:  # another system, or not ours to read
+        return []
+
+
+def _words(path: Path) -> list[str]:
+    return " ".join(_lines(path)).split()

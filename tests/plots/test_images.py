@@ -1,0 +1,149 @@
+"""Every picture looks as it did: each is compared with one that was looked at.
+
+``pytest tests/plots/test_images.py -n 0 --draw-baselines`` draws them anew; look at each before you
+commit it. Pictures are compared under the minor version of matplotlib that drew the baselines: with
+another one every letter lies elsewhere. Patch versions draw the same to the bit, and a line of
+another colour or place is further away than the tolerance (the last tests).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import rc_context
+from matplotlib.testing.compare import compare_images
+from PIL import Image
+
+from kem_pymc import plots
+from kem_pymc.scaling import Scaling
+from tests.diagnostics.conftest import mixing, posterior_of
+from tests.plots.test_frequencies import TABLE, WALKS
+from tests.plots.test_graph import PAPER
+
+BASELINE = Path(__file__).parent / "baseline"
+
+#: The most that pictures may differ: the root of the mean square over values from 0 to 255.
+TOLERANCE = 1.0
+
+DPI = 60
+
+#: What pictures depend on beside what is drawn; matplotlib brings the font.
+STYLE = {
+    **{"backend": "agg", "savefig.dpi": DPI, "figure.dpi": DPI},
+    **{"font.family": ["DejaVu Sans"], "text.hinting": "none", "text.antialiased": True},
+    **{"path.simplify": False},
+}
+
+
+class Maker:
+    """Inputs of pictures, made by hand."""
+
+    def __init__(self, make_evolutions, make_selection, points, posterior):
+        self.evolutions, self.posterior = make_evolutions(PAPER), posterior
+        self.select, self.points = make_selection, points
+        self.chains = posterior_of(*mixing(chains=3, draws=40))
+
+    def varied(self):
+        """Return evolutions whose clusters differ in their values."""
+        rng = np.random.default_rng(1)
+        clusters = [
+            replace(c, draw=draw, values=tuple(rng.normal(size=len(c.values))))
+            for draw in range(20)
+            for c in self.evolutions.clusters
+        ]
+        return replace(self.evolutions, clusters=tuple(clusters), n_draws=20)
+
+    def selection(self, name="LIN0 + PER0", n=15, dimension=1):
+        scaling = Scaling(np.zeros(dimension), np.full(dimension, 2.0), 0.0, 1.0)
+        return self.select(name, *self.points(n, dimension), scaling=scaling)
+
+    def scores(self):
+        rng = np.random.default_rng(0)
+        rows = [
+            (method, trial, step, level * (1 + step) ** -0.5 + 0.1 * rng.normal())
+            for method, level in {"KEM": -2.0, "Final": -2.5, "ARD": -4.0}.items()
+            for trial in range(4)
+            for step in range(5)
+        ]
+        return pd.DataFrame(rows, columns=["method", "trial", "time_step", "value"])
+
+
+@pytest.fixture(scope="module")
+def make(make_evolutions, make_selection, points, posterior):
+    return Maker(make_evolutions, make_selection, points, posterior)
+
+
+PICTURES = {
+    "evolution_graph": lambda m: plots.evolution_graph(m.evolutions),
+    "trajectories": lambda _: plots.trajectories(WALKS),
+    "trajectories_posterior": lambda m: plots.trajectories(m.posterior),
+    "predictions": lambda m: plots.predictions(m.selection()),
+    "predictions_left_out": lambda m: plots.predictions(m.selection("SE0 x SE1", 20, 2)),
+    "few_and_many": lambda m: plots.few_and_many([m.selection(n=4), m.selection(n=15)]),
+    "components": lambda m: plots.components(m.selection("LIN1 + PER0 + SE0 x SE1", 20, 2)),
+    "co_clustering": lambda m: plots.co_clustering(m.posterior),
+    "inclusion": lambda m: plots.inclusion(m.posterior),
+    "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
+    "compositions": lambda m: plots.compositions(m.posterior),
+    "compositions_of_methods": lambda _: plots.compositions(TABLE, columns="method", rows="truth"),
+    "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
+    "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),
+    "traces": lambda m: plots.traces(m.chains),
+    "hyperparameters": lambda m: plots.hyperparameters(m.varied(), "LIN0"),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture(name, make, tmp_path, request):
+    with rc_context(STYLE):
+        picture = draw(PICTURES[name], make, tmp_path / f"{name}.png")
+    if request.config.getoption("--draw-baselines"):
+        BASELINE.mkdir(exist_ok=True)
+        (BASELINE / picture.name).write_bytes(picture.read_bytes())
+        return
+    assert drawn_by(BASELINE / picture.name) == drawn_by(picture), "Draw the baselines anew."
+    difference = compare_images(str(BASELINE / picture.name), str(picture), TOLERANCE)
+    assert difference is None, difference
+
+
+def test_every_public_picture_has_a_baseline():
+    drawn = {name for name in plots.__all__ if name != "composition_colours"}
+    assert drawn <= set(PICTURES)
+    assert {path.stem for path in BASELINE.glob("*.png")} == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", ["predictions", "components", "log_likelihood"])
+@pytest.mark.parametrize("change", ["colour", "place"])
+def test_a_changed_line_is_noticed(name, change, make, tmp_path):
+    def changed(make):
+        drawn = PICTURES[name](make)
+        ax = np.ravel(drawn)[0]
+        line, limits = ax.lines[0], ax.get_ylim()
+        if change == "colour":
+            line.set_color("#7f3fbf")
+        else:
+            line.set_ydata(np.asarray(line.get_ydata(orig=False)) + 0.03 * np.ptp(limits))
+            ax.set_ylim(limits)
+        return drawn
+
+    with rc_context(STYLE):
+        picture = draw(changed, make, tmp_path / f"{name}.png")
+    assert compare_images(str(BASELINE / picture.name), str(picture), TOLERANCE) is not None
+
+
+def draw(function, make, path):
+    """Draw a picture into a file, whatever its function returns."""
+    drawn = function(make)
+    figure = drawn.viz["figure"].item() if hasattr(drawn, "viz") else np.ravel(drawn)[0].figure
+    # Whole pixels: versions differ in how they round.
+    figure.set_size_inches((np.round(figure.get_size_inches() * DPI) + 0.01) / DPI)
+    figure.savefig(path)
+    return path
+
+
+def drawn_by(path):
+    """Return the minor version of matplotlib that drew a picture, which notes it in the file."""
+    with Image.open(path) as image:
+        return image.text["Software"].split(".")[:2]
