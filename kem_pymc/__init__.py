@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.priors import Priors
+    from kem_pymc.reports.report import report
     from kem_pymc.scaling import Scaling
     from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
     from kem_pymc.selection.ard import ARDSelector
@@ -103,6 +104,7 @@ __all__ = [
     "next_batch",
     "plots",
     "priors",
+    "report",
     "representative",
     "resample",
     "resume",
@@ -142,6 +144,7 @@ _HOMES = {
     "log_likelihood_group": "diagnostics.prediction",
     "log_likelihoods": "gp.many",
     "next_batch": "diagnostics.prediction",
+    "report": "reports.report",
     "representative": "diagnostics.representative",
     "resample": "diagnostics.stacking",
     "resume": "evolution.run",

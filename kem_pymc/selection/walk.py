@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import SelectionWarning
@@ -51,6 +52,34 @@ def walk(
     function = partial(_walk_block, selector)
     done = in_order(crew, function, blocks, lambda block: tell(len(block)))
     return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
+
+
+def predictions(walks: Walks, cohort: Cohort) -> pd.DataFrame:
+    """Return what every selection says of the user's points up to then, and of those that follow.
+
+    One row per point of each user, time step by time step, up to the end of the next time step:
+    ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
+    it had arrived), ``observed``, and ``mean`` and ``sd`` of an observation there, in the target's
+    unit.
+    """
+    frames = []
+    for user, x, y, ends in zip(
+        cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
+    ):
+        for step, selection in enumerate(walks[user]):
+            n = int(ends[min(step + 1, len(ends) - 1)])
+            told = selection.predict(x[:n], include_noise=True)
+            point = np.arange(n)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        **{"user": user, "time_step": step, "point": point},
+                        **{"seen": point < ends[step], "observed": y[:n]},
+                        **{"mean": told.mean, "sd": told.sd},
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)
 
 
 def _walk_block(selector: Selector, block: list[Points]) -> list[list[Selection]]:
