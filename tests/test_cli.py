@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from kem_pymc import cli
 from kem_pymc.commands import init
 
-COMMANDS = ("quickstart", "fit", "diagnose", "select", "init", "cluster")
+COMMANDS = ("quickstart", "fit", "diagnose", "select", "report", "init", "cluster")
 
 
 def run(*arguments):

@@ -58,6 +58,7 @@ def select(
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.walk import check_names
     from kem_pymc.selection.walk import predictions as predicted
     from kem_pymc.workers import workers
 
@@ -77,6 +78,8 @@ def select(
     else:
         columns["target"] = target or learned.target
         cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
+    if predictions is not None:
+        check_names(cohort)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(workers(cores, cluster)) as crew,

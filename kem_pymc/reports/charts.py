@@ -11,7 +11,7 @@ from kem_pymc.reports.pilots import Band, Predicted
 
 #: Size of a picture, and of its plot within, in CSS pixels at full width.
 WIDTH, HEIGHT = 260, 170
-LEFT, TOP, RIGHT, BOTTOM = 42, 6, 8, 34
+LEFT, TOP, RIGHT, BOTTOM = 48, 6, 8, 34
 
 #: What stands for a number that isn't there.
 DASH = "\N{EN DASH}"
@@ -58,11 +58,10 @@ def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) 
         The same in words, for those who don't see it.
     """
     curve, ahead = predicted.curve, predicted.ahead
-    parts = [_bars(ahead, frame, "ahead")]
     if predicted.continuous:
-        parts += [_band(curve, frame), _line(curve, frame)]
+        parts = [_band(curve, frame), _line(curve, frame)]
     else:
-        parts += [_bars(curve, frame, "fit")]
+        parts = [_bars(curve, frame, "fit"), _bars(ahead, frame, "ahead")]
     seen, following = predicted.seen, predicted.following
     parts += [_crosses(seen, frame), _rings(following, frame)]
     body = Markup("").join([_axes(frame), _clipped(Markup("").join(parts))])
@@ -134,7 +133,7 @@ def _axes(frame: Frame) -> Markup:
     parts += [
         text.format(middle, bottom + 27, "middle", _short(frame.across)),
         Markup(
-            '<text transform="translate(9 {}) rotate(-90)" text-anchor="middle">{}</text>'
+            '<text transform="translate(8 {}) rotate(-90)" text-anchor="middle">{}</text>'
         ).format(height, _short(frame.up, 22)),
     ]
     return Markup("").join(parts)

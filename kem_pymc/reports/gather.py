@@ -10,6 +10,7 @@ import xarray as xr
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.selection.walk import PREDICTED
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 EVOLUTIONS, POSTERIOR, SETTINGS = "evolutions.json", "posterior.zarr", "settings.json"
 SELECTIONS, PREDICTIONS = "selections.csv", "predictions.csv"
 
-#: What tables of selections and of predictions must have.
+#: What a table of selections must have.
 SELECTED = ("user", "time_step", "n_points", "composition")
-PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Material:
             idata=_posterior(folder / POSTERIOR, evolutions),
             settings=_settings(folder / SETTINGS),
             selections=_selections(folder / SELECTIONS),
-            predictions=_table(folder / PREDICTIONS, PREDICTED),
+            predictions=_table(folder / PREDICTIONS, (*PREDICTED, *evolutions.features)),
         )
 
     @classmethod

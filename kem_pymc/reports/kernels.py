@@ -48,7 +48,7 @@ class Step:
     members : list of str
         Users with their time steps, in the representative clustering.
     holders : list of str
-        Where that has none: who most probably has the composition, and how probably.
+        Where nobody most probably has the composition: whose it is with most probability.
     users : list of str
         Those of either.
     pictures : list of (Markup, caption)
@@ -103,6 +103,7 @@ class Kernels:
         self.groups: dict[Edge, list[RepresentativeCluster]] = {}
         for cluster in clustering.clusters if clustering else ():
             self.groups.setdefault((cluster.parent, cluster.composition), []).append(cluster)
+        self.held = {child for _, child in self.groups}
         self.clusters: dict[Edge, list[Cluster]] = {}
         for one in evolutions.clusters:
             self.clusters.setdefault((one.parent, one.child), []).append(one)
@@ -189,7 +190,7 @@ class Kernels:
         groups = self.groups.get(edge, [])
         places = [(str(u), t) for group in groups for u, t in group.members]
         by_user = _by_user(places)
-        holders = [] if places else self._holders(child.composition)
+        holders = [] if child.composition in self.held else self._holders(child.composition)
         total = sum(len(g.members) for g in groups)
         return Step(
             identifier=self.address(edge),

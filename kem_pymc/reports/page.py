@@ -63,6 +63,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters["number"] = charts.number
+    environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return environment
 
 

@@ -21,6 +21,9 @@ from kem_pymc.reports.values import own_units
 #: Pictures take so many characters of a page at most.
 ROOM = 6_000_000
 
+#: The horizontal axis where there are several features.
+ARRIVAL = "point, in order of arrival"
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -127,6 +130,8 @@ def new_people(
         If a kernel isn't one of the study's.
     """
     tables = {} if predictions is None else dict(list(predictions.groupby(["user", "time_step"])))
+    several = len(evolutions.features) > 1
+    place = "point" if several else evolutions.features[0]
     people = []
     for number, (user, rows) in enumerate(selections.groupby("user", sort=False)):
         moments = []
@@ -145,12 +150,12 @@ def new_people(
                     colour=look.colour(composition),
                     share=1.0,
                     n_points=int(row["n_points"]),
-                    predicted=None if table is None else _predicted(table),
+                    predicted=None if table is None else _predicted(table, place),
                     remark=message if isinstance(message, str) else "",
                 )
             )
         people.append(Person(f"new-{number}", str(user), tuple(moments)))
-    return _with_pictures(people, "point, in order of arrival", evolutions.target)
+    return _with_pictures(people, ARRIVAL if several else place, evolutions.target)
 
 
 def selected(selections: pd.DataFrame, evolutions: Evolutions) -> list[Composition]:
@@ -242,10 +247,12 @@ def _values(
     }
 
 
-def _predicted(table: pd.DataFrame) -> Predicted:
+def _predicted(table: pd.DataFrame, place: str) -> Predicted:
     """Return the predictions of one selection, as `kem select` wrote them."""
     table = table.sort_values("point")
-    at, seen = table["point"].to_numpy() + 1.0, table["seen"].to_numpy(dtype=bool)
+    at, seen = table[place].to_numpy(float), table["seen"].to_numpy(dtype=bool)
+    if place == "point":
+        at = at + 1
     mean, sd = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
     band, points = Band(at, mean, sd, sd), np.column_stack([at, table["observed"].to_numpy(float)])
     n = int(seen.sum())

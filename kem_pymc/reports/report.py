@@ -81,7 +81,7 @@ def page_of(material: Material) -> str:
     for minimum in FAINTER:
         if len(drawing.boxes) < FEW:
             drawing = graph_drawing(learned, minimum, max_nodes=FEW, features=several)
-    across = "point, in order of arrival" if several else learned.features[0]
+    across = people.ARRIVAL if several else learned.features[0]
     found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
     if idata is not None:
         found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
@@ -98,6 +98,7 @@ def page_of(material: Material) -> str:
         graph=graph(drawing, kernels.address, kernels.tip, look.colour),
         kernels=kernels,
         pilots=found["pilots"],
+        clustered=found["clustering"] is not None,
         new=found["new"],
         parts_in=None if idata is None else parts_in(idata, look),
         trust=found["trust"],

@@ -9,8 +9,8 @@ import numpy as np
 from kem_pymc.evolution.clusters import Cluster
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.gp.objective import Coordinates
-from kem_pymc.kernels.composition import Candidate, Hyperparameter
-from kem_pymc.plots.style import spelled
+from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
+from kem_pymc.plots.style import spelled, with_features
 
 #: Ends and middle of a 90 % interval.
 SHARES = (0.05, 0.5, 0.95)
@@ -43,9 +43,11 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Inter
     for (candidate, h), column in zip(named, quantiles[:, :-1].T, strict=True):
         natural = np.exp(column) if h.positive else column
         values, unit = own_units(evolutions, candidate, h, natural)
-        label = spelled(candidate.label(evolutions.pool.dimension))
+        label = _label(candidate, evolutions)
         low, middle, high = map(float, values)
-        table.append(Interval(h.name, label, _what(candidate, h), low, middle, high, unit))
+        table.append(
+            Interval(h.name, label, _what(candidate, h, evolutions), low, middle, high, unit)
+        )
     noise = np.exp(quantiles[:, -1] / 2) * evolutions.scaling.target_sd
     low, middle, high = map(float, noise)
     return [*table, Interval("noise", "noise", "sd", low, middle, high, evolutions.target)]
@@ -93,8 +95,19 @@ def _dimension(candidate: Candidate, h: Hyperparameter) -> int:
     return next(f.dimension for f in candidate.factors if str(f) == factor)
 
 
-def _what(candidate: Candidate, h: Hyperparameter) -> str:
+def _label(candidate: Candidate, evolutions: Evolutions) -> str:
+    """Return a candidate as print has it, features by name where there are several."""
+    if len(evolutions.features) > 1:
+        return spelled(with_features([candidate], evolutions.features))
+    return spelled(str(candidate))
+
+
+def _what(candidate: Candidate, h: Hyperparameter, evolutions: Evolutions) -> str:
     if h.kind == "amplitude":
         return "size (sd)"
-    own = h.name.removeprefix(f"{candidate}.")
-    return own.replace(".", " ")
+    *factor, kind = h.name.removeprefix(f"{candidate}.").split(".")
+    if not factor:
+        return kind
+    name, *copy = factor[0].split("#")
+    label = _label(Candidate((Factor.parse(name),)), evolutions)
+    return f"{label}{f' no. {copy[0]}' if copy else ''} {kind}"
