@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.priors import Priors
+    from kem_pymc.reports.report import report
     from kem_pymc.scaling import Scaling
     from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
     from kem_pymc.selection.ard import ARDSelector
@@ -108,6 +109,7 @@ __all__ = [
     "plots",
     "priors",
     "register_kernel",
+    "report",
     "representative",
     "resample",
     "resume",
@@ -150,6 +152,7 @@ _HOMES = {
     "log_likelihoods": "gp.many",
     "next_batch": "diagnostics.prediction",
     "register_kernel": "kernels.base",
+    "report": "reports.report",
     "representative": "diagnostics.representative",
     "resample": "diagnostics.stacking",
     "resume": "evolution.run",

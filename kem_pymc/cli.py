@@ -22,6 +22,7 @@ from kem_pymc.commands import (
     fit,
     init,
     quickstart,
+    report,
     reproduce,
     screen,
     select,
@@ -101,6 +102,7 @@ app.command(epilog=quickstart.EXAMPLE)(quickstart.quickstart)
 app.command(epilog=fit.EXAMPLE)(fit.fit)
 app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
 app.command(epilog=select.EXAMPLE)(select.select)
+app.command(epilog=report.EXAMPLE)(report.report)
 app.command(epilog=init.EXAMPLE)(init.init)
 app.command(epilog=compare.EXAMPLE)(compare.compare)
 app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)

@@ -23,7 +23,15 @@ def cosine(x, z, period):
     return pt.cos(2 * math.pi * (x - z) / period)
 
 
-kem.register_kernel(kem.BaseKernel("COS", ("period",), cosine))
+kem.register_kernel(
+    kem.BaseKernel(
+        "COS",
+        ("period",),
+        cosine,
+        phrase="a sinusoid in {feature}",  # what reports call it
+        detail="repeating every {period}",
+    )
+)
 
 # Data: 10 pilot users and 50 test users with 5 points at each of 6 time steps, uniform on [0, 20],
 # noise of variance 0.5; half of the functions are LIN0 + PER0, half SE0. Used as they are.

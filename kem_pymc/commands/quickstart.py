@@ -95,10 +95,11 @@ def quickstart(
 
 
 def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:
-    """Write the table of everything considered, and a picture of one user's predictions."""
+    """Write tables of everything considered and predicted, and a picture of one user."""
     import pandas as pd
 
     from kem_pymc.plots import few_and_many
+    from kem_pymc.selection.walk import predictions
 
     frames = [
         selection.to_frame().assign(user=user, time_step=step, n_points=len(selection.y))
@@ -107,6 +108,7 @@ def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:
     ]
     table = pd.concat(frames).set_index(["user", "time_step", "n_points", "composition"])
     table.to_csv(folder / "selections.csv")
+    predictions(walks["KEM"], test).to_csv(folder / "predictions.csv", index=False)
     user = test.users[0]
     chosen = {method: [own[user][0], own[user][-1]] for method, own in walks.items()}
     truth = test.truth.x_test, test.truth.f_test[0]

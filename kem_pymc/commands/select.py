@@ -1,6 +1,6 @@
 """``kem select``: kernels for new users, time step by time step, from learned evolutions."""
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -40,13 +40,18 @@ def select(
     cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
     out: options.OutFile = Path("selections.csv"),
+    predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write what each kernel predicts, point by point."),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Select a kernel for every new user at every time step.
 
     Users come from a table (--data, --user, --time) or are the test users of a study file. The
     features are the pilot study's, by name. With both, the study file is run for its base kernels
-    and priors, and users come from the table.
+    and priors, and users come from the table. Predictions are of a user's points up to a time step
+    and of those of the next, in order of arrival; `kem report` draws them.
     """
     import pandas as pd
 
@@ -55,6 +60,8 @@ def select(
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.walk import check_names
+    from kem_pymc.selection.walk import predictions as predicted
     from kem_pymc.workers import workers
 
     columns: dict[str, Any] = {
@@ -74,7 +81,14 @@ def select(
     else:
         columns["target"] = target or learned.target
         cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
-    with closing(workers(cores, cluster)) as crew, folders.result(out, overwrite) as file:
+    if predictions is not None:
+        check_names(cohort)
+    second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
+    with (
+        closing(workers(cores, cluster)) as crew,
+        folders.result(out, overwrite) as file,
+        second as beside,
+    ):
         priors = None if found is None else found.model.priors
         selector = KEMSelector(learned, fit, criterion, priors=priors)
         walks = walk(selector, cohort, "Selecting", crew)
@@ -84,6 +98,8 @@ def select(
             for step, selection in enumerate(own)
         ]
         pd.DataFrame(rows).to_csv(file, index=False)
+        if beside is not None:
+            predicted(walks, cohort).to_csv(beside, index=False)
     screen.paths(walks)
     stayed = sum(bool(row["message"]) for row in rows)
     if stayed:

@@ -43,7 +43,9 @@ class EvolutionModel(pm.Model):
     dims (chain, draw, user, time_step, ...). Everything in it is indexed by dataset, so labels of
     clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is out),
     ``noise``, ``assignment`` (the first dataset in the same cluster), ``n_clusters``,
-    ``log_joint``, ``dataset_log_likelihood``.
+    ``log_joint``, ``dataset_log_likelihood``. Its ``constant_data`` has what they were learned
+    from: ``inputs`` (user, point, feature), scaled as the model sees them and 0 beyond a user's
+    last point, and ``n_points``, how many of these each dataset has.
 
     Parameters
     ----------
@@ -147,6 +149,10 @@ class EvolutionModel(pm.Model):
         pm.Deterministic("log_joint", log_joint)
         pm.Deterministic("dataset_log_likelihood", likelihood, dims=by_dataset)
         pm.Data("study", np.arange(len(self.coords["setting"])), dims="setting")
+        padded = engine.cohort.padded()
+        inputs = padded.x.transpose(0, 2, 1).copy()
+        pm.Data("inputs", inputs, dims=("user", "point", "feature"))
+        pm.Data("n_points", padded.ends, dims=by_dataset)
 
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""
@@ -294,6 +300,7 @@ def _coords(
         "hyperparameter": [h.name for h in pool.hyperparameters],
         "slot": ["assignment", *pool.names],
         "point": list(range(int(max(e[-1] for e in cohort.ends)))),
+        "feature": list(cohort.features),
         "setting": [f"{name}: {json.dumps(value)}" for name, value in settings.items()],
     }
 

@@ -8,7 +8,7 @@ and its gradient, in the sampler, in selection and in PyMC models, also in other
     def cosine(x, z, period):
         return pt.cos(2 * np.pi * (x - z) / period)
 
-    register_kernel(BaseKernel("COS", ("period",), cosine))
+    register_kernel(BaseKernel("COS", ("period",), cosine, phrase="a cosine wave in {feature}"))
 """
 
 import math
@@ -56,18 +56,28 @@ class BaseKernel:
         ``x`` and ``z`` and positive semi-definite.
     real : tuple of str
         Those kinds of one's own that may be negative; others are positive.
+    phrase : str, optional
+        What its functions are in plain English, ``"a smooth curve in {feature}"``. By default "a
+        pattern of kind NAME in {feature}".
+    modifier : str
+        What it does to another factor of a product, ``"that changes smoothly along {feature}"``.
+    detail : str
+        What its values tell, ``"changing over about {lengthscale}"``; nothing by default.
 
     Raises
     ------
     InputError
-        If the name can't be read back from a composition, or a kind can't be used or is given
-        twice.
+        If the name can't be read back from a composition, a kind can't be used or is given twice,
+        or a text has a placeholder that is neither ``{feature}`` nor a hyperparameter.
     """
 
     name: str
     hyperparameters: tuple[str, ...]
     expression: Callable[..., Any]
     real: tuple[str, ...] = ()
+    phrase: str = ""
+    modifier: str = "that changes along {feature}"
+    detail: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name) or self.name in ("ARD", "WHITE"):
@@ -92,6 +102,23 @@ class BaseKernel:
                 f"Base kernel {self.name} has two hyperparameters of one kind. "
                 "Give each another kind, since kinds name them."
             )
+        if not self.phrase:
+            object.__setattr__(self, "phrase", f"a pattern of kind {self.name} in {{feature}}")
+        for text, known in (
+            (self.phrase, {"feature"}),
+            (self.modifier, {"feature"}),
+            (self.detail, set(self.hyperparameters)),
+        ):
+            self._check_text(text, known)
+
+    def _check_text(self, text: str, known: set[str]) -> None:
+        try:
+            text.format_map(dict.fromkeys(known, ""))
+        except (KeyError, ValueError, IndexError, AttributeError) as error:
+            names = " and ".join(f"{{{name}}}" for name in sorted(known)) or "no placeholders"
+            raise InputError(
+                f"The text {text!r} of base kernel {self.name} can't be filled in. Use {names}."
+            ) from error
 
     def positive(self, kind: str) -> bool:
         """Return whether a hyperparameter is positive, so that algorithms work on its log."""
@@ -224,9 +251,62 @@ def _matern52(x, z, lengthscale):
     return (1 + distance + pt.sqr(distance) / 3) * pt.exp(-distance)
 
 
-LIN = register_kernel(BaseKernel("LIN", ("shift",), _linear))
-PER = register_kernel(BaseKernel("PER", ("lengthscale", "period"), _periodic))
-SE = register_kernel(BaseKernel("SE", ("lengthscale",), _squared_exponential))
-RQ = register_kernel(BaseKernel("RQ", ("lengthscale", "mixture"), _rational_quadratic))
-MATERN32 = register_kernel(BaseKernel("MATERN32", ("lengthscale",), _matern32))
-MATERN52 = register_kernel(BaseKernel("MATERN52", ("lengthscale",), _matern52))
+LIN = register_kernel(
+    BaseKernel(
+        "LIN",
+        ("shift",),
+        _linear,
+        phrase="a straight line in {feature}",
+        modifier="that grows or shrinks in proportion to {feature}",
+    )
+)
+PER = register_kernel(
+    BaseKernel(
+        "PER",
+        ("lengthscale", "period"),
+        _periodic,
+        phrase="a rhythm in {feature}",
+        modifier="that comes back with a rhythm in {feature}",
+        detail="repeating every {period}",
+    )
+)
+SE = register_kernel(
+    BaseKernel(
+        "SE",
+        ("lengthscale",),
+        _squared_exponential,
+        phrase="a smooth curve in {feature}",
+        modifier="that changes smoothly along {feature}",
+        detail="changing over about {lengthscale}",
+    )
+)
+RQ = register_kernel(
+    BaseKernel(
+        "RQ",
+        ("lengthscale", "mixture"),
+        _rational_quadratic,
+        phrase="a curve in {feature} with slow and fast changes",
+        modifier="that changes along {feature}, slowly and fast",
+        detail="changing over about {lengthscale}",
+    )
+)
+MATERN32 = register_kernel(
+    BaseKernel(
+        "MATERN32",
+        ("lengthscale",),
+        _matern32,
+        phrase="a jagged curve in {feature}",
+        modifier="that changes jaggedly along {feature}",
+        detail="changing over about {lengthscale}",
+    )
+)
+MATERN52 = register_kernel(
+    BaseKernel(
+        "MATERN52",
+        ("lengthscale",),
+        _matern52,
+        phrase="a fairly smooth curve in {feature}",
+        modifier="that changes fairly smoothly along {feature}",
+        detail="changing over about {lengthscale}",
+    )
+)

@@ -78,12 +78,8 @@ def evolution_graph(
             f"minimum_probability={minimum_probability} and max_nodes={max_nodes} draw no graph. "
             "Give a probability from 0 to 1, and at least 2 nodes."
         )
-    columns = _travelled(evolutions, minimum_probability, max_nodes)
-    while len(columns) < 2 and minimum_probability > NEGLIGIBLE:
-        minimum_probability /= 2
-        columns = _travelled(evolutions, minimum_probability, max_nodes)
-    datasets = style.datasets_of(evolutions)
-    attempt = partial(_Drawing, evolutions, datasets, minimum_probability, features)
+    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
+    attempt = partial(Drawing, evolutions, minimum, features)
     drawing = attempt(columns, narrow=False)
     while ax is not None and drawing.scale_in(ax) < LEAST_SCALE and len(columns) > 2:
         if drawing.narrow:
@@ -91,6 +87,28 @@ def evolution_graph(
         drawing = attempt(columns, narrow=True)
     colours = style.composition_colours(evolutions) if colours is None else colours
     return drawing.draw(ax, colours)
+
+
+def graph_drawing(
+    evolutions: Evolutions,
+    minimum_probability: float = 0.05,
+    max_nodes: int = 20,
+    features: bool = False,
+) -> "Drawing":
+    """Return the graph that :func:`evolution_graph` draws, with the places of everything in it."""
+    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
+    return Drawing(evolutions, minimum, features, columns, narrow=False)
+
+
+def _shown(
+    evolutions: Evolutions, minimum: float, max_nodes: int
+) -> tuple[dict[Composition, int], float]:
+    """Return compositions with their columns, and the probability below which nothing is drawn."""
+    columns = _travelled(evolutions, minimum, max_nodes)
+    while len(columns) < 2 and minimum > NEGLIGIBLE:
+        minimum /= 2
+        columns = _travelled(evolutions, minimum, max_nodes)
+    return columns, minimum
 
 
 def _travelled(evolutions: Evolutions, minimum: float, max_nodes: int) -> dict[Composition, int]:
@@ -118,19 +136,32 @@ def _is_drawn(child: Child, minimum: float) -> bool:
     return child.probability >= minimum and child.occurrence >= minimum
 
 
-class _Drawing:
-    """Boxes, edges and caption of a graph; all lengths in points."""
+class Drawing:
+    """Boxes, edges and caption of a graph; all lengths in points, y upwards.
+
+    Attributes
+    ----------
+    names, datasets, texts, boxes : dict by composition
+        Its label; how many pilot datasets have it; title and note in its box; the box.
+    edges, curves, labels : dict by (parent, child)
+        The probability, the vertices of Bézier curves from border to border, and where the number
+        stands.
+    caption : str
+        What the graph leaves out.
+    x, y : (float, float)
+        What all of it spans.
+    """
 
     def __init__(
         self,
         evolutions: Evolutions,
-        datasets: Mapping[str, float],
         minimum: float,
         features: bool,
         columns: Mapping[Composition, int],
         narrow: bool,
     ) -> None:
         self.narrow = narrow
+        datasets = style.datasets_of(evolutions)
         self.names = {node: evolutions.label(node) for node in columns}
         self.datasets = {node: datasets.get(name, 0.0) for node, name in self.names.items()}
         self.edges: dict[Edge, float] = {}

@@ -7,14 +7,18 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kem_pymc.cohort import Cohort
-from kem_pymc.errors import SelectionWarning
+from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.selection.selector import Selection, Selector
 from kem_pymc.workers import Workers, in_order, workers
 
 #: Users of one piece of work: sending a piece and its results costs as much as a selection.
 BLOCK = 10
+
+#: Columns of the table of predictions, before those of the features.
+PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
 
 type Walks = dict[Hashable, list[Selection]]
 type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -51,6 +55,56 @@ def walk(
     function = partial(_walk_block, selector)
     done = in_order(crew, function, blocks, lambda block: tell(len(block)))
     return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
+
+
+def predictions(walks: Walks, cohort: Cohort) -> pd.DataFrame:
+    """Return what every selection says of the user's points up to then, and of those that follow.
+
+    One row per point of each user, time step by time step, up to the end of the next time step:
+    ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
+    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, in the target's
+    unit; then the features.
+
+    Raises
+    ------
+    InputError
+        If a feature has the name of another column.
+    """
+    check_names(cohort)
+    frames = []
+    for user, x, y, ends in zip(
+        cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
+    ):
+        for step, selection in enumerate(walks[user]):
+            n = int(ends[min(step + 1, len(ends) - 1)])
+            told = selection.predict(x[:n], include_noise=True)
+            point = np.arange(n)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        **{"user": user, "time_step": step, "point": point},
+                        **{"seen": point < ends[step], "observed": y[:n]},
+                        **{"mean": told.mean, "sd": told.sd},
+                        **dict(zip(cohort.features, x[:n].T, strict=True)),
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)
+
+
+def check_names(cohort: Cohort) -> None:
+    """Check that the features have columns of their own in a table of predictions.
+
+    Raises
+    ------
+    InputError
+        If one hasn't.
+    """
+    for name in set(cohort.features) & set(PREDICTED):
+        raise InputError(
+            f"The feature {name!r} has the name of another column of the predictions. "
+            "Rename it, or do without the predictions."
+        )
 
 
 def _walk_block(selector: Selector, block: list[Points]) -> list[list[Selection]]:

@@ -35,6 +35,7 @@ def test_writes_everything(text, folder):
     assert {path.name for path in folder.iterdir()} >= {
         "evolutions.json",
         "posterior.zarr",
+        "predictions.csv",
         "predictions.png",
         "selections.csv",
         "summary.csv",

@@ -39,6 +39,37 @@ def test_one_row_per_user_and_time_step(evolutions, new, tmp_path):
     assert "5 selections" in text
 
 
+def test_predictions_are_those_of_the_selections(evolutions, new, tmp_path):
+    file = tmp_path / "p.csv"
+    selections(evolutions, new, tmp_path / "s.csv", "--predictions", file)
+    rows = pd.read_csv(file)
+    own = rows[rows["user"] == 0]
+    assert own[["time_step", "point", "seen"]].to_numpy().tolist() == [
+        *([0, 0, True], [0, 1, True], [0, 2, False], [0, 3, False]),
+        *([1, 0, True], [1, 1, True], [1, 2, True], [1, 3, True]),
+    ]
+    points = table(users=2, weeks=2, seed=1).query("id == 0")
+    x, y = points[["sleep", "mood"]].to_numpy(), points["steps"].to_numpy()
+    told = KEMSelector(Evolutions.load(evolutions)).select(x[:2], y[:2]).predict(x, True)
+    first = own[own["time_step"] == 0]
+    assert first["mean"].to_numpy() == pytest.approx(told.mean)
+    assert first["sd"].to_numpy() == pytest.approx(told.sd)
+    assert first["observed"].to_numpy() == pytest.approx(y)
+    assert first[["sleep", "mood"]].to_numpy() == pytest.approx(x)
+
+
+def test_neither_file_is_written_if_one_cant_be(evolutions, new, tmp_path):
+    (tmp_path / "p.csv").touch()
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    refused(
+        run(
+            *("select", "--evolutions", evolutions, *arguments),
+            *("--predictions", tmp_path / "p.csv"),
+        )
+    )
+    assert not (tmp_path / "s.csv").exists()
+
+
 def test_several_processes_select_the_same(evolutions, new, tmp_path):
     _, alone = selections(evolutions, new, tmp_path / "a.csv", "--cores", "1")
     _, shared = selections(evolutions, new, tmp_path / "b.csv", "--cores", "2")

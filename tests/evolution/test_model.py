@@ -178,6 +178,16 @@ def test_settings_travel_with_the_posterior(idata, model):
     assert set(settings["versions"]) == {"kem-pymc", "pymc", "pytensor"}
 
 
+def test_data_travel_with_the_posterior(idata, model):
+    constant = idata["constant_data"]
+    assert constant["inputs"].dims == ("user", "point", "feature")
+    scaled = model.engine.cohort
+    for u, (x, ends) in enumerate(zip(scaled.inputs, scaled.ends, strict=True)):
+        own = constant["n_points"].values[u]
+        np.testing.assert_array_equal(own[own > 0], ends)
+        np.testing.assert_array_equal(constant["inputs"].values[u, : own.max()], x)
+
+
 def test_unit_priors_scale_with_pilot_users_only(cohort, pool):
     scaled = EvolutionModel(cohort, pool)
     assert scaled.priors.scaling == "unit"

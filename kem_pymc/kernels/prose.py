@@ -1,0 +1,135 @@
+"""Candidates and compositions in plain English: what a kernel says its functions are.
+
+Base kernels bring their own words (:class:`kem_pymc.kernels.base.BaseKernel`), so that those
+registered elsewhere are described as well.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from kem_pymc.kernels.base import BaseKernel, base_kernel
+from kem_pymc.kernels.composition import Candidate, Factor
+
+#: What a composition without candidates is.
+NOTHING = "nothing but noise"
+
+#: Of a product, the first of these is the noun, the others tell what happens to it.
+NOUNS, LAST = ("PER",), "LIN"
+
+
+def describe(
+    composition: Iterable[Candidate],
+    features: Sequence[str],
+    values: Mapping[str, float] | None = None,
+) -> str:
+    """Return what a composition says, e.g. "a straight line in day plus a rhythm in week".
+
+    Parameters
+    ----------
+    composition : Composition
+    features : sequence of str (D,)
+        Names of the input columns.
+    values : mapping of str to float, optional
+        Hyperparameters by name, in the features' own units. With them rhythms have a period, and
+        curves a length.
+    """
+    parts = [describe_candidate(c, features, values) for c in composition]
+    return " plus ".join(parts) or NOTHING
+
+
+def sentence(
+    composition: Iterable[Candidate],
+    features: Sequence[str],
+    target: str,
+    values: Mapping[str, float] | None = None,
+) -> str:
+    """Return a whole sentence on what a composition says of the target."""
+    told = describe(composition, features, values)
+    return f"{target} is {told}." if told == NOTHING else f"{target} is {told}, plus noise."
+
+
+def describe_candidate(
+    candidate: Candidate, features: Sequence[str], values: Mapping[str, float] | None = None
+) -> str:
+    """Return what one candidate says; the arguments are those of :func:`describe`."""
+    surface = _surface(candidate, features)
+    if surface:
+        return surface
+    head, *rest = sorted(candidate.factors, key=_rank)
+    if all(factor == head for factor in rest):
+        return _power(candidate, head, features, values)
+    phrase = _words(candidate, head, base_kernel(head.base).phrase, features, values)
+    own = [
+        _words(candidate, factor, base_kernel(factor.base).modifier, features, values)
+        for factor in dict.fromkeys(rest)
+    ]
+    return f"{phrase} {' and '.join(own)}" if own else phrase
+
+
+def _rank(factor: Factor) -> tuple[int, Factor]:
+    return (0 if factor.base in NOUNS else 2 if factor.base == LAST else 1), factor
+
+
+def _surface(candidate: Candidate, features: Sequence[str]) -> str:
+    """Return the words for a product of SE over several features, each once; else nothing."""
+    names = [features[f.dimension] for f in candidate.factors]
+    if any(f.base != "SE" for f in candidate.factors) or len({*names}) < max(len(names), 2):
+        return ""
+    if len(names) == len(features) > 2:
+        return f"a smooth function of all {len(names)} features together"
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"a smooth {'surface over' if len(names) == 2 else 'function of'} {listed} together"
+
+
+def _power(
+    candidate: Candidate,
+    factor: Factor,
+    features: Sequence[str],
+    values: Mapping[str, float] | None,
+) -> str:
+    """Return the words for one factor, or the same one several times."""
+    times, feature = len(candidate.factors), features[factor.dimension]
+    kernel = base_kernel(factor.base)
+    if times == 1:
+        return _words(candidate, factor, kernel.phrase, features, values)
+    if factor.base == "LIN":
+        return (
+            f"a parabola in {feature}" if times == 2 else f"a curve of degree {times} in {feature}"
+        )
+    several = "two" if times == 2 else str(times)
+    phrase = f"{kernel.phrase.format(feature=feature)} with {several} patterns in one"
+    return f"{phrase}{_detail(candidate, factor, kernel, values)}"
+
+
+def _words(
+    candidate: Candidate,
+    factor: Factor,
+    text: str,
+    features: Sequence[str],
+    values: Mapping[str, float] | None,
+) -> str:
+    phrase = text.format(feature=features[factor.dimension])
+    return f"{phrase}{_detail(candidate, factor, base_kernel(factor.base), values)}"
+
+
+def _detail(
+    candidate: Candidate, factor: Factor, kernel: BaseKernel, values: Mapping[str, float] | None
+) -> str:
+    """Return what the values of a factor tell, in brackets; nothing where they aren't known."""
+    if values is None or not kernel.detail:
+        return ""
+    told = []
+    for infix in _infixes(candidate, factor):
+        named = {k: values.get(f"{candidate}.{infix}{k}") for k in kernel.hyperparameters}
+        known = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
+        if all(f"{{{k}" not in kernel.detail or k in known for k in named):
+            told.append(kernel.detail.format_map(known))
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _infixes(candidate: Candidate, factor: Factor) -> list[str]:
+    """Return what stands before the kinds of a factor's hyperparameters in their names."""
+    if not candidate.is_interaction:
+        return [""]
+    copies = next(len(list(same)) for f, same in groupby(candidate.factors) if f == factor)
+    return [f"{factor}{f'#{n}' if copies > 1 else ''}." for n in range(1, copies + 1)]

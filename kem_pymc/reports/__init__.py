@@ -1,0 +1,1 @@
+"""One HTML file on a study: what was learned, from whom, and whether it may be trusted."""

@@ -1,0 +1,226 @@
+"""Small pictures as SVG that takes its colours from the page, light or dark."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
+
+from kem_pymc.reports.pilots import Band, Predicted
+
+#: Size of a picture, and of its plot within, in CSS pixels at full width.
+WIDTH, HEIGHT = 260, 170
+LEFT, TOP, RIGHT, BOTTOM = 48, 6, 8, 34
+
+#: What stands for a number that isn't there.
+DASH = "\N{EN DASH}"
+
+
+class Frame(NamedTuple):
+    """The ranges of both axes, and their names."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    across: str
+    up: str
+
+    def px(self, x: np.ndarray | float) -> np.ndarray:
+        """Return places in the picture of values on the horizontal axis."""
+        low, high = self.x
+        return LEFT + (np.asarray(x) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    def py(self, y: np.ndarray | float) -> np.ndarray:
+        """Return places in the picture of values on the vertical axis."""
+        low, high = self.y
+        return HEIGHT - BOTTOM - (np.asarray(y) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+
+def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
+    """Return the axes that all pictures of a user share: all points, and most of the bands."""
+    points = np.concatenate([np.concatenate([p.seen, p.following]) for p in steps])
+    places = np.concatenate([points[:, 0], *(p.curve.at for p in steps)])
+    low, high = points[:, 1].min(), points[:, 1].max()
+    room = 0.25 * (high - low) or 1.0
+    return Frame(_widened(places.min(), places.max()), (low - room, high + room), across, up)
+
+
+def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) -> Markup:
+    """Return the picture of what is predicted for a user at a time step.
+
+    Parameters
+    ----------
+    predicted : Predicted
+    frame : Frame
+    identifier : str
+        By which other places of the page show the same picture again.
+    label : str
+        The same in words, for those who don't see it.
+    """
+    curve, ahead = predicted.curve, predicted.ahead
+    if predicted.continuous:
+        parts = [_band(curve, frame), _line(curve, frame)]
+    else:
+        parts = [_bars(curve, frame, "fit"), _bars(ahead, frame, "ahead")]
+    seen, following = predicted.seen, predicted.following
+    parts += [_crosses(seen, frame), _rings(following, frame)]
+    body = Markup("").join([_axes(frame), _clipped(Markup("").join(parts))])
+    return Markup(
+        '<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}">'
+        '<g class="drawn" id="{}">{}</g></svg>'
+    ).format(label, WIDTH, HEIGHT, identifier, body)
+
+
+def again(identifier: str, label: str) -> Markup:
+    """Return a picture that stands elsewhere on the page once more."""
+    return Markup(
+        '<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}"><use href="#{}"/></svg>'
+    ).format(label, WIDTH, HEIGHT, identifier)
+
+
+def traces(values: np.ndarray, label: str) -> Markup:
+    """Return the picture of a quantity by chain (K) and draw (S): one line per chain."""
+    finite = values[np.isfinite(values)]
+    if not len(finite) or values.shape[1] < 2:
+        return Markup("")
+    frame = Frame((1, values.shape[1]), _widened(finite.min(), finite.max()), "draw", "log joint")
+    every = max(1, values.shape[1] // 250)
+    draws = np.arange(1, values.shape[1] + 1)[::every]
+    lines = [
+        _path(draws, chain[::every], frame, f"chain chain-{k % 4}")
+        for k, chain in enumerate(values)
+        if np.isfinite(chain).all()
+    ]
+    body = Markup("").join([_axes(frame), _clipped(Markup("").join(lines))])
+    return Markup(
+        '<svg class="chart traces" role="img" aria-label="{}" viewBox="0 0 {} {}">'
+        '<g class="drawn">{}</g></svg>'
+    ).format(label, WIDTH, HEIGHT, body)
+
+
+def number(value: float) -> str:
+    """Return a number with about three digits, and no exponent where that can be."""
+    if not np.isfinite(value):
+        return DASH
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    text = f"{value:.{max(digits, 3 if 0 < abs(value) < 0.1 else digits)}f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    room = 0.02 * (high - low) or 0.5
+    return float(low - room), float(high + room)
+
+
+def _axes(frame: Frame) -> Markup:
+    """Return both axes with a few round ticks, and their names."""
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    mark = Markup('<path class="frame" d="M{:.1f} {:.1f}{}"/>')
+    text = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
+    parts = [mark.format(LEFT, TOP, f"V{bottom}H{right}")]
+    for value in _ticks(frame.x, 5):
+        x = float(frame.px(value))
+        parts += [mark.format(x, bottom, "v3"), text.format(x, bottom + 13, "middle", plain(value))]
+    for value in _ticks(frame.y, 4):
+        y = float(frame.py(value))
+        parts += [
+            mark.format(LEFT - 3, y, "h3"),
+            text.format(LEFT - 5, y + 3.3, "end", plain(value)),
+        ]
+    middle, height = (LEFT + right) / 2, (TOP + bottom) / 2
+    parts += [
+        text.format(middle, bottom + 27, "middle", _short(frame.across)),
+        Markup(
+            '<text transform="translate(8 {}) rotate(-90)" text-anchor="middle">{}</text>'
+        ).format(height, _short(frame.up, 22)),
+    ]
+    return Markup("").join(parts)
+
+
+def _ticks(ends: tuple[float, float], most: int) -> list[float]:
+    """Return at most so many round numbers between the ends of an axis."""
+    low, high = ends
+    places = MaxNLocator(nbins=most, steps=[1, 2, 5, 10]).tick_values(low, high)
+    return [float(p) for p in places if low <= p <= high]
+
+
+def plain(value: float) -> str:
+    """Return a round number as it is."""
+    return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _short(text: str, most: int = 34) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _clipped(content: Markup) -> Markup:
+    """Return content that ends where the axes do: an inner picture cuts off what is beyond."""
+    across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    return Markup(
+        '<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">{4}</svg>'
+    ).format(LEFT, TOP, across, down, content)
+
+
+def _pairs(x: np.ndarray, y: np.ndarray, frame: Frame) -> list[str]:
+    across, up = frame.px(x), np.clip(frame.py(y), -HEIGHT, 2 * HEIGHT)
+    return [f"{a:.1f} {b:.1f}" for a, b in zip(across, up, strict=True) if np.isfinite(b)]
+
+
+def _path(x: np.ndarray, y: np.ndarray, frame: Frame, kind: str) -> Markup:
+    pairs = _pairs(x, y, frame)
+    if not pairs:
+        return Markup("")
+    return Markup('<path class="{}" d="M{}"/>').format(kind, "L".join(pairs))
+
+
+def _line(band: Band, frame: Frame) -> Markup:
+    return _path(band.at, band.mean, frame, "mean")
+
+
+def _band(band: Band, frame: Frame) -> Markup:
+    """Return two bands of 2 sd: for observations, and for the function."""
+    there = np.concatenate([band.at, band.at[::-1]])
+    shapes = []
+    for kind, sd in (("observed", band.sd_observed), ("function", band.sd)):
+        edge = np.concatenate([band.mean + 2 * sd, (band.mean - 2 * sd)[::-1]])
+        shapes.append(_path(there, edge, frame, f"band {kind}"))
+    return Markup("").join(shapes)
+
+
+def _bars(band: Band, frame: Frame, kind: str) -> Markup:
+    """Return a bar of 2 sd of an observation at each place, with the mean as a point."""
+    x = frame.px(band.at)
+    low, high = (
+        np.clip(frame.py(band.mean + sign * 2 * band.sd_observed), -HEIGHT, 2 * HEIGHT)
+        for sign in (-1, 1)
+    )
+    ok = np.isfinite(low) & np.isfinite(high)
+    bars = "".join(
+        f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in zip(x[ok], low[ok], high[ok], strict=True)
+    )
+    middle = frame.py(band.mean)
+    dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x[ok], middle[ok], strict=True))
+    if not bars:
+        return Markup("")
+    return Markup('<path class="bar {0}" d="{1}"/><path class="dot {0}" d="{2}"/>').format(
+        kind, bars, dots
+    )
+
+
+def _crosses(points: np.ndarray, frame: Frame) -> Markup:
+    x, y = frame.px(points[:, 0]), frame.py(points[:, 1])
+    marks = (f"M{a - 2.5:.1f} {b - 2.5:.1f}l5 5m0-5l-5 5" for a, b in zip(x, y, strict=True))
+    return Markup('<path class="cross" d="{}"/>').format("".join(marks))
+
+
+def _rings(points: np.ndarray, frame: Frame) -> Markup:
+    if not len(points):
+        return Markup("")
+    x, y = frame.px(points[:, 0]), frame.py(points[:, 1])
+    marks = (
+        f"M{a - 2.5:.1f} {b:.1f}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0"
+        for a, b in zip(x, y, strict=True)
+    )
+    return Markup('<path class="ring" d="{}"/>').format("".join(marks))

@@ -1,0 +1,142 @@
+"""What a report is made from: the files that commands left in a folder, or a posterior."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.selection.walk import PREDICTED
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Files of a folder of results.
+EVOLUTIONS, POSTERIOR, SETTINGS = "evolutions.json", "posterior.zarr", "settings.json"
+SELECTIONS, PREDICTIONS = "selections.csv", "predictions.csv"
+
+#: What a table of selections must have.
+SELECTED = ("user", "time_step", "n_points", "composition")
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a report is made from.
+
+    Attributes
+    ----------
+    title : str
+    evolutions : Evolutions
+    idata : DataTree or None
+        Posterior of the pilot users.
+    settings : dict
+        What `kem fit` wrote down beside; empty where it didn't.
+    selections : DataFrame or None
+        One row per user and time step, the kernel selected; labels as text.
+    predictions : DataFrame or None
+        What each selection predicts for the points of the next time step.
+    """
+
+    title: str
+    evolutions: Evolutions
+    idata: "DataTree | None" = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    selections: pd.DataFrame | None = None
+    predictions: pd.DataFrame | None = None
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "Material":
+        """Read a folder of ``kem fit`` or ``kem quickstart``, and of ``kem select``.
+
+        Raises
+        ------
+        InputError
+            If it holds no evolutions, or a file in it can't be used.
+        """
+        if not folder.is_dir():
+            raise InputError(f"There is no folder {folder}. Give the one that kem fit wrote.")
+        if not (folder / EVOLUTIONS).is_file():
+            raise InputError(
+                f"The folder {folder} holds no {EVOLUTIONS}. Give the one that kem fit wrote."
+            )
+        evolutions = Evolutions.load(folder / EVOLUTIONS)
+        return cls(
+            title=folder.resolve().name,
+            evolutions=evolutions,
+            idata=_posterior(folder / POSTERIOR, evolutions),
+            settings=_settings(folder / SETTINGS),
+            selections=_selections(folder / SELECTIONS),
+            predictions=_table(folder / PREDICTIONS, (*PREDICTED, *evolutions.features)),
+        )
+
+    @classmethod
+    def of_posterior(cls, idata: "DataTree", title: str) -> "Material":
+        """Read the posterior of an ``EvolutionModel``.
+
+        Raises
+        ------
+        InputError
+            If it isn't one.
+        """
+        return cls(title, Evolutions.from_posterior(idata), idata)
+
+
+def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
+    if not path.exists():
+        return None
+    try:
+        with xr.open_datatree(path, engine="zarr") as opened:
+            idata = opened.load()
+        candidates = [str(c) for c in idata["posterior"].coords["candidate"].values]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"The posterior in {path} can't be read ({error}). Restore it, or run kem fit again."
+        ) from error
+    if candidates != evolutions.pool.names:
+        raise InputError(
+            f"The posterior in {path} has other candidates than {EVOLUTIONS} beside it. "
+            "Give a folder as kem fit wrote it."
+        )
+    return idata
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} can't be read ({error}). Restore it, or delete it to do without."
+        ) from error
+    if not isinstance(settings, dict):
+        raise InputError(f"{path} holds no settings. Restore it, or delete it to do without.")
+    return settings
+
+
+def _selections(path: Path) -> pd.DataFrame | None:
+    table = _table(path, SELECTED)
+    if table is None:
+        return None
+    # The quickstart lists all that was considered, the best first.
+    return table.groupby(["user", "time_step"], sort=False, as_index=False).first()
+
+
+def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
+    if not path.is_file():
+        return None
+    try:
+        table = pd.read_csv(path, dtype={"user": str})
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} can't be read ({error}). Restore it, or delete it to do without."
+        ) from error
+    missing = [name for name in columns if name not in table]
+    if missing or table.empty:
+        what = f"lacks the columns {', '.join(missing)}" if missing else "is empty"
+        raise InputError(f"{path} {what}. Write it again with kem select, or delete it.")
+    return table

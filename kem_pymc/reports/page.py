@@ -1,0 +1,71 @@
+"""The page: templates filled in, with style and script inside, under a strict security policy."""
+
+import base64
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from kem_pymc.reports import charts
+from kem_pymc.reports.look import Look
+from kem_pymc.reports.people import coverage
+from kem_pymc.reports.trust import headers
+
+#: The folder of templates, style and script in this package.
+FILES = "page_files"
+
+
+def render(*, look: Look, **parts: Any) -> str:
+    """Return the page as HTML. What comes from data is escaped by the template."""
+    style = Markup(f"{_read('style.css')}\n{look.css()}")
+    script = Markup(_read("script.js"))
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            style=style,
+            script=script,
+            policy=policy(style, script),
+            look=look,
+            coverage=coverage,
+            compositions=lambda people: [m.composition for p in people for m in p.moments],
+            continuous=lambda people: any(
+                m.predicted.continuous for p in people for m in p.moments if m.predicted
+            ),
+            headers=headers(),
+            **parts,
+        )
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """Return a policy under which this style and script count, and nothing else is loaded."""
+    return (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("kem_pymc.reports", FILES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["number"] = charts.number
+    environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
+    return environment
+
+
+def _read(name: str) -> str:
+    return files("kem_pymc.reports").joinpath(FILES, name).read_text("utf-8")

@@ -1,0 +1,260 @@
+"""Users' trajectories: which kernel at each time step, what it says and predicts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import describe
+from kem_pymc.reports import charts
+from kem_pymc.reports.look import Look
+from kem_pymc.reports.pilots import Band, Pilot, Predicted
+from kem_pymc.reports.values import own_units
+
+#: Pictures take so many characters of a page at most.
+ROOM = 6_000_000
+
+#: The horizontal axis where there are several features.
+ARRIVAL = "point, in order of arrival"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One user at one time step, as the page shows it.
+
+    Attributes
+    ----------
+    identifier : str
+        Of its picture.
+    step : int
+    composition : Composition
+    label, said, colour : str
+        The composition, what it says, and the CSS class of its colour.
+    share : float
+        Posterior probability of the composition; 1 where it was selected.
+    n_points : int or None
+    others : tuple of (label, probability)
+        The next most probable compositions.
+    likely : tuple of (Composition, float)
+        All probable ones.
+    predicted : Predicted or None
+    picture : Markup or None
+        None where nothing can be drawn.
+    alt : str
+        The picture in words.
+    remark : str
+    """
+
+    identifier: str
+    step: int
+    composition: Composition
+    label: str
+    said: str
+    colour: str
+    share: float
+    n_points: int | None
+    others: tuple[tuple[str, float], ...] = ()
+    likely: tuple[tuple[Composition, float], ...] = ()
+    predicted: Predicted | None = None
+    picture: Markup | None = None
+    alt: str = ""
+    remark: str = ""
+
+    @property
+    def size(self) -> int:
+        """Side of the composition's tile in tenths; its area is the probability."""
+        return max(3, round(10 * float(np.sqrt(self.share))))
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user, as the page shows one."""
+
+    identifier: str
+    name: str
+    moments: tuple[Moment, ...]
+
+    @property
+    def undrawn(self) -> bool:
+        """Whether pictures were left out for want of room."""
+        return any(m.predicted and not m.picture for m in self.moments)
+
+    @property
+    def changes(self) -> list[Moment]:
+        """The moments at which the composition isn't that of the time step before."""
+        before = [None, *(m.composition for m in self.moments)]
+        return [m for m, c in zip(self.moments, before, strict=False) if m.composition != c]
+
+
+def pilot_people(pilots: Sequence[Pilot], look: Look, across: str, target: str) -> list[Person]:
+    """Return pilot users with pictures of what the posterior predicts for them."""
+    people = []
+    for number, pilot in enumerate(pilots):
+        moments = []
+        for t, step in enumerate(pilot.steps):
+            (composition, share), *others = step.likely
+            moments.append(
+                Moment(
+                    identifier=f"pilot-{number}-{t}",
+                    step=t,
+                    composition=composition,
+                    label=look.label(composition),
+                    said=look.words(composition),
+                    colour=look.colour(composition),
+                    share=share,
+                    n_points=step.n_points,
+                    others=tuple((look.label(c), p) for c, p in others[:2]),
+                    likely=step.likely,
+                    predicted=step.predicted,
+                )
+            )
+        people.append(Person(f"pilot-{number}", str(pilot.user), tuple(moments)))
+    return _with_pictures(people, across, target)
+
+
+def new_people(
+    selections: pd.DataFrame, predictions: pd.DataFrame | None, evolutions: Evolutions, look: Look
+) -> list[Person]:
+    """Return new users with the kernels selected for them.
+
+    Raises
+    ------
+    InputError
+        If a kernel isn't one of the study's.
+    """
+    tables = {} if predictions is None else dict(list(predictions.groupby(["user", "time_step"])))
+    several = len(evolutions.features) > 1
+    place = "point" if several else evolutions.features[0]
+    people = []
+    for number, (user, rows) in enumerate(selections.groupby("user", sort=False)):
+        moments = []
+        for row in rows.sort_values("time_step").to_dict("records"):
+            composition = _composition(row["composition"], evolutions)
+            table = tables.get((user, row["time_step"]))
+            message = row.get("message")
+            values = _values(row, composition, evolutions)
+            moments.append(
+                Moment(
+                    identifier=f"new-{number}-{row['time_step']}",
+                    step=int(row["time_step"]),
+                    composition=composition,
+                    label=look.label(composition),
+                    said=describe(composition, look.features, values),
+                    colour=look.colour(composition),
+                    share=1.0,
+                    n_points=int(row["n_points"]),
+                    predicted=None if table is None else _predicted(table, place),
+                    remark=message if isinstance(message, str) else "",
+                )
+            )
+        people.append(Person(f"new-{number}", str(user), tuple(moments)))
+    return _with_pictures(people, ARRIVAL if several else place, evolutions.target)
+
+
+def selected(selections: pd.DataFrame, evolutions: Evolutions) -> list[Composition]:
+    """Return the compositions of a table of selections, row by row.
+
+    Raises
+    ------
+    InputError
+        If a kernel isn't one of the study's.
+    """
+    return [_composition(label, evolutions) for label in selections["composition"]]
+
+
+def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
+    """Return, by time step, how many next points lay within 2 sd of their prediction, of how many.
+
+    Time steps after which nothing came are left out.
+    """
+    counts: dict[int, list[int]] = {}
+    for moment in (m for person in people for m in person.moments):
+        if moment.predicted is not None and len(moment.predicted.following):
+            found = counts.setdefault(moment.step, [0, 0])
+            found[0] += moment.predicted.covered
+            found[1] += len(moment.predicted.following)
+    return [(step, inside, total) for step, (inside, total) in sorted(counts.items())]
+
+
+def _with_pictures(people: list[Person], across: str, target: str) -> list[Person]:
+    """Return people with pictures, the first ones until these take too much room."""
+    drawn, taken = [], 0
+    for person in people:
+        steps = [m.predicted for m in person.moments if m.predicted is not None]
+        if not steps or taken > ROOM:
+            drawn.append(person)
+            continue
+        frame = charts.frame_of(steps, across, target)
+        moments = tuple(_with_picture(m, frame, person.name) for m in person.moments)
+        taken += sum(len(m.picture or "") for m in moments)
+        drawn.append(replace(person, moments=moments))
+    return drawn
+
+
+def _with_picture(moment: Moment, frame: charts.Frame, name: str) -> Moment:
+    if moment.predicted is None:
+        return moment
+    alt = f"User {name}, time step {moment.step}: {_told(moment.predicted)}"
+    picture = charts.prediction(moment.predicted, frame, moment.identifier, alt)
+    return replace(moment, picture=picture, alt=alt)
+
+
+def _told(predicted: Predicted) -> str:
+    """Return a picture in words."""
+    mean, number = predicted.curve.mean, charts.number
+    text = f"{len(predicted.seen)} points. "
+    if np.isfinite(mean).any():
+        text += f"The prediction lies between {number(np.nanmin(mean))} and "
+        text += f"{number(np.nanmax(mean))}. "
+    total = len(predicted.following)
+    if total:
+        text += f"{predicted.covered} of the next {total} points lie within 2 sd of theirs."
+    return text.rstrip()
+
+
+def _composition(label: Any, evolutions: Evolutions) -> Composition:
+    try:
+        composition = Composition.parse(str(label), evolutions.pool.dimension)
+        evolutions.pool.inclusion(composition)
+    except InputError as error:
+        raise InputError(
+            f"The table of selections has the kernel {label!r}, which isn't of this study. "
+            "Select again with these evolutions, or delete the table."
+        ) from error
+    return composition
+
+
+def _values(
+    row: dict[str, Any], composition: Composition, evolutions: Evolutions
+) -> dict[str, float] | None:
+    """Return a selection's hyperparameters in the study's units, if the table has them."""
+    text = row.get("hyperparameters")
+    if not isinstance(text, str):
+        return None
+    scaled = json.loads(text)
+    return {
+        h.name: float(own_units(evolutions, candidate, h, np.array(scaled[h.name]))[0])
+        for candidate in composition
+        for h in candidate.hyperparameters
+        if h.name in scaled
+    }
+
+
+def _predicted(table: pd.DataFrame, place: str) -> Predicted:
+    """Return the predictions of one selection, as `kem select` wrote them."""
+    table = table.sort_values("point")
+    at, seen = table[place].to_numpy(float), table["seen"].to_numpy(dtype=bool)
+    if place == "point":
+        at = at + 1
+    mean, sd = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
+    band, points = Band(at, mean, sd, sd), np.column_stack([at, table["observed"].to_numpy(float)])
+    n = int(seen.sum())
+    parts = band.part(slice(n)), band.part(slice(n, None))
+    return Predicted(points[:n], points[n:], *parts, continuous=False)

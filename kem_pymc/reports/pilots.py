@@ -1,0 +1,242 @@
+"""What the posterior predicts for pilot users: every dataset by all of its kernels' draws."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kem_pymc.diagnostics.quantities import Draws, compositions
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.from_posterior import spread_draws
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import Conditioned
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.scaling import Scaling
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Predictions average over at most so many draws; of large data over fewer, but not below FEWEST.
+DRAWS, FEWEST = 40, 5
+
+#: All factorisations of a report cost about so many operations at most.
+OPERATIONS = 1e11
+
+#: Of a dataset's compositions those of at least this probability are kept.
+LIKELY = 0.02
+
+#: A curve is drawn through so many points.
+FINE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A predictive mean with two sds, in the target's unit, at some places on the horizontal axis.
+
+    Attributes
+    ----------
+    at, mean, sd, sd_observed : ndarray, shape (m,)
+        Of the function, and of an observation, noise included.
+    """
+
+    at: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+    sd_observed: np.ndarray
+
+    def part(self, which: slice) -> "Band":
+        """Return the band at some of its places."""
+        return Band(self.at[which], self.mean[which], self.sd[which], self.sd_observed[which])
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What is predicted for one user at one time step.
+
+    Attributes
+    ----------
+    seen : ndarray, shape (n, 2)
+        Place on the horizontal axis and target of the points up to then.
+    following : ndarray, shape (m, 2)
+        Of the points of the next time step; none after the last.
+    curve : Band
+        Over the range of the one feature; with several features, at the points seen, whose place
+        is their number in order of arrival.
+    ahead : Band
+        At the points of the next time step.
+    continuous : bool
+        Whether `curve` may be drawn as a line.
+    """
+
+    seen: np.ndarray
+    following: np.ndarray
+    curve: Band
+    ahead: Band
+    continuous: bool
+
+    @property
+    def covered(self) -> int:
+        """How many of the next points lie within 2 sd of their prediction."""
+        off = np.abs(self.following[:, 1] - self.ahead.mean)
+        return int((off <= 2 * self.ahead.sd_observed).sum())
+
+
+@dataclass(frozen=True)
+class Step:
+    """The kernels of one pilot dataset.
+
+    Attributes
+    ----------
+    likely : tuple of (Composition, float)
+        The most probable compositions with their posterior probabilities: three, and all others
+        of at least 2 %.
+    n_points : int or None
+    predicted : Predicted or None
+        None where the posterior doesn't hold the data.
+    """
+
+    likely: tuple[tuple[Composition, float], ...]
+    n_points: int | None = None
+    predicted: Predicted | None = None
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A pilot user with all time steps, in order."""
+
+    user: Any
+    steps: tuple[Step, ...]
+
+
+def pilots(idata: "DataTree") -> list[Pilot]:
+    """Return kernels and predictions of every pilot user at every time step.
+
+    A prediction is the mixture over draws of the posterior: each draw has its own composition and
+    values for the dataset, conditioned on the user's points up to then.
+
+    Raises
+    ------
+    InputError
+        If it isn't the posterior of an ``EvolutionModel``.
+    """
+    draws = Draws.of(idata)
+    code, named = compositions(draws)
+    flat = code.reshape(-1, *code.shape[2:])
+    data = _Data.of(idata, draws)
+    kernels = None if data is None else _Kernels(idata, draws, flat, named, data)
+    found = []
+    for u, user in enumerate(draws.users):
+        steps = []
+        for t in np.flatnonzero(draws.present[u]):
+            likely = _likely(flat[:, u, t], named)
+            if data is None or kernels is None:
+                steps.append(Step(likely))
+                continue
+            steps.append(Step(likely, int(data.ends[u, t]), data.predicted(u, int(t), kernels)))
+        found.append(Pilot(user, tuple(steps)))
+    return found
+
+
+def _likely(code: np.ndarray, named: list[Composition]) -> tuple[tuple[Composition, float], ...]:
+    shares = np.bincount(code) / len(code)
+    order = np.argsort(-shares, kind="stable")
+    kept = [i for place, i in enumerate(order) if shares[i] >= LIKELY or (place < 3 and shares[i])]
+    return tuple((named[i], float(shares[i])) for i in kept)
+
+
+class _Kernels:
+    """The kernels of datasets in some draws, spread over the posterior."""
+
+    def __init__(
+        self,
+        idata: "DataTree",
+        draws: Draws,
+        code: np.ndarray,
+        named: list[Composition],
+        data: "_Data",
+    ) -> None:
+        cost = float((data.ends.astype(float) ** 3).sum()) / 3
+        most = int(np.clip(OPERATIONS / max(cost, 1.0), FEWEST, DRAWS))
+        self.kept = spread_draws(draws.n_chains, draws.n_draws, most)
+        order = ("chain", "draw", "user", "time_step")
+        arrays = (
+            idata["posterior"][n].transpose(*order, ...) for n in ("hyperparameters", "noise")
+        )
+        self.hyperparameters, self.noise = (
+            a.values.reshape(-1, *a.shape[2:])[self.kept] for a in arrays
+        )
+        self.code = code[self.kept]
+        self.coordinates = {int(c): Coordinates(draws.pool, named[c]) for c in np.unique(self.code)}
+
+    def mixture(
+        self, u: int, t: int, x: np.ndarray, y: np.ndarray, at: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean, and variance without and with noise, of predictions at scaled inputs."""
+        parts = []
+        for s in range(len(self.kept)):
+            coordinates = self.coordinates[int(self.code[s, u, t])]
+            natural = self.hyperparameters[s, u, t][coordinates.places]
+            values = coordinates.from_natural(natural, float(self.noise[s, u, t]))
+            try:
+                told = Conditioned.of(Objective(coordinates, x, y), values).predict(at)
+            except InputError:  # impossible for numerical reasons, in this draw alone
+                continue
+            parts.append((told.mean, told.sd**2, told.sd**2 + told.noise))
+        if not parts:
+            nothing = np.full(len(at), np.nan)
+            return nothing, nothing, nothing
+        mean, variance, observed = np.array(parts).transpose(1, 0, 2)
+        between = mean.var(axis=0)
+        return mean.mean(axis=0), variance.mean(axis=0) + between, observed.mean(axis=0) + between
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Pilot users' points as the model sees them: inputs (U, n, D), targets (U, n), ends (U, T)."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    ends: np.ndarray
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, idata: "DataTree", draws: Draws) -> "_Data | None":
+        """Read them off a posterior; None if it hasn't got them."""
+        try:
+            inputs = idata["constant_data"]["inputs"].transpose("user", "point", "feature")
+            ends = idata["constant_data"]["n_points"].transpose("user", "time_step")
+            targets = idata["observed_data"]["targets"].transpose("user", "time_step", "point")
+            idata["posterior"]["hyperparameters"]
+        except (KeyError, ValueError):
+            return None
+        last = draws.present.sum(axis=1) - 1
+        own = targets.values[np.arange(len(last)), last]
+        scaling = Scaling.from_dict(draws.settings["scaling"])
+        return cls(inputs.values, own, ends.values, scaling)
+
+    def predicted(self, u: int, t: int, kernels: _Kernels) -> Predicted:
+        """Return what is predicted for a user at a time step."""
+        n = int(self.ends[u, t])
+        m = int(self.ends[u, : t + 2].max())  # there is none after the last time step
+        x, y = self.inputs[u, :m], self.scaling.mean_back(self.targets[u, :m])
+        low, high = self.scaling.feature_low, self.scaling.feature_high
+        everything = self.inputs[u, : self.ends[u].max()]
+        if x.shape[1] == 1:
+            place = low[0] + (high[0] - low[0]) * x[:, 0]
+            margin = 0.02 * np.ptp(everything) or 0.5
+            grid = np.linspace(everything.min() - margin, everything.max() + margin, FINE)[:, None]
+            at, curve = np.concatenate([grid, x[n:]]), low[0] + (high[0] - low[0]) * grid[:, 0]
+        else:
+            place = np.arange(1.0, m + 1)
+            at, curve = x, place[:n]
+        mean, variance, observed = kernels.mixture(u, t, x[:n], self.targets[u, :n], at)
+        band = Band(
+            np.concatenate([curve, place[n:]]),
+            self.scaling.mean_back(mean),
+            self.scaling.sd_back(np.sqrt(variance)),
+            self.scaling.sd_back(np.sqrt(observed)),
+        )
+        points = np.column_stack([place, y])
+        split = len(curve)
+        parts = band.part(slice(split)), band.part(slice(split, None))
+        return Predicted(points[:n], points[n:], *parts, continuous=x.shape[1] == 1)

@@ -1,0 +1,143 @@
+"""Write the report: gather, describe, draw, and fill in the page."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kem_pymc.errors import InputError
+from kem_pymc.reports.gather import Material
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+
+#: A graph of fewer boxes also shows less probable evolutions, until it has so many.
+FEW, FAINTER = 8, (0.025, 0.01)
+
+
+def report(
+    source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
+) -> Path:
+    """Write one HTML file on a study, which needs no network and runs in any browser.
+
+    It shows the graph of evolutions, what each composition says in plain words, every user's
+    kernels and predictions, diagnostics with what helps, settings, versions and citations. What
+    `source` doesn't hold is left out, and the page says which command gives it.
+
+    Parameters
+    ----------
+    source : path or DataTree
+        A folder of ``kem fit`` or ``kem quickstart``, perhaps with the tables of ``kem select`` in
+        it; or the posterior of an ``EvolutionModel``.
+    path : path, optional
+        By default ``report.html`` in the folder.
+    overwrite : bool
+        Whether an earlier report may be replaced.
+
+    Returns
+    -------
+    Path
+        Of the file.
+
+    Raises
+    ------
+    InputError
+        If the source can't be used, or the file can't be written.
+    """
+    if isinstance(source, str | Path):
+        folder = Path(source)
+        material = Material.of_folder(folder)
+        file = folder / "report.html" if path is None else Path(path)
+    elif path is None:
+        raise InputError("A posterior has no folder. Give the path of the file to write.")
+    else:
+        file = Path(path)
+        material = Material.of_posterior(source, file.stem)
+    _check(file, overwrite)
+    _write(page_of(material), file)
+    return file
+
+
+def page_of(material: Material) -> str:
+    """Return the page on a study as HTML."""
+    from kem_pymc.diagnostics.representative import representative
+    from kem_pymc.plots.graph import graph_drawing
+    from kem_pymc.reports import page, people, short, study
+    from kem_pymc.reports.graph import graph
+    from kem_pymc.reports.inclusion import parts_in
+    from kem_pymc.reports.kernels import Kernels
+    from kem_pymc.reports.look import Look
+    from kem_pymc.reports.pilots import pilots
+    from kem_pymc.reports.trust import trust
+
+    learned, idata = material.evolutions, material.idata
+    found_pilots = [] if idata is None else pilots(idata)
+    shown = [step.likely[0][0] for pilot in found_pilots for step in pilot.steps]
+    if material.selections is not None:
+        shown += people.selected(material.selections, learned)
+    look = Look.of(learned, shown)
+    several = len(learned.features) > 1
+    drawing = graph_drawing(learned, features=several)
+    for minimum in FAINTER:
+        if len(drawing.boxes) < FEW:
+            drawing = graph_drawing(learned, minimum, max_nodes=FEW, features=several)
+    across = people.ARRIVAL if several else learned.features[0]
+    found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
+    if idata is not None:
+        found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
+        found["clustering"] = representative(idata)
+        found["trust"] = trust(idata, _planned(material.settings))
+    if material.selections is not None:
+        found["new"] = people.new_people(material.selections, material.predictions, learned, look)
+    kernels = Kernels(learned, drawing, look, found["clustering"], found["pilots"])
+    rows, hidden = short.rows(learned)
+    return page.render(
+        material=material,
+        look=look,
+        drawing=drawing,
+        graph=graph(drawing, kernels.address, kernels.tip, look.colour),
+        kernels=kernels,
+        pilots=found["pilots"],
+        clustered=found["clustering"] is not None,
+        new=found["new"],
+        parts_in=None if idata is None else parts_in(idata, look),
+        trust=found["trust"],
+        short=short.lines(learned, look, found["pilots"]),
+        missing=short.missing(material),
+        rows=rows,
+        hidden=hidden,
+        settings=study.settings(material),
+        candidates=study.candidates(material),
+        priors=study.priors(material),
+        versions=study.versions(material),
+        citations=study.CITATIONS,
+    )
+
+
+def _planned(settings: dict[str, Any]) -> int | None:
+    """Return how many chains were asked for, if the settings tell."""
+    try:
+        return int(settings["sampler"]["chains"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _check(file: Path, overwrite: bool) -> None:
+    if file.is_dir():
+        raise InputError(f"{file} is a folder. Give the path of a file to write.")
+    if file.exists() and not overwrite:
+        raise InputError(f"The file {file} exists. Write another, or pass overwrite=True.")
+
+
+def _write(page: str, file: Path) -> None:
+    """Write a page; the file appears whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        draft.write_text(page, "utf-8")
+        draft.replace(file)
+    except OSError as error:
+        raise InputError(
+            f"The file {file} can't be written ({error.strerror}). Write to another place."
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""What stands at the head of a report: the findings in a few lines, and what is missing."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kem_pymc.evolution.evolutions import Child, Evolutions
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.reports.gather import Material
+from kem_pymc.reports.look import Look
+from kem_pymc.reports.people import Person
+
+#: Less probable evolutions aren't listed, and of others at most so many.
+LEAST, LISTED = 0.01, 300
+
+
+def lines(evolutions: Evolutions, look: Look, people: Sequence[Person]) -> list[str]:
+    """Return what a hurried reader should know."""
+    found = []
+    likely = evolutions.children(Composition())
+    if likely:
+        first = likely[0]
+        found.append(
+            f"A user who has little data most probably gets {look.label(first.composition)} "
+            f"({look.words(first.composition)}): probability {first.probability:.2f}, "
+            f"90 % interval {first.interval[0]:.2f} to {first.interval[1]:.2f}."
+        )
+    if people:
+        last = Counter(p.moments[-1].composition for p in people if p.moments)
+        composition, number = last.most_common(1)[0]
+        found.append(
+            f"At their last time step {number} of {len(people)} pilot users most probably have "
+            f"{look.label(composition)} ({look.words(composition)})"
+            + (", the most frequent kernel there." if len(last) > 1 else ".")
+        )
+        changes = [len(p.changes) - 1 for p in people]
+        steps = max(len(p.moments) for p in people)
+        found.append(
+            f"Kernels changed {sum(changes) / len(changes):.1f} times per pilot user on average, "
+            f"over at most {steps} time steps."
+        )
+        shares = [m.share for p in people for m in p.moments]
+        found.append(
+            "The most probable kernel of a dataset has posterior probability "
+            f"{sum(shares) / len(shares):.2f} on average: the lower, the less a single kernel "
+            "says it all."
+        )
+    return found
+
+
+def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:
+    """Return the evolutions that are worth listing, and how many others there are."""
+    every = [(p, c) for p in evolutions.parents for c in evolutions.children(p)]
+    worth = [row for row in every if row[1].probability >= LEAST and row[1].occurrence >= LEAST]
+    kept = sorted(worth, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
+    place = {row[0]: i for i, row in reversed(list(enumerate(kept)))}
+    kept.sort(key=lambda row: (place[row[0]], -row[1].probability))
+    return kept, len(every) - len(kept)
+
+
+def missing(material: Material) -> list[tuple[str, str]]:
+    """Return what a folder lacks, and the command that gives it."""
+    lacks = []
+    if material.idata is None:
+        lacks.append(("Pilot users, their predictions and diagnostics", "kem fit"))
+    elif "inputs" not in material.idata["constant_data"]:
+        lacks.append(("Predictions for pilot users", "kem fit (of this version)"))
+    if material.selections is None:
+        lacks.append(("Kernels for new users", "kem select --out FOLDER/selections.csv"))
+    elif material.predictions is None:
+        lacks.append(
+            ("Predictions for new users", "kem select --predictions FOLDER/predictions.csv")
+        )
+    return lacks

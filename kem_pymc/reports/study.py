@@ -1,0 +1,164 @@
+"""The settings of a study, as tables for people, and whom to cite."""
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.prose import describe_candidate
+from kem_pymc.plots.style import spelled
+from kem_pymc.priors import Priors
+from kem_pymc.reports.charts import DASH
+from kem_pymc.reports.gather import Material
+
+#: What the two targets are, in words.
+TARGETS = {
+    "cut": "cut: kernels of early time steps don't look at later data, as at deployment",
+    "joint": "joint: the posterior of the whole model, in which later data speak as well",
+}
+
+#: What to cite: text, address, BibTeX.
+CITATIONS = (
+    (
+        "Shin, E., Klasnja, P., Murphy, S. A. and Doshi-Velez, F. (2023). Online model selection "
+        "by learning how compositional kernels evolve. Transactions on Machine Learning Research.",
+        "https://openreview.net/forum?id=23WZFBUh5",
+        """@article{shin2023online,
+  title   = {Online model selection by learning how compositional kernels evolve},
+  author  = {Shin, Eura and Klasnja, Predrag and Murphy, Susan A. and Doshi-Velez, Finale},
+  journal = {Transactions on Machine Learning Research},
+  year    = {2023}
+}""",
+    ),
+    (
+        "Abril-Pla, O., Andreani, V., Carroll, C., Dong, L., Fonnesbeck, C. J., Kochurov, M., "
+        "Kumar, R., Lao, J., Luhmann, C. C., Martin, O. A., Osthege, M., Vieira, R., Wiecki, T. "
+        "and Zinkov, R. (2023). PyMC: a modern, and comprehensive probabilistic programming "
+        "framework in Python. PeerJ Computer Science 9:e1516.",
+        "https://doi.org/10.7717/peerj-cs.1516",
+        """@article{abrilpla2023pymc,
+  title   = {{PyMC}: a modern, and comprehensive probabilistic programming framework in {Python}},
+  author  = {Abril-Pla, Oriol and Andreani, Virgile and Carroll, Colin and Dong, Larry and
+             Fonnesbeck, Christopher J. and Kochurov, Maxim and Kumar, Ravin and Lao, Junpeng and
+             Luhmann, Christian C. and Martin, Osvaldo A. and Osthege, Michael and
+             Vieira, Ricardo and Wiecki, Thomas and Zinkov, Robert},
+  journal = {PeerJ Computer Science},
+  volume  = {9},
+  pages   = {e1516},
+  year    = {2023}
+}""",
+    ),
+    (
+        "Kumar, R., Carroll, C., Hartikainen, A. and Martin, O. (2019). ArviZ a unified library "
+        "for exploratory analysis of Bayesian models in Python. Journal of Open Source Software "
+        "4(33), 1143.",
+        "https://doi.org/10.21105/joss.01143",
+        """@article{kumar2019arviz,
+  title   = {{ArviZ} a unified library for exploratory analysis of {Bayesian} models in {Python}},
+  author  = {Kumar, Ravin and Carroll, Colin and Hartikainen, Ari and Martin, Osvaldo},
+  journal = {Journal of Open Source Software},
+  volume  = {4},
+  number  = {33},
+  pages   = {1143},
+  year    = {2019}
+}""",
+    ),
+)
+
+
+def settings(material: Material) -> list[tuple[str, str]]:
+    """Return how the study was made: what, and its value."""
+    return list(_settings(material))
+
+
+def candidates(material: Material) -> list[tuple[str, str]]:
+    """Return the candidates, each with what it says in plain words."""
+    pool, features = material.evolutions.pool, material.evolutions.features
+    return [(spelled(c.label(pool.dimension)), describe_candidate(c, features)) for c in pool]
+
+
+def priors(material: Material) -> list[tuple[str, str]]:
+    """Return the table of priors; nothing where it isn't known."""
+    written = material.settings.get("priors")
+    if isinstance(written, dict):
+        return [(str(what), str(prior)) for what, prior in written.items()]
+    try:
+        table = Priors.from_dict(material.evolutions.priors)
+    except (InputError, KeyError, TypeError):
+        return []
+    return [(str(what), str(prior)) for what, prior in table.to_frame().to_numpy().tolist()]
+
+
+def versions(material: Material) -> list[tuple[str, str, str]]:
+    """Return packages with their versions when the study was sampled, and now."""
+    then = material.evolutions.versions
+    names = dict.fromkeys(["kem-pymc", "pymc", "pytensor", "arviz", *then])
+    return [(name, str(then.get(name, DASH)), _now(name)) for name in names]
+
+
+def _now(name: str) -> str:
+    try:
+        return version(name)
+    except ModuleNotFoundError:
+        return DASH
+
+
+def _settings(material: Material) -> Iterator[tuple[str, str]]:
+    found, learned = material.settings, material.evolutions
+    posterior = None if material.idata is None else material.idata["posterior"]
+    sampler: dict[str, Any] = found.get("sampler") or {}
+    if isinstance(found.get("data"), str):
+        yield "Data", found["data"].removeprefix("Cohort(").removesuffix(")")
+    yield "Target", learned.target
+    yield "Features", ", ".join(learned.features)
+    if "command" in found:
+        yield "Command", str(found["command"])
+    if posterior is not None:
+        sizes = posterior.sizes
+        yield (
+            "Sampling",
+            f"{sizes['chain']} chains of {sizes['draw']} draws"
+            + (
+                f", after {int(posterior.attrs['tuning_steps'])} draws to settle"
+                if "tuning_steps" in posterior.attrs
+                else ""
+            ),
+        )
+        if "sampling_time" in posterior.attrs:
+            yield "Time for sampling", f"{float(posterior.attrs['sampling_time']):.0f} s"
+    if sampler.get("random_seed") is not None:
+        yield "Seed", str(sampler["random_seed"])
+    yield "Evolutions read off", f"{learned.n_draws} draws"
+    feedback = str(learned.settings.get("feedback", DASH))
+    yield "Posterior", TARGETS.get(feedback, feedback)
+    yield "Concentration", _concentration(material)
+    power = learned.settings.get("likelihood_power", 1.0)
+    if power != 1:
+        yield "Likelihood power", f"{power:g}"
+    yield "Scaling", _scaling(material)
+    if found.get("interrupted"):
+        yield "Note", "Sampling was interrupted; the results rest on what was drawn until then."
+    if found.get("failed_chains"):
+        yield "Note", f"Chains {found['failed_chains']} failed; the results rest on the others."
+
+
+def _concentration(material: Material) -> str:
+    alpha = material.evolutions.concentration
+    if isinstance(alpha, tuple):
+        ordered = sorted(alpha)
+        low, middle, high = (
+            ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95)
+        )
+        return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"
+    return f"{alpha:g}, fixed"
+
+
+def _scaling(material: Material) -> str:
+    scaling = material.evolutions.scaling
+    plain = scaling.target_mean == 0 and scaling.target_sd == 1
+    if plain and not scaling.feature_low.any() and (scaling.feature_high == 1).all():
+        return "none: the model sees the data in their own units"
+    return (
+        "features to [0, 1] and the target to mean 0 and sd 1, by the pilot users' ranges; "
+        "this report gives everything in the study's own units"
+    )

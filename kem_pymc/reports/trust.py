@@ -1,0 +1,117 @@
+"""Whether a posterior may be trusted, in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from markupsafe import Markup
+
+from kem_pymc.diagnostics.convergence import ENOUGH_CHAINS, ENOUGH_DRAWS
+from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+from kem_pymc.reports import charts
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What the diagnostics say.
+
+    Attributes
+    ----------
+    verdict : str
+    fine : bool
+    warnings : list of (what is wrong, what helps)
+    rows : list of list of str
+        One per kind of quantity: name, number, worst and median R-hat, worst and median ESS.
+    acceptance : list of (move, rate)
+    facts : list of str
+    picture : Markup
+    """
+
+    verdict: str
+    fine: bool
+    warnings: list[tuple[str, str]]
+    rows: list[list[str]]
+    acceptance: list[tuple[str, str]]
+    facts: list[str]
+    picture: Markup
+
+
+def trust(idata: "DataTree", planned_chains: int | None = None) -> Trust:
+    """Judge a posterior as :func:`kem_pymc.diagnose` does, in words.
+
+    Raises
+    ------
+    InputError
+        If it isn't the posterior of an ``EvolutionModel``.
+    """
+    found = diagnose(idata, planned_chains)
+    rates = found.acceptance.mean(axis=1).dropna()
+    log_joint = idata["posterior"]["log_joint"].transpose("chain", "draw").values
+    label = (
+        f"The log joint density of {found.n_chains} chains, draw by draw. Its medians are "
+        + ", ".join(charts.number(float(np.median(chain))) for chain in log_joint)
+        + "."
+    )
+    return Trust(
+        verdict=_verdict(found),
+        fine=not found.warnings,
+        warnings=[_split(warning) for warning in found.warnings],
+        rows=[
+            [str(row.Index), str(row.number)]
+            + [_written(v, ".2f") for v in (row.r_hat_worst, row.r_hat_median)]
+            + [_written(v, ".0f") for v in (row.ess_worst, row.ess_median)]
+            for row in found.summary.itertuples()
+        ],
+        acceptance=[(str(name), f"{rate:.1%}") for name, rate in rates.items()],
+        facts=_facts(found),
+        picture=charts.traces(log_joint, label),
+    )
+
+
+def _verdict(found: Diagnosis) -> str:
+    if not found.warnings:
+        return "The chains agree. That is no proof: all of them may miss the same mode."
+    if found.n_chains < ENOUGH_CHAINS or found.n_draws < ENOUGH_DRAWS:
+        return "There are too few draws to tell whether this may be trusted."
+    number = len(found.warnings)
+    things = "One thing speaks" if number == 1 else f"{number} things speak"
+    return f"{things} against relying on every number here."
+
+
+def _facts(found: Diagnosis) -> list[str]:
+    facts = [f"{found.n_chains} chains of {found.n_draws} draws."]
+    if found.n_chains > 1:
+        between = found.distance[~np.eye(found.n_chains, dtype=bool)]
+        facts.append(
+            f"Compositions of a dataset differ by {between.mean():.2f} candidates between chains, "
+            f"by {np.diag(found.distance).mean():.2f} between the halves of a chain."
+        )
+        if np.isfinite(found.edge_agreement):
+            facts.append(
+                "The probability of an evolution differs between chains by at most "
+                f"{found.edge_agreement:.2f}."
+            )
+    if found.factorisations:
+        facts.append(
+            f"{found.failed_factorisations} of {found.factorisations} factorisations failed."
+        )
+    return facts
+
+
+def _split(warning: str) -> tuple[str, str]:
+    """Return what is wrong, and what helps: a warning's last sentence."""
+    what, _, helps = warning.rpartition(". ")
+    return f"{what}.", helps
+
+
+def _written(value: float, form: str) -> str:
+    return format(value, form) if not np.isnan(value) else charts.DASH
+
+
+def headers() -> Sequence[str]:
+    """Return the names of the columns of :attr:`Trust.rows`."""
+    return ("quantity", "number", "R-hat, worst", "median", "ESS, worst", "median")

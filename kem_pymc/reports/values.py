@@ -1,0 +1,113 @@
+"""Hyperparameters of learned kernels in the study's own units, with intervals."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
+from kem_pymc.plots.style import spelled, with_features
+
+#: Ends and middle of a 90 % interval.
+SHARES = (0.05, 0.5, 0.95)
+
+
+class Interval(NamedTuple):
+    """The posterior of one hyperparameter over clusters: what it is, 5 %, median, 95 %, unit."""
+
+    name: str
+    candidate: str
+    what: str
+    low: float
+    middle: float
+    high: float
+    unit: str
+
+
+def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Interval]:
+    """Return the posteriors of the hyperparameters of clusters that share a composition.
+
+    Each cluster of each draw counts by its members. Lengths and periods are in the feature's unit;
+    instead of variances the table has sds, in the target's.
+    """
+    coordinates = Coordinates(evolutions.pool, clusters[0].child)
+    weights = np.array([c.count for c in clusters], dtype=float)
+    quantiles = weighted_quantiles(np.array([c.values for c in clusters]), weights, SHARES)
+    table = []
+    owners = [c for c in evolutions.pool if c in coordinates.composition]
+    named = [(c, h) for c in owners for h in c.hyperparameters]
+    for (candidate, h), column in zip(named, quantiles[:, :-1].T, strict=True):
+        natural = np.exp(column) if h.positive else column
+        values, unit = own_units(evolutions, candidate, h, natural)
+        label = _label(candidate, evolutions)
+        low, middle, high = map(float, values)
+        table.append(
+            Interval(h.name, label, _what(candidate, h, evolutions), low, middle, high, unit)
+        )
+    noise = np.exp(quantiles[:, -1] / 2) * evolutions.scaling.target_sd
+    low, middle, high = map(float, noise)
+    return [*table, Interval("noise", "noise", "sd", low, middle, high, evolutions.target)]
+
+
+def own_units(
+    evolutions: Evolutions, candidate: Candidate, h: Hyperparameter, values: np.ndarray
+) -> tuple[np.ndarray, str]:
+    """Return natural scaled values of a hyperparameter in the study's units, and the unit."""
+    scaling, names = evolutions.scaling, evolutions.features
+    extent = scaling.feature_high - scaling.feature_low
+    if h.kind == "amplitude":
+        lines = [f.dimension for f in candidate.factors if f.base == "LIN"]
+        per = "".join(f" per {names[d]}" for d in lines)
+        size = math.prod(extent[d] for d in lines)
+        return np.sqrt(values) * scaling.target_sd / size, f"{evolutions.target}{per}"
+    if h.kind == "mixture":
+        return values, ""
+    dimension = _dimension(candidate, h)
+    shift = scaling.feature_low[dimension] if h.kind == "shift" else 0.0
+    return shift + extent[dimension] * values, names[dimension]
+
+
+def medians(table: Sequence[Interval]) -> dict[str, float]:
+    """Return the medians by the hyperparameters' names, for sentences."""
+    return {row.name: row.middle for row in table}
+
+
+def weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, shares: Sequence[float]
+) -> np.ndarray:
+    """Return quantiles (s, k) of the columns of values (n, k): the least value with that share."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    below = np.cumsum(weights[order], axis=0) / weights.sum()
+    rows = [np.argmax(below >= share - 1e-12, axis=0) for share in shares]
+    return np.array([ranked[row, np.arange(values.shape[1])] for row in rows])
+
+
+def _dimension(candidate: Candidate, h: Hyperparameter) -> int:
+    """Return the feature that a hyperparameter is about."""
+    if not candidate.is_interaction:
+        return candidate.factors[0].dimension
+    factor = h.name.removeprefix(f"{candidate}.").split(".")[0].split("#")[0]
+    return next(f.dimension for f in candidate.factors if str(f) == factor)
+
+
+def _label(candidate: Candidate, evolutions: Evolutions) -> str:
+    """Return a candidate as print has it, features by name where there are several."""
+    if len(evolutions.features) > 1:
+        return spelled(with_features([candidate], evolutions.features))
+    return spelled(str(candidate))
+
+
+def _what(candidate: Candidate, h: Hyperparameter, evolutions: Evolutions) -> str:
+    if h.kind == "amplitude":
+        return "size (sd)"
+    *factor, kind = h.name.removeprefix(f"{candidate}.").split(".")
+    if not factor:
+        return kind
+    name, *copy = factor[0].split("#")
+    label = _label(Candidate((Factor.parse(name),)), evolutions)
+    return f"{label}{f' no. {copy[0]}' if copy else ''} {kind}"

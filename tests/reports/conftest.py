@@ -1,0 +1,81 @@
+"""A small study with names that no page may take for markup, sampled once."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc import priors
+from kem_pymc.cohort import Cohort
+from kem_pymc.commands import learning
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.run import sample
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection import walk
+from kem_pymc.selection.kem import KEMSelector
+
+#: Names of users, features and the target, as a hostile table might have them.
+USER = "<script>alert(1)</script>"
+FEATURE = '"><img src=x onerror=alert(2)>'
+TARGET = "y' & </style><b>"
+
+
+def cohort(users=3, features=(FEATURE,), seed=0) -> Cohort:
+    """Return users with three time steps of three points, one of them with two time steps only."""
+    rng = np.random.default_rng(seed)
+    inputs = [rng.uniform(0, 10, (9 if u else 6, len(features))) for u in range(users)]
+    return Cohort(
+        users=(USER, *(f"u{u}" for u in range(1, users))),
+        inputs=inputs,
+        targets=[0.8 * x[:, 0] + rng.normal(0, 0.3, len(x)) for x in inputs],
+        ends=[np.arange(3, len(x) + 1, 3) for x in inputs],
+        features=features,
+        target=TARGET,
+    )
+
+
+def fitted(folder: Path, features=(FEATURE,), candidates=("LIN0", "SE0")) -> Path:
+    """Sample a study, and write what `kem fit` and `kem select` leave in a folder."""
+    pilots = cohort(features=features)
+    pool = CandidatePool(candidates, len(features))
+    model = EvolutionModel(pilots, pool, priors.unit_scale())
+    idata = sample(model, draws=12, tune=4, chains=2, cores=1, random_seed=1, progress=False)
+    learned = Evolutions.from_posterior(idata)
+    learned.save(folder / "evolutions.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as the command does: zarr speaks of its own format
+        learning.write_posterior(idata, folder / "posterior.zarr")
+    settings = {
+        "command": "kem fit <b>",
+        "data": repr(pilots),
+        "priors": {"noise": "LogNormal(2, 0.5)"},
+        "sampler": {"chains": 3, "random_seed": 1},
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    new = cohort(users=2, features=features, seed=1)
+    walks = walk.walk(KEMSelector(learned), new)
+    rows = [
+        {"user": label, "time_step": step, **selection.to_row()}
+        for label, own in walks.items()
+        for step, selection in enumerate(own)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "selections.csv", index=False)
+    walk.predictions(walks, new).to_csv(folder / "predictions.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory) -> Path:
+    """Results of a study of one feature."""
+    return fitted(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="session")
+def wide_study(tmp_path_factory) -> Path:
+    """Results of a study of three features."""
+    names = (FEATURE, "age", "a_feature_with_quite_a_long_name_indeed")
+    return fitted(tmp_path_factory.mktemp("wide"), names, ("LIN0", "SE1", "LIN0 x SE2", "ARD"))

@@ -1,0 +1,251 @@
+"""The page as text: what it holds, what it leaves out, what it escapes, what it refuses."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+import kem_pymc as kem
+from kem_pymc.reports.page import policy
+from kem_pymc.reports.report import report
+from tests.refusals import refused
+from tests.reports.conftest import FEATURE, TARGET, USER
+
+#: Elements that need no end.
+VOID = ("meta", "link", "img", "br", "input", "hr")
+
+
+class Page(HTMLParser):
+    """The elements of a page, and whether they are nested as they should be."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(set(names)) == len(names), (tag, names)
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, text):
+        if not {"script", "style"} & set(self.open):
+            self.texts.append(text)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def html(study, tmp_path_factory):
+    return report(study, tmp_path_factory.mktemp("r") / "r.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+@pytest.fixture
+def folder(study, tmp_path):
+    return shutil.copytree(study, tmp_path / "study")
+
+
+def test_all_sections_are_there(page):
+    sections = [a["id"] for a in page.all("section")]
+    assert sections == [
+        *("short", "graph", "kernels", "parts", "pilots", "new", "trust", "study", "cite")
+    ]
+    assert len(page.all("h1")) == 1
+    assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in sections}
+    for landmark in ("header", "nav", "main", "footer"):
+        assert len(page.all(landmark)) == 1
+
+
+def test_identifiers_are_unique_and_links_lead_somewhere(page):
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    for name, attributes in page.elements:
+        for kind in ("href", "aria-labelledby"):
+            value = attributes.get(kind, "")
+            if value.startswith("#") or (kind == "aria-labelledby" and value):
+                assert value.removeprefix("#") in ids, (name, value)
+
+
+def test_pictures_have_alternative_text(page):
+    pictures = [a for a in page.all("svg") if a.get("role") == "img"]
+    assert len(pictures) > 20
+    assert all(len(a["aria-label"]) > 20 for a in pictures)
+    hidden = [a for a in page.all("svg") if "role" not in a and "class" in a]
+    assert all(a.get("aria-hidden") == "true" for a in hidden)
+
+
+def test_nothing_is_fetched(html, page):
+    for name, attributes in page.elements:
+        assert name not in ("img", "iframe", "object", "embed", "base", "form")
+        assert "src" not in attributes
+        if name == "use":
+            assert attributes["href"].startswith("#")
+    assert [a["href"] for a in page.all("link")] == ["data:,"]
+    assert "@import" not in html
+    assert "url(" not in html
+    assert all(a.get("rel") for a in page.all("a") if not a["href"].startswith("#"))
+
+
+def test_the_policy_is_that_of_this_style_and_script(html, page):
+    style, script = (
+        re.search(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)[1] for tag in ("style", "script")
+    )
+    (meta,) = [a for a in page.all("meta") if a.get("http-equiv")]
+    assert meta["content"] == policy(style, script)
+    assert "unsafe" not in meta["content"]
+    assert not [n for _, a in page.elements for n in a if n == "style" or n.startswith("on")]
+
+
+def test_names_from_data_are_text_and_nothing_else(html, page):
+    assert len(page.all("script")) == 1
+    for name in (USER, FEATURE, TARGET, "kem fit <b>"):
+        assert " ".join(name.split()) in page.text
+        assert name not in html
+    assert page.all("b") == page.all("img") == []
+
+
+def test_graph_says_what_is_behind_boxes_and_arrows(study, page):
+    learned = kem.Evolutions.load(study / "evolutions.json")
+    links = {a["href"]: a["data-tip"] for a in page.all("a") if "data-tip" in a}
+    edges = {tip.split("\n")[0]: tip for href, tip in links.items() if "evolution" in href}
+    assert edges
+    for child in learned.children("WHITE"):
+        tip = edges.get(f"WHITE → {child.composition}")
+        if tip and str(child.composition) != "WHITE":
+            low, high = child.interval
+            assert f"Probability {child.probability:.2f}" in tip
+            assert f"90 % interval {low:.2f} to {high:.2f}" in tip
+            assert f"In {child.occurrence:.0%} of the posterior draws" in tip
+    boxes = {tip.split("\n")[0]: tip for href, tip in links.items() if "composition" in href}
+    assert f"{TARGET} is nothing but noise." in boxes["WHITE"]
+    assert all("noise sd" in tip for tip in boxes.values())
+    assert all(a["aria-label"] for a in page.all("a") if "data-tip" in a)
+
+
+def test_diagnostics_and_settings_are_told(page, study):
+    found = kem.diagnose(xr.open_datatree(study / "posterior.zarr", engine="zarr"), 3)
+    assert len(found.warnings) == 2
+    for warning in found.warnings:
+        what, _, helps = warning.rpartition(". ")
+        assert f"{what}. What helps: {helps}" in page.text
+    assert "too few draws to tell" in page.text
+    for words in ("1, fixed", "LogNormal(2, 0.5)", "kem-pymc", "Transactions on Machine Learning"):
+        assert words in page.text
+
+
+def test_pilot_and_new_users_are_listed_with_predictions(page, study):
+    assert page.text.count(f"User {USER}") >= 2
+    table = pd.read_csv(study / "predictions.csv")
+    ahead = table[~table["seen"] & (table["time_step"] == 0)]
+    inside = ((ahead["observed"] - ahead["mean"]).abs() <= 2 * ahead["sd"]).sum()
+    section = page.text[page.text.index("The kernel selected for every new user") :]
+    assert f"{inside} of {len(ahead)}" in section
+    identifiers = {a.get("id") for a in page.all("g")}
+    assert {"pilot-0-0", "pilot-2-2", "new-0-1", "new-1-2"} <= identifiers
+
+
+def test_parts_that_are_missing_are_named_with_their_command(folder):
+    for name in ("selections.csv", "predictions.csv", "settings.json"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "posterior.zarr")
+    page = Page(report(folder).read_text("utf-8"))
+    sections = [a["id"] for a in page.all("section")]
+    assert sections == ["short", "graph", "kernels", "study", "cite"]
+    assert "diagnostics come from kem fit" in page.text
+    assert "new users come from kem select" in page.text
+    assert (folder / "report.html").is_file()
+
+
+def test_selections_without_predictions(folder):
+    (folder / "predictions.csv").unlink()
+    page = Page(report(folder).read_text("utf-8"))
+    assert "Predictions for new users come from kem select --predictions" in page.text
+    assert "new-0-0" not in {a.get("id") for a in page.all("g")}
+
+
+def test_several_features_are_written_by_name(wide_study, tmp_path):
+    page = Page(report(wide_study, tmp_path / "r.html").read_text("utf-8"))
+    assert "SE(age)" in page.text
+    assert "a smooth curve in age" in page.text
+    assert "a smooth function of all 3 features together" in page.text
+
+
+def test_a_posterior_will_do(study, tmp_path):
+    idata = xr.open_datatree(study / "posterior.zarr", engine="zarr").load()
+    file = kem.report(idata, tmp_path / "trial.html")
+    page = Page(file.read_text("utf-8"))
+    assert "trial: how kernels evolve" in page.text
+    assert "pilots" in [a["id"] for a in page.all("section")]
+    refused(lambda: kem.report(idata), "path")
+
+
+def test_an_earlier_report_is_replaced_only_if_wished(folder):
+    first = report(folder)
+    refused(lambda: report(folder), "exists", "overwrite")
+    first.write_text("old")
+    report(folder, overwrite=True)
+    assert first.read_text("utf-8").startswith("<!doctype html>")
+    refused(lambda: report(folder, folder), "is a folder")
+    refused(lambda: report(folder, folder / "none" / "r.html"), "can't be written")
+
+
+def test_nothing_is_left_where_writing_fails(folder, monkeypatch):
+    before = {path.name for path in folder.iterdir()}
+    monkeypatch.setattr("pathlib.Path.replace", _full)
+    refused(lambda: report(folder), "No space left")
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def _full(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("evolutions.json", "{}", "doesn't hold evolutions"),
+        ("settings.json", "no json", "settings.json can't be read"),
+        ("settings.json", "[]", "holds no settings"),
+        ("selections.csv", "a,b\n1,2\n", "lacks the columns user, time_step"),
+        ("selections.csv", "user,time_step,n_points,composition\n", "is empty"),
+        ("selections.csv", "user,time_step,n_points,composition\n1,0,3,PER0\n", "isn't of this"),
+        ("predictions.csv", "user,time_step\n1,2\n", "lacks the columns point, seen"),
+    ],
+)
+def test_files_that_cant_be_used(folder, name, content, words):
+    (folder / name).write_text(content)
+    refused(lambda: report(folder), words)
+    assert not (folder / "report.html").exists()
+
+
+def test_folders_that_cant_be_used(tmp_path, folder, wide_study):
+    refused(lambda: report(tmp_path / "none"), "no folder")
+    refused(lambda: report(tmp_path), "holds no evolutions.json")
+    shutil.copy(wide_study / "evolutions.json", folder)
+    refused(lambda: report(folder), "other candidates")
+    shutil.rmtree(folder / "posterior.zarr")
+    (folder / "posterior.zarr").mkdir()
+    refused(lambda: report(folder), "can't be read")

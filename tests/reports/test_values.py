@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.plots.style import spelled
+from kem_pymc.reports.values import intervals, medians, weighted_quantiles
+from kem_pymc.scaling import Scaling
+
+
+def study(label, *natural, scaling=None, features=("week", "age"), counts=None):
+    """Return evolutions of WHITE to one composition, a draw for each row of natural values."""
+    child = Composition.parse(label)
+    pool = CandidatePool([*child], len(features))
+    positive = [*(h.positive for h in child.hyperparameters), True]
+    counts = counts or [1] * len(natural)
+    clusters = tuple(
+        Cluster(
+            draw,
+            Composition(),
+            child,
+            count,
+            tuple(np.where(positive, np.log(np.abs(row)), row).tolist()),
+        )
+        for draw, (row, count) in enumerate(zip(natural, counts, strict=True))
+    )
+    scaling = scaling or Scaling(np.array([10.0, 0.0]), np.array([30.0, 5.0]), 100.0, 4.0)
+    return Evolutions(pool, scaling, features, "steps", clusters, len(natural))
+
+
+def told(evolutions):
+    return {
+        (r.candidate, r.what): (round(r.middle, 9), r.unit)
+        for r in intervals(evolutions, evolutions.clusters)
+    }
+
+
+def test_values_are_in_the_studys_own_units():
+    assert told(study("PER0", [9.0, 0.5, 0.25, 0.04])) == {
+        ("PER(week)", "size (sd)"): (12.0, "steps"),  # sqrt(9) x 4
+        ("PER(week)", "lengthscale"): (10.0, "week"),  # half of 20 weeks
+        ("PER(week)", "period"): (5.0, "week"),
+        ("noise", "sd"): (0.8, "steps"),
+    }
+    assert told(study("LIN1", [0.25, -0.2, 1.0])) == {
+        ("LIN(age)", "size (sd)"): (0.4, "steps per age"),  # .5 x 4 over 5 years
+        ("LIN(age)", "shift"): (-1.0, "age"),
+        ("noise", "sd"): (4.0, "steps"),
+    }
+    assert told(study("LIN0", [0.25, 0.2, 1.0]))["LIN(week)", "shift"] == (14.0, "week")
+
+
+def test_products_name_their_factors():
+    table = told(study("LIN0 x PER1", [1.0, 0.1, 0.5, 0.4, 1.0]))
+    product = spelled("LIN(week) x PER(age)")
+    assert table[product, "PER(age) period"] == (2.0, "age")
+    twice = study("PER1 x PER1", [1.0, 0.5, 0.2, 0.5, 0.4, 1.0])
+    names = [row.what for row in intervals(twice, twice.clusters)]
+    assert names[1:5] == [
+        f"PER(age) no. {n} {kind}" for n in (1, 2) for kind in ("lengthscale", "period")
+    ]
+
+
+def test_clusters_count_by_their_members():
+    rows = [[1.0, value, 1.0] for value in (0.1, 0.2, 0.3)]
+    few = study("SE0", *rows, counts=[1, 1, 1])
+    many = study("SE0", *rows, counts=[1, 1, 30])
+    assert medians(intervals(few, few.clusters))["SE0.lengthscale"] == pytest.approx(4.0)
+    row = intervals(many, many.clusters)[1]
+    assert (row.low, row.middle, row.high) == pytest.approx((4.0, 6.0, 6.0))
+
+
+def test_quantiles_without_weights_are_order_statistics():
+    values = np.random.default_rng(0).normal(size=(101, 2))
+    found = weighted_quantiles(values, np.ones(101), (0.05, 0.5, 0.95))
+    np.testing.assert_allclose(found[1], np.median(values, axis=0))
+    np.testing.assert_array_equal(found[0], np.sort(values, axis=0)[5])
