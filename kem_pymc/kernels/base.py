@@ -48,6 +48,11 @@ class BaseKernel:
         ``expression(x, z, *hyperparameters)`` returns a PyTensor expression made of elementwise
         functions (``pt.exp``, ``pt.abs``, ``pt.switch``, arithmetic). It must be symmetric in
         ``x`` and ``z`` and positive semi-definite.
+    degree : int
+        Which power of the input's unit its values are in: 2 for LIN, 0 where distances count only
+        beside a lengthscale or period.
+    unitless : tuple of str
+        Those of its hyperparameters that aren't in the input's unit.
 
     Raises
     ------
@@ -58,6 +63,8 @@ class BaseKernel:
     name: str
     hyperparameters: tuple[str, ...]
     expression: Callable[..., Any]
+    degree: int = 0
+    unitless: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name) or self.name in ("ARD", "WHITE"):
@@ -148,9 +155,11 @@ def _matern52(x, z, lengthscale):
     return (1 + distance + pt.sqr(distance) / 3) * pt.exp(-distance)
 
 
-LIN = register(BaseKernel("LIN", ("shift",), _linear))
-PER = register(BaseKernel("PER", ("lengthscale", "period"), _periodic))
+LIN = register(BaseKernel("LIN", ("shift",), _linear, degree=2))
+PER = register(BaseKernel("PER", ("lengthscale", "period"), _periodic, unitless=("lengthscale",)))
 SE = register(BaseKernel("SE", ("lengthscale",), _squared_exponential))
-RQ = register(BaseKernel("RQ", ("lengthscale", "mixture"), _rational_quadratic))
+RQ = register(
+    BaseKernel("RQ", ("lengthscale", "mixture"), _rational_quadratic, unitless=("mixture",))
+)
 MATERN32 = register(BaseKernel("MATERN32", ("lengthscale",), _matern32))
 MATERN52 = register(BaseKernel("MATERN52", ("lengthscale",), _matern52))
