@@ -2,6 +2,7 @@
 
     uv run python notebooks/run.py --out executed               # in full, each as .ipynb and .html
     uv run python notebooks/run.py 3 --small --out executed     # the third, with small settings
+    uv run python notebooks/run.py 3 --code                     # its code alone, as a plain script
 
 Small values stand in the notebook's own metadata (``kem.small``) and take the place of those in
 its cell tagged ``parameters``, in a cell of their own after it. Whatever a notebook prints last is
@@ -55,8 +56,8 @@ class Outcome:
 
     @property
     def result(self) -> str:
-        """What the notebook's last cell printed."""
-        return printed(self.notebook.cells[-1])
+        """What the notebook's last cell of code printed."""
+        return printed([c for c in self.notebook.cells if c.cell_type == "code"][-1])
 
 
 def read(path: Path, small: bool = False) -> Any:
@@ -85,7 +86,6 @@ def read(path: Path, small: bool = False) -> Any:
 def execute(path: Path, small: bool = False, timeout: int = 3600) -> Outcome:
     """Execute a notebook in a fresh kernel of this Python, in the folder of the notebooks."""
     notebook = read(path, small)
-    os.environ.update(ENVIRONMENT)
     began = time.perf_counter()
     client = NotebookClient(
         notebook,
@@ -95,7 +95,7 @@ def execute(path: Path, small: bool = False, timeout: int = 3600) -> Outcome:
     )
     error = skipped = ""
     try:
-        client.execute()
+        client.execute(env={**os.environ, **ENVIRONMENT})
     except CellExecutionError as failure:
         message = re.sub(r"\x1b\[[\d;]*m", "", failure.evalue)
         if failure.ename == "DataFileNotFoundError":
@@ -106,6 +106,11 @@ def execute(path: Path, small: bool = False, timeout: int = 3600) -> Outcome:
             )
             error = f"{path.name}, code cell {number}: {failure.ename}: {message}"
     return Outcome(notebook, error, skipped, time.perf_counter() - began)
+
+
+def code(path: Path, small: bool = False) -> str:
+    """Return a notebook as a plain script: text and magics are comments."""
+    return jupytext.writes(read(path, small), "py:percent")
 
 
 def printed(cell: Any) -> str:
@@ -137,6 +142,7 @@ def main() -> int:
     numbers = [path.stem[0] for path in NOTEBOOKS]
     parser.add_argument("numbers", nargs="*", metavar="N", help="which; by default all")
     parser.add_argument("--small", action="store_true", help="with small settings")
+    parser.add_argument("--code", action="store_true", help="print the code, execute nothing")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="write .ipynb and .html here")
     asked = parser.parse_args()
     if unknown := set(asked.numbers) - set(numbers):
@@ -144,6 +150,9 @@ def main() -> int:
     failed = 0
     for path in NOTEBOOKS:
         if asked.numbers and path.stem[0] not in asked.numbers:
+            continue
+        if asked.code:
+            sys.stdout.write(code(path, asked.small))
             continue
         outcome = execute(path, asked.small)
         if asked.out is not None:

@@ -68,9 +68,10 @@ def draw_functions(
         h, _ = coordinates.expand(coordinates.from_natural(natural, 1.0))
         covariance(kernels(), layout, active, h, columns, upper, np.empty_like(upper))
         full = np.triu(upper[:, : len(x)])
-        # By eigenvalues: covariances of smooth functions have none but a few.
+        # The symmetric root exists for singular covariances too, and changes little with the
+        # values: the same generator gives functions that can be compared.
         roots, vectors = np.linalg.eigh(full + np.triu(full, 1).T)
-        normal = rng.standard_normal(len(x))
+        normal = vectors.T @ rng.standard_normal(len(x))
         functions[draw] = vectors @ (np.sqrt(np.maximum(roots, 0.0)) * normal)
     return functions
 
