@@ -200,6 +200,9 @@ pd.concat(means, axis="columns")
 # %%
 first = tables["maximum likelihood"].query("time_step == 0").set_index("user")["log_likelihood"]
 worst = first.idxmin()
+for name, table in tables.items():
+    of_user = table.query("user == @worst and time_step == 0")["log_likelihood"].item()
+    print(f"user {worst} from 5 points, {name}: {of_user:.2f}")
 few_and_many = {name: [walk[worst][0], walk[worst][-1]] for name, walk in walks.items()}
 truth = (people.truth.x_test, people.truth.f_test[people.users.index(worst)])
 kem.plots.few_and_many(few_and_many, truth=truth, study=people)[0, 0].figure

@@ -83,14 +83,15 @@ for name, values in in_days(priors, "PER0 + SE0").items():
 #
 # ## Elicitation
 #
-# PreliZ finds the least informative distribution that puts a given mass between two bounds. The
-# bounds are what you know: a period between 6.5 and 7.5 days; habits that change over one to six
-# weeks; not many ups and downs within a week. A LogNormal in days becomes one in the unit of the
-# table, the range of the feature, by taking the log of the range off its `mu`.
+# PreliZ turns what you know into a distribution: from quartiles, or as the least informative one
+# with a given mass between two bounds. What you know: the period is a week, give or take a fifth
+# of a day; habits change over one to six weeks; there aren't many ups and downs within a week. A
+# LogNormal in days becomes one in the unit of the table, the range of the feature, by taking the
+# log of the range off its `mu`.
 
 # %%
 week, habit, shape = pz.LogNormal(), pz.LogNormal(), pz.LogNormal()
-pz.maxent(week, 6.5, 7.5, 0.9, plot=False)
+pz.quartile(week, 6.8, 7, 7.2, plot=False)
 pz.maxent(habit, 7, 42, 0.9, plot=False)
 pz.maxent(shape, 0.5, 2, 0.9, plot=False)
 print("period, in days:", week)

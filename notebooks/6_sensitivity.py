@@ -116,7 +116,7 @@ report.round(2)
 # whose chains disagree need more draws before they are evidence of anything.
 #
 # Then features. The picture has the probability that a feature is looked at, at the last time step,
-# one line per setting.
+# one mark per setting.
 
 # %%
 uses = np.array([[d in c.dimensions for d in range(pilot.dimension)] for c in pool])
@@ -175,7 +175,13 @@ pd.concat(rows)
 # error.
 
 # %%
-az.plot_psense_dist(groups, var_names=told, prior_var_names=["hyperparameters"])
+az.plot_psense_dist(
+    groups,
+    var_names=told,
+    prior_var_names=["hyperparameters"],
+    kind="ecdf",
+    figure_kwargs={"figsize": (9, 6), "layout": "constrained"},
+)
 plt.show()
 
 # %% [markdown]
