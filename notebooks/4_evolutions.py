@@ -43,11 +43,11 @@ import kem_pymc as kem
 
 # %% tags=["parameters"]
 users = 7
-time_steps = 10
+time_steps = 6
 draws = 300
 tune = 300
 chains = 4
-nuts = 500
+nuts = 300
 rivals = ["ARD", "one candidate less"]
 seed = 0
 
@@ -102,7 +102,7 @@ print(f"{cluster.composition}, shared by {len(cluster.members)} users")
 
 options = {"chains": 2, "cores": 1, "random_seed": seed, "progressbar": False}
 with cluster:
-    fitted = pm.sample(draws=nuts, tune=nuts, target_accept=0.95, **options)
+    fitted = pm.sample(draws=nuts, tune=nuts, **options)
     fitted.update(pm.sample_prior_predictive(nuts, random_seed=seed))
 az.summary(fitted)
 
@@ -202,7 +202,7 @@ for name in rivals:
         scaling=model.scaling,
     )
     with rival:
-        draws_of_rival = pm.sample(draws=nuts, tune=nuts, target_accept=0.95, **options)
+        draws_of_rival = pm.sample(draws=nuts, tune=nuts, **options)
         draws_of_rival = pm.compute_log_likelihood(draws_of_rival, progressbar=False)
     compared[name] = kem.log_likelihood_group(draws_of_rival)
 comparison = az.compare(compared)

@@ -21,6 +21,8 @@ def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
 
     Power-scaling weighs draws of a joint density. Under ``feedback="cut"`` there is none beyond the
     first time step, so the answer is approximate there; sample with ``feedback="joint"`` for it.
+    Compositions of different sizes have densities of different dimension, so scaling
+    ``hyperparameters`` also moves sizes, by an amount that depends on the units; refit for those.
 
     Parameters
     ----------
