@@ -173,6 +173,10 @@ pd.concat(rows)
 # *Prior-data conflict* says that both pull, in opposite directions; *strong prior, weak
 # likelihood* that the data have little to say. It is a reason to look at the prior again, not an
 # error.
+#
+# One caveat: larger compositions have densities of more dimensions, so scaling `hyperparameters`
+# also moves *size*, by an amount that depends on units. Trust it for what varies within
+# compositions, such as the noise; for sizes, refit.
 
 # %%
 az.plot_psense_dist(
