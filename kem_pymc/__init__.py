@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from kem_pymc.cohort import Cohort
     from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+    from kem_pymc.diagnostics.power_scaling import log_prior_group
     from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
     from kem_pymc.diagnostics.representative import Representative, representative
     from kem_pymc.diagnostics.stacking import resample, stack
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import ClusterModel, EvolutionModel
     from kem_pymc.evolution.run import resume, sample
+    from kem_pymc.experiments.scores import scores
+    from kem_pymc.gp.draws import draw_functions
     from kem_pymc.gp.many import log_likelihoods
     from kem_pymc.gp.predict import Prediction
     from kem_pymc.kernels.base import BaseKernel, register_kernel
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.memoryless import MemorylessSelector
     from kem_pymc.selection.selector import Selection
+    from kem_pymc.selection.walk import walk
 
     __version__: str
 
@@ -98,6 +102,7 @@ __all__ = [
     "datasets",
     "diagnose",
     "diagnostics",
+    "draw_functions",
     "errors",
     "evolution",
     "final_model",
@@ -105,6 +110,7 @@ __all__ = [
     "kernels",
     "log_likelihood_group",
     "log_likelihoods",
+    "log_prior_group",
     "next_batch",
     "plots",
     "priors",
@@ -114,9 +120,11 @@ __all__ = [
     "resample",
     "resume",
     "sample",
+    "scores",
     "selection",
     "stack",
     "stratified_models",
+    "walk",
 ]
 
 #: Where each public name is defined; the other names of ``__all__`` are modules.
@@ -147,9 +155,11 @@ _HOMES = {
     "StratifiedSelector": "selection.ablations",
     "check_kernel": "kernels.checking",
     "diagnose": "diagnostics.diagnosis",
+    "draw_functions": "gp.draws",
     "final_model": "evolution.ablations",
     "log_likelihood_group": "diagnostics.prediction",
     "log_likelihoods": "gp.many",
+    "log_prior_group": "diagnostics.power_scaling",
     "next_batch": "diagnostics.prediction",
     "register_kernel": "kernels.base",
     "report": "reports.report",
@@ -157,8 +167,10 @@ _HOMES = {
     "resample": "diagnostics.stacking",
     "resume": "evolution.run",
     "sample": "evolution.run",
+    "scores": "experiments.scores",
     "stack": "diagnostics.stacking",
     "stratified_models": "evolution.ablations",
+    "walk": "selection.walk",
 }
 
 

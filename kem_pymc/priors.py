@@ -24,6 +24,7 @@ from kem_pymc.distributions import (
     compile_entries,
     compile_noise,
     describe,
+    fresh,
     from_data,
     location_and_scale,
     to_data,
@@ -244,6 +245,49 @@ class Priors(Displayed):
     def noise_below(self, parent: Composition, pool: CandidatePool) -> TensorVariable:
         """Return the PyMC distribution of the noise variance below a parent composition."""
         return self.noise(Parent(pt.constant(pool.inclusion(parent)), pool))
+
+    def draw(
+        self,
+        composition: Composition | str,
+        pool: CandidatePool,
+        draws: int = 1,
+        *,
+        parent: Composition | str = "WHITE",
+        rng: np.random.Generator | int = 0,
+    ) -> dict[str, np.ndarray]:
+        """Draw what the table says of a composition's hyperparameters and noise.
+
+        Parameters
+        ----------
+        composition, parent : Composition or str
+            Made of the pool's candidates; the noise depends on the parent.
+        pool : CandidatePool
+        draws : int
+        rng : Generator or int
+
+        Returns
+        -------
+        dict of str to ndarray, shape (draws,)
+            Natural values by name, and the noise variance as ``"noise"``; for
+            :func:`kem_pymc.draw_functions`.
+
+        Raises
+        ------
+        InputError
+            If a candidate isn't in the pool, or has no prior.
+        """
+        made, above = (
+            Composition.parse(c, pool.dimension) if isinstance(c, str) else c
+            for c in (composition, parent)
+        )
+        pool.inclusion(made)  # raises where a candidate isn't in the pool
+        variables = {h.name: fresh(self.of(h)) for h in made.hyperparameters}
+        variables["noise"] = fresh(self.noise_below(above, pool))
+        seed = int(np.random.default_rng(rng).integers(2**32))
+        drawn = pm.draw(list(variables.values()), draws=draws, random_seed=seed)
+        return {
+            name: np.reshape(values, draws) for name, values in zip(variables, drawn, strict=True)
+        }
 
     def to_frame(self, pool: CandidatePool | None = None) -> pd.DataFrame:
         """Return the table; with a pool, one row for every hyperparameter and candidate in it."""

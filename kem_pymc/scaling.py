@@ -10,6 +10,8 @@ import numpy.typing as npt
 from kem_pymc.checks import check_varies, frozen
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.composition import Candidate, Factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,52 @@ class Scaling:
     def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
         """Return a predicted variance in the target's unit squared."""
         return np.asarray(variance) * self.target_sd**2
+
+    def hyperparameters_back(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a kernel's hyperparameters, and the noise, in the users' units.
+
+        The same kernel for data in their own units: lengthscales, periods and shifts are in the
+        feature's unit (PER's lengthscale has none), amplitudes and the noise variance in the
+        target's unit squared. With LIN an amplitude is the variance of a slope.
+
+        Parameters
+        ----------
+        values : mapping of str to number or array
+            By name in scaled units, like ``{"SE3.lengthscale": 0.2, "noise": 0.1}``: of a
+            selection, or draws of a :class:`kem_pymc.ClusterModel`.
+
+        Returns
+        -------
+        dict
+            The same names.
+
+        Raises
+        ------
+        InputError
+            If a name is no hyperparameter's.
+        """
+        return {name: self._back(name, value) for name, value in values.items()}
+
+    def _back(self, name: str, value: Any) -> Any:
+        if name == "noise":
+            return value * self.target_sd**2
+        extent = self.feature_high - self.feature_low
+        candidate = Candidate.parse(name.partition(".")[0], len(extent))
+        kinds = {h.name: h.kind for h in candidate.hyperparameters}
+        if name not in kinds:
+            raise InputError(
+                f"{name!r} is no hyperparameter of {candidate}. "
+                f"Names look like {next(iter(kinds))}."
+            )
+        if kinds[name] == "amplitude":
+            units = [extent[f.dimension] ** base_kernel(f.base).degree for f in candidate.factors]
+            return value * (self.target_sd**2 / float(np.prod(units)))
+        own = name.split(".")[-2].partition("#")[0]  # SE3 of SE3.lengthscale, LIN0 x SE3.SE3#2.x
+        factor = Factor.parse(own)
+        if kinds[name] in base_kernel(factor.base).unitless:
+            return value
+        origin = self.feature_low[factor.dimension] if kinds[name] == "shift" else 0.0
+        return value * extent[factor.dimension] + origin
 
     def apply(self, cohort: Cohort) -> Cohort:
         """Return the cohort in scaled units, without its truth, which is in the users' units."""

@@ -253,3 +253,29 @@ def test_a_kind_of_a_kernel_of_ones_own(monkeypatch):
         parent = np.zeros(1, dtype=bool)
         density = log_densities(compiled_priors, entry, np.array([v]), parent)[0]
         np.testing.assert_allclose(density, expected, atol=1e-10)
+
+
+def test_draws_of_a_composition_follow_the_table(pool):
+    table = prior_tables.synthetic().replace({"LIN0 x PER0.PER0.period": pm.Gamma.dist(3, 2)})
+    drawn = table.draw("LIN0 x PER0 + SE0", pool, 4000, parent="SE0", rng=1)
+    expected = {
+        "LIN0 x PER0.amplitude": stats.lognorm(2),
+        "LIN0 x PER0.LIN0.shift": stats.norm(0, 0.1),
+        "LIN0 x PER0.PER0.lengthscale": stats.lognorm(2),
+        "LIN0 x PER0.PER0.period": stats.gamma(3, scale=0.5),
+        "SE0.amplitude": stats.lognorm(2),
+        "SE0.lengthscale": stats.lognorm(2),
+        "noise": stats.lognorm(1, scale=np.e),  # below a parent of size 1
+    }
+    assert drawn.keys() == expected.keys()
+    for name, distribution in expected.items():
+        assert stats.kstest(drawn[name], distribution.cdf).pvalue > 1e-3
+    between = np.corrcoef(drawn["SE0.amplitude"], drawn["LIN0 x PER0.amplitude"])[0, 1]
+    assert abs(between) < 0.2  # no two share a draw
+    again = table.draw("LIN0 x PER0 + SE0", pool, 4000, parent="SE0", rng=1)
+    np.testing.assert_array_equal(drawn["noise"], again["noise"])
+
+
+def test_draws_of_a_composition_from_elsewhere(pool):
+    with pytest.raises(InputError, match="pool"):
+        prior_tables.synthetic().draw("PER0 x PER0", pool)

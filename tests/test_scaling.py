@@ -4,6 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from tests.cohorts import assert_same, cohort, numbered
 from tests.refusals import refused
@@ -76,3 +78,23 @@ class TestScaling:
 
     def test_refuses_another_number_of_features(self):
         refused(lambda: Scaling.identity(2).inputs(np.zeros((4, 3))), "2 columns")
+
+
+def test_hyperparameters_back_give_the_same_kernel_in_the_users_units():
+    pool = CandidatePool(["LIN0 x LIN0", "LIN0 x PER1", "RQ1", "SE0"], 2)
+    scaling = Scaling(np.array([10.0, -3.0]), np.array([14.0, 5.0]), 7.0, 3.0)
+    rng = np.random.default_rng(0)
+    values = {h.name: rng.uniform(0.2, 2.0) for h in pool.hyperparameters}
+    x = rng.uniform(-3, 14, (5, 2))
+    composition = Composition(pool.candidates)
+    back = scaling.hyperparameters_back(values | {"noise": 0.5})
+    assert back["noise"] == 4.5
+    assert back["RQ1.mixture"] == values["RQ1.mixture"]
+    assert back["SE0.lengthscale"] == pytest.approx(4 * values["SE0.lengthscale"])
+    ours = composition.to_pymc(back, 2)(x).eval()
+    scaled = composition.to_pymc(values, 2)(scaling.inputs(x)).eval()
+    np.testing.assert_allclose(ours, 9 * scaled, rtol=1e-10)
+
+
+def test_hyperparameters_back_refuse_other_names():
+    refused(lambda: Scaling.identity(1).hyperparameters_back({"SE0.period": 1.0}), "SE0.period")

@@ -1,5 +1,6 @@
 """What a posterior predicts: log likelihoods for ArviZ, densities of the batch that comes next."""
 
+import re
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,11 +23,19 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     most of its points in the others; and a dataset alone in its cluster decides on its kernel, so
     expect large Pareto k. For prediction look at :func:`next_batch` instead.
 
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of an ``EvolutionModel``; or of a ``ClusterModel``, with PyMC's own group
+        (``pm.compute_log_likelihood``), whose variable for each member becomes one variable.
+
     Raises
     ------
     InputError
-        If it isn't the posterior of an ``EvolutionModel``.
+        If it is neither.
     """
+    if "log_likelihood" in idata.children and "dataset_log_likelihood" not in idata["posterior"]:
+        return _of_cluster(idata)
     draws = Draws.of(idata)
     try:
         values = idata["posterior"]["dataset_log_likelihood"]
@@ -47,6 +56,28 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     )
     made = idata.copy()
     made["log_likelihood"] = xr.DataTree(dataset=dataset)
+    return made
+
+
+def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
+    """Return the posterior of a cluster's model with all members in one variable."""
+    members = idata["log_likelihood"].to_dataset()
+    names = [str(name) for name in members]
+    if not names or not all(re.fullmatch(r"y\[.*, \d+\]", name) for name in names):
+        raise InputError(
+            f"The log likelihood is of {', '.join(names) or 'nothing'}, not of a cluster. "
+            "Compute it with a ClusterModel."
+        )
+    labels = [name[2:-1] for name in names]
+    users, steps = zip(*(label.rsplit(", ", 1) for label in labels), strict=True)
+    targets = xr.concat([members[name] for name in names], "dataset").rename("targets")
+    targets = targets.transpose("chain", "draw", "dataset").assign_coords(
+        dataset=labels,
+        user=("dataset", list(users)),
+        time_step=("dataset", [int(t) for t in steps]),
+    )
+    made = idata.copy()
+    made["log_likelihood"] = xr.DataTree(dataset=targets.to_dataset())
     return made
 
 
@@ -76,19 +107,12 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     """
     draws = Draws.of(idata)
     engine = model.engine
-    labels = [str(u) for u in model.cohort.users]
-    if [str(u) for u in draws.users] != labels or draws.pool.names != model.pool.names:
-        raise InputError(
-            "The posterior has other users or candidates than the model. "
-            "Give the model that it was sampled from."
-        )
+    arrays = arrays_of(idata, model)
     follows = draws.present[:, 1:]
     if not follows.any():
         raise InputError(
             "No user has a second time step, so nothing comes next. Give a cohort with more."
         )
-    order = ("chain", "draw", "user", "time_step")
-    arrays = [idata["posterior"][n].transpose(*order, ...).values for n in ARRAYS]
     shape = draws.n_chains, draws.n_draws
     log_density = np.empty((*shape, int(follows.sum())))
     for k, s in np.ndindex(shape):
@@ -107,6 +131,26 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
             "time_step": ("batch", [draws.steps[j] for j in t]),
         },
     )
+
+
+def arrays_of(idata: xr.DataTree, model: "EvolutionModel") -> list[np.ndarray]:
+    """Return structure, hyperparameters and noise of all draws (K, S, U, T, ...).
+
+    Raises
+    ------
+    InputError
+        If the posterior isn't the model's.
+    """
+    draws = Draws.of(idata)
+    labels = [str(u) for u in model.cohort.users]
+    same = [str(u) for u in draws.users] == labels and draws.pool.names == model.pool.names
+    if not same or draws.present.shape != model.engine.shape:
+        raise InputError(
+            "The posterior has other users, time steps or candidates than the model. "
+            "Give the model that it was sampled from."
+        )
+    order = ("chain", "draw", "user", "time_step")
+    return [idata["posterior"][n].transpose(*order, ...).values for n in ARRAYS]
 
 
 def _handed_on(

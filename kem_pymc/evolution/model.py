@@ -248,6 +248,7 @@ class ClusterModel(pm.Model):
         self.composition = _as_composition(composition, pool)
         self.parent_composition = _as_composition(parent, pool)
         self.members = _check_members(cohort, members)
+        self.scaling = scaling
         super().__init__(name)
         scaled = scaling.apply(cohort)
         with self:

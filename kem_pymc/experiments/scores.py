@@ -1,17 +1,68 @@
 """How good a selection is: its predictions against what came, and how it changed."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.walk import Walks
+
+type Judged = Literal["next", "truth"]
 
 #: Probabilities of the central predictive intervals whose coverage is told, in per cent.
 LEVELS = (50, 80, 95)
+
+
+def scores(walks: Walks, cohort: Cohort, judged: Judged = "next") -> pd.DataFrame:
+    """Score every selection of walks by what came after it.
+
+    Parameters
+    ----------
+    walks : dict
+        From :func:`kem_pymc.walk`.
+    cohort : Cohort
+        The users who walked.
+    judged : {"next", "truth"}
+        By the batch of the next time step, which leaves out everybody's last selection; or by the
+        true function with noise on a grid, for simulated users.
+
+    Returns
+    -------
+    DataFrame
+        One row per user and time step: ``user``, ``time_step`` (from 0); predictive scores as means
+        over the points, in units of scaled targets (``log_likelihood``, ``crps``, ``rmse``, shares
+        inside central intervals ``cover50``, ``cover80``, ``cover95``); and of the selection
+        ``points``, ``composition``, ``size``, ``features``, ``noise``, ``considered``, ``seconds``,
+        and ``dropped``, features that the one before looked at and it doesn't.
+
+    Raises
+    ------
+    InputError
+        If the walks are of other users, the cohort has no truth, or nothing comes next.
+    """
+    if list(walks) != list(cohort.users) or (judged == "truth" and cohort.truth is None):
+        raise InputError(
+            "The walks are of other users than the cohort's, or it has no truth. "
+            "Give the cohort that walked, and judged='next' for real users."
+        )
+    rows = []
+    for position, (user, selections) in enumerate(walks.items()):
+        for step, selection in enumerate(selections):
+            points = judged_by(cohort, position, step, judged)
+            if points is not None:
+                row = row_of(selection, selections[step - 1] if step else None)
+                rows.append(
+                    {"user": user, "time_step": step} | predictive_scores(selection, *points) | row
+                )
+    if not rows:
+        raise InputError("No user has a second time step. Give a cohort with more to judge by.")
+    return pd.DataFrame(rows)
 
 
 def judged_by(

@@ -63,6 +63,11 @@ class BaseKernel:
         What it does to another factor of a product, ``"that changes smoothly along {feature}"``.
     detail : str
         What its values tell, ``"changing over about {lengthscale}"``; nothing by default.
+    degree : int
+        Which power of the input's unit its values are in: 2 for LIN, 0 where distances count only
+        beside a lengthscale or period.
+    unitless : tuple of str
+        Those of its hyperparameters that aren't in the input's unit.
 
     Raises
     ------
@@ -78,6 +83,8 @@ class BaseKernel:
     phrase: str = ""
     modifier: str = "that changes along {feature}"
     detail: str = ""
+    degree: int = 0
+    unitless: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name) or self.name in ("ARD", "WHITE"):
@@ -256,6 +263,7 @@ LIN = register_kernel(
         "LIN",
         ("shift",),
         _linear,
+        degree=2,
         phrase="a straight line in {feature}",
         modifier="that grows or shrinks in proportion to {feature}",
     )
@@ -265,6 +273,7 @@ PER = register_kernel(
         "PER",
         ("lengthscale", "period"),
         _periodic,
+        unitless=("lengthscale",),
         phrase="a rhythm in {feature}",
         modifier="that comes back with a rhythm in {feature}",
         detail="repeating every {period}",
@@ -285,6 +294,7 @@ RQ = register_kernel(
         "RQ",
         ("lengthscale", "mixture"),
         _rational_quadratic,
+        unitless=("mixture",),
         phrase="a curve in {feature} with slow and fast changes",
         modifier="that changes along {feature}, slowly and fast",
         detail="changing over about {lengthscale}",

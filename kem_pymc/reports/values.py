@@ -1,6 +1,5 @@
 """Hyperparameters of learned kernels in the study's own units, with intervals."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 from kem_pymc.evolution.clusters import Cluster
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
 from kem_pymc.plots.style import spelled, with_features
 
@@ -57,18 +57,15 @@ def own_units(
     evolutions: Evolutions, candidate: Candidate, h: Hyperparameter, values: np.ndarray
 ) -> tuple[np.ndarray, str]:
     """Return natural scaled values of a hyperparameter in the study's units, and the unit."""
-    scaling, names = evolutions.scaling, evolutions.features
-    extent = scaling.feature_high - scaling.feature_low
-    if h.kind == "amplitude":
-        lines = [f.dimension for f in candidate.factors if f.base == "LIN"]
+    names = evolutions.features
+    back = evolutions.scaling.hyperparameters_back({h.name: values})[h.name]
+    if h.base is None:  # the amplitude: a variance, of slopes along the features that lines are in
+        lines = [f.dimension for f in candidate.factors if base_kernel(f.base).degree == 2]
         per = "".join(f" per {names[d]}" for d in lines)
-        size = math.prod(extent[d] for d in lines)
-        return np.sqrt(values) * scaling.target_sd / size, f"{evolutions.target}{per}"
-    if h.kind == "mixture":
-        return values, ""
-    dimension = _dimension(candidate, h)
-    shift = scaling.feature_low[dimension] if h.kind == "shift" else 0.0
-    return shift + extent[dimension] * values, names[dimension]
+        return np.sqrt(back), f"{evolutions.target}{per}"
+    if h.kind in base_kernel(h.base).unitless:
+        return back, ""
+    return back, names[_dimension(candidate, h)]
 
 
 def medians(table: Sequence[Interval]) -> dict[str, float]:

@@ -2,6 +2,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy.stats import multivariate_normal
 
 from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
@@ -61,6 +62,34 @@ def test_arviz_leaves_datasets_out(sampled, cohort):
     np.testing.assert_array_equal(values.isel(dataset=place), expected)
     assert az.loo(with_group).n_data_points == cohort.steps.sum()
     assert "log_likelihood" not in idata.children
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of draws from the prior
+def test_arviz_leaves_members_of_a_cluster_out(cohort, pool, table):
+    model = ClusterModel(cohort, pool, "LIN0", priors=table)
+    values = table.draw("LIN0", pool, 200, rng=2)
+    posterior = {name: (("chain", "draw"), v[None]) for name, v in values.items()}
+    draws = xr.DataTree.from_dict({"posterior": xr.Dataset(posterior)})
+    with model:
+        draws = pm.compute_log_likelihood(draws, progressbar=False)
+    together = log_likelihood_group(draws)["log_likelihood"]["targets"]
+    assert together.dims == ("chain", "draw", "dataset")
+    assert sorted(zip(together["user"].values, together["time_step"].values, strict=True)) == [
+        *(("a", 2), ("b", 1), ("c", 2))
+    ]
+    x, y = cohort.inputs[1][:, 0], cohort.targets[1]
+    shift, noise = values["LIN0.shift"][7], values["noise"][7] * np.eye(len(x))
+    k = values["LIN0.amplitude"][7] * np.outer(x - shift, x - shift)
+    own = together.sel(dataset="b, 1").values[0, 7]
+    assert own == pytest.approx(multivariate_normal(cov=k + noise).logpdf(y), abs=1e-6)
+    assert az.loo(log_likelihood_group(draws)).n_data_points == 3
+
+
+def test_log_likelihoods_of_other_models_are_refused():
+    other = xr.Dataset({"height": (("chain", "draw", "n"), np.zeros((2, 3, 4)))})
+    draws = xr.DataTree.from_dict({"posterior": xr.Dataset(), "log_likelihood": other})
+    with pytest.raises(InputError, match="height"):
+        log_likelihood_group(draws)
 
 
 def test_posterior_predictive_draws_from_the_draws_kernels(cohort, pool, table):

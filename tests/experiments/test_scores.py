@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,16 +7,20 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from kem_pymc.cohort import Cohort
+from kem_pymc.datasets.simulate import synthetic
 from kem_pymc.experiments.scores import (
     features_of,
     judged_by,
     normal_crps,
     predictive_scores,
     row_of,
+    scores,
 )
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.walk import walk
+from tests.refusals import refused
 from tests.selection.pilots import user
 
 
@@ -70,3 +75,36 @@ def test_features_and_those_dropped(selection):
     assert row_of(selection, Earlier())["dropped"] == 2
     assert "dropped" not in row_of(selection, None)
     assert row_of(selection, None)["points"] == 20
+
+
+class TestScores:
+    @pytest.fixture
+    def cohort(self):
+        return synthetic(users=2, time_steps=3, seed=1)
+
+    @pytest.fixture
+    def walks(self, cohort):
+        return walk(ARDSelector(1), cohort)
+
+    def test_one_row_per_selection_that_something_follows(self, cohort, walks):
+        table = scores(walks, cohort)
+        assert list(zip(table["user"], table["time_step"], strict=True)) == [
+            *((0, 0), (0, 1), (1, 0), (1, 1))
+        ]
+        last, n = walks[1][1], cohort.ends[1][1]
+        density = last.log_predictive_density(cohort.inputs[1][n:], cohort.targets[1][n:])
+        assert table["log_likelihood"].iloc[-1] == pytest.approx(density.mean())
+        assert list(table["dropped"].isna()) == [True, False, True, False]
+
+    def test_the_truth_judges_every_selection(self, cohort, walks):
+        table = scores(walks, cohort, judged="truth")
+        truth = cohort.truth
+        density = walks[0][2].log_predictive_density(truth.x_test, truth.y_test[0])
+        assert len(table) == 6
+        assert table["log_likelihood"].iloc[2] == pytest.approx(density.mean())
+
+    def test_refusals(self, cohort, walks):
+        refused(lambda: scores(walks, cohort.subset([1, 0])), "other users")
+        refused(lambda: scores(walks, replace(cohort, truth=None), judged="truth"), "truth")
+        short = cohort.truncate(1)
+        refused(lambda: scores(walk(ARDSelector(1), short), short), "second time step")

@@ -102,7 +102,7 @@ def test_kernels_of_users_have_words_without_being_asked():
 @pytest.mark.usefixtures("registry")
 def test_kernels_of_users_bring_their_own_words():
     words = {"phrase": "a wave in {feature}", "detail": "as long as {period}"}
-    base.register(BaseKernel("COS", ("period",), wave, **words))
+    base.register_kernel(BaseKernel("COS", ("period",), wave, **words))
     told = describe(Composition.parse("COS0"), FEATURES, {"COS0.period": 3.0})
     assert told == "a wave in day (as long as 3)"
 

@@ -40,7 +40,7 @@ def told(evolutions):
 def test_values_are_in_the_studys_own_units():
     assert told(study("PER0", [9.0, 0.5, 0.25, 0.04])) == {
         ("PER(week)", "size (sd)"): (12.0, "steps"),  # sqrt(9) x 4
-        ("PER(week)", "lengthscale"): (10.0, "week"),  # half of 20 weeks
+        ("PER(week)", "lengthscale"): (0.5, ""),  # of the distance on a circle: no unit
         ("PER(week)", "period"): (5.0, "week"),
         ("noise", "sd"): (0.8, "steps"),
     }

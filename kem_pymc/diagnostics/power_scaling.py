@@ -1,0 +1,83 @@
+"""The prior density of every draw, term by term, for ArviZ's sensitivity by power-scaling."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from kem_pymc.diagnostics.prediction import arrays_of
+
+if TYPE_CHECKING:
+    from kem_pymc.evolution.model import EvolutionModel
+
+
+def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
+    """Return the posterior with a group ``log_prior``, for ``az.psense`` and its summary.
+
+    With :func:`kem_pymc.log_likelihood_group` it says how the posterior would move if the prior, or
+    the likelihood, were raised to a power (Kallioinen et al. 2024); ``prior_var_names=`` chooses
+    which terms are raised. For a ``ClusterModel``, a plain PyMC model, there is
+    ``pm.compute_log_prior``.
+
+    Power-scaling weighs draws of a joint density. Under ``feedback="cut"`` there is none beyond the
+    first time step, so the answer is approximate there; sample with ``feedback="joint"`` for it.
+    Compositions of different sizes have densities of different dimension, so scaling
+    ``hyperparameters`` also moves sizes, by an amount that depends on the units; refit for those.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior of `model`, with the variables that were sampled.
+    model : EvolutionModel
+
+    Returns
+    -------
+    DataTree
+        Variables of the group, with dims (chain, draw), all in natural values as PyMC's are:
+        ``seating`` (who shares a cluster), ``inclusion`` (of candidates, eq. 4),
+        ``hyperparameters``, ``noise``, and ``concentration`` where it is learned. With the log
+        likelihood they add up to ``log_joint``.
+
+    Raises
+    ------
+    InputError
+        If the posterior is of other users, time steps or candidates.
+    """
+    engine, learned = model.engine, model.engine.concentration.learned
+    structure, hyperparameters, noise = arrays_of(idata, model)
+    shape = structure.shape[:2]
+    names = ("seating", "inclusion", "hyperparameters", "noise", "concentration")
+    terms = {name: np.zeros(shape) for name in names[: 5 if learned else 4]}
+    posterior = idata["posterior"]
+    for place in np.ndindex(shape):
+        alpha = None
+        if learned:
+            alpha = posterior["concentration"].transpose("chain", "draw").values[place]
+            terms["concentration"][place] = engine.log_concentration(alpha)
+        included = _log_inclusion(model, structure[place])
+        terms["inclusion"][place] = included
+        terms["seating"][place] = engine.log_structure(structure[place], alpha) - included
+        terms["hyperparameters"][place] = engine.log_hyperparameters(
+            structure[place], hyperparameters[place]
+        )
+        terms["noise"][place] = engine.log_noise(structure[place], noise[place])
+    made = idata.copy()
+    made["log_prior"] = xr.DataTree(
+        dataset=xr.Dataset(
+            {name: (("chain", "draw"), values) for name, values in terms.items()},
+            coords={name: posterior[name].values for name in ("chain", "draw")},
+        )
+    )
+    return made
+
+
+def _log_inclusion(model: "EvolutionModel", structure: np.ndarray) -> float:
+    """Return the log probability of all clusters' compositions, given their parents' (eq. 4)."""
+    table = model.engine.prior_table
+    included = structure[..., 1:] > 0
+    above = np.zeros_like(included)
+    above[:, 1:] = included[:, :-1]
+    label = structure[..., 0]
+    first = label == np.arange(label.size).reshape(label.shape)
+    p = np.where(above[first], table.stay, table.enter)
+    return float(np.log(np.where(included[first], p, 1 - p)).sum())

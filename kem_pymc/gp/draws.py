@@ -1,0 +1,87 @@
+"""Draws of functions from the prior of a composition: what a kernel says before there are data."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.likelihood import as_active
+from kem_pymc.gp.objective import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.lanes import padded
+
+
+def draw_functions(
+    composition: Composition | str,
+    x: npt.ArrayLike,
+    hyperparameters: Mapping[str, npt.ArrayLike],
+    draws: int = 1,
+    rng: np.random.Generator | int = 0,
+) -> np.ndarray:
+    """Draw functions, without noise, from the Gaussian process of a composition.
+
+    Parameters
+    ----------
+    composition : Composition or str
+        Like ``"LIN0 + PER0"``.
+    x : array_like, shape (m, D), or (m,) if D is 1
+        Where the functions are drawn, in the units of the hyperparameters.
+    hyperparameters : mapping of str to float or array_like, shape (draws,)
+        Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``: one for all functions, or one
+        for each, as from :meth:`kem_pymc.Priors.draw`. Names of other things are left out.
+    draws : int
+    rng : Generator or int
+
+    Returns
+    -------
+    ndarray, shape (draws, m)
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing, out of range or not one for each draw, or the inputs aren't
+        finite numbers.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    x = x[:, None] if x.ndim == 1 else x
+    if x.ndim != 2 or not np.isfinite(x).all():
+        raise InputError(
+            f"The inputs of shape {x.shape} aren't finite numbers in rows. "
+            "Give one row per point and one column per feature."
+        )
+    if isinstance(composition, str):
+        composition = Composition.parse(composition, x.shape[1])
+    rng = np.random.default_rng(rng)
+    if not composition.candidates:
+        return np.zeros((draws, len(x)))
+    coordinates = Coordinates(CandidatePool(composition.candidates, x.shape[1]), composition)
+    values = [_each(h.name, hyperparameters, draws) for h in coordinates.hyperparameters]
+    layout, active = coordinates.pool.layout, as_active(coordinates.inclusion)
+    columns = np.array(x.T, dtype=np.float64, order="C")
+    upper = np.empty((len(x), padded(len(x))))
+    functions = np.empty((draws, len(x)))
+    for draw, natural in enumerate(np.transpose(values)):
+        h, _ = coordinates.expand(coordinates.from_natural(natural, 1.0))
+        covariance(kernels(), layout, active, h, columns, upper, np.empty_like(upper))
+        full = np.triu(upper[:, : len(x)])
+        # The symmetric root exists for singular covariances too, and changes little with the
+        # values: the same generator gives functions that can be compared.
+        roots, vectors = np.linalg.eigh(full + np.triu(full, 1).T)
+        normal = vectors.T @ rng.standard_normal(len(x))
+        functions[draw] = vectors @ (np.sqrt(np.maximum(roots, 0.0)) * normal)
+    return functions
+
+
+def _each(name: str, values: Mapping[str, npt.ArrayLike], draws: int) -> np.ndarray:
+    """Return one value for each draw, NaN where there is none."""
+    given = np.asarray(values.get(name, np.nan), dtype=np.float64)
+    if given.shape not in ((), (draws,)):
+        raise InputError(
+            f"There are values of shape {given.shape} of {name} for {draws} draws. "
+            "Give one, or one for each draw."
+        )
+    return np.broadcast_to(given, draws)

@@ -1,0 +1,93 @@
+"""Every notebook runs, small, in a kernel of its own; a script of notebook 3 gives its result."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from notebooks.run import NOTEBOOKS, Outcome, code, execute, read, warned
+from tests.newcomer import first_commands, follow, notebooks_command
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """What was executed already."""
+    return {}
+
+
+def executed(path: Path, outcomes: dict[str, Outcome]) -> Outcome:
+    if path.stem not in outcomes:
+        outcomes[path.stem] = execute(path, small=True)
+    return outcomes[path.stem]
+
+
+def pictures(outcome: Outcome) -> int:
+    outputs = (o for cell in outcome.notebook.cells for o in cell.get("outputs", []))
+    return sum("image/png" in o.get("data", {}) for o in outputs)
+
+
+def test_there_are_six():
+    assert [path.stem[:2] for path in NOTEBOOKS] == ["1_", "2_", "3_", "4_", "5_", "6_"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path, outcomes):
+    outcome = executed(path, outcomes)
+    if outcome.skipped:
+        assert "KEM_DATA" in outcome.skipped
+        pytest.skip(outcome.skipped)
+    assert not outcome.error
+    assert outcome.result.strip()
+    assert pictures(outcome) >= 3
+    # PyMC tells there what it samples; Python's warnings have a category.
+    assert not [text for text in warned(outcome.notebook) if "Warning: " in text]
+
+
+def test_notebooks_are_kept_without_outputs():
+    for path in NOTEBOOKS:
+        assert not any(cell.get("outputs") for cell in read(path).cells)
+
+
+def test_code_of_notebook_3_is_a_script_with_the_same_result(outcomes, tmp_path):
+    path = NOTEBOOKS[2]
+    (tmp_path / "script.py").write_text(code(path, small=True), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "script.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    result = executed(path, outcomes).result
+    assert "clusters" in result
+    assert done.stdout.endswith(result)
+
+
+def test_failures_say_where_they_are(tmp_path):
+    path = tmp_path / "7_broken.py"
+    head = "# ---\n# jupyter:\n#   kem:\n#     small: {n: 0}\n# ---\n"
+    cells = '# %% tags=["parameters"]\nn = 1\n\n# %% [markdown]\n# Divide.\n\n# %%\n1 / n\n'
+    path.write_text(f"{head}\n{cells}", encoding="utf-8")
+    assert not execute(path).error
+    error = execute(path, small=True).error
+    assert error == "7_broken.py, code cell 3: ZeroDivisionError: division by zero"
+
+
+def test_a_notebook_without_its_data_is_skipped(monkeypatch, tmp_path):
+    monkeypatch.setenv("KEM_DATA", str(tmp_path))
+    outcome = execute(NOTEBOOKS[3], small=True)
+    assert "energy_efficiency.csv" in outcome.skipped
+    assert not outcome.error
+
+
+def test_the_readme_has_what_a_newcomer_follows():
+    assert first_commands(README)[0].startswith("pip install uv && uv run kem quickstart")
+    assert notebooks_command(README).startswith("uv run python notebooks/run.py")
+
+
+@pytest.mark.slow
+def test_a_newcomer_gets_there(tmp_path):
+    follow(tmp_path)
