@@ -161,6 +161,11 @@ def test_nothing_is_wider_than_the_screen(browser, address, width):
     with shown(browser, address, **options) as page:
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # What is for the ear only lies within what scrolls, however wide a table gets.
+        inside = "node => node.offsetParent.closest('.wide') !== null"
+        hidden = page.locator(".unseen").all()
+        assert hidden
+        assert all(node.evaluate(inside) for node in hidden)
         target = page.locator(".graph a.node").last
         target.focus()
         page.keyboard.press("Shift+Tab")
