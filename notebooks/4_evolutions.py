@@ -36,6 +36,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
+import xarray as xr
 
 import kem_pymc as kem
 
@@ -54,7 +55,8 @@ seed = 0
 # %%
 pilot, _ = kem.datasets.energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
-pool = kem.CandidatePool(kem.datasets.candidates("energy"), pilot.dimension)
+# Candidates of one feature each, so that every hyperparameter can be read by itself.
+pool = kem.CandidatePool([c for c in kem.datasets.candidates("energy") if c != "ARD"], 8)
 priors = kem.priors.unit_scale().expecting(0.4, pool)
 print(pilot)
 print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")
@@ -73,8 +75,10 @@ idata = kem.sample(model, **settings, progress=False)
 kem.diagnose(idata)
 
 # %% [markdown]
-# The representative clustering stands for all draws. Look at *certainty*, the probability of the
-# composition, and *cohesion*, how probable it is that its members are together.
+# Where chains disagree about the composition, several explain these data about as well. What
+# follows is then about *one* explanation, not the only one. The representative clustering stands
+# for all draws. Look at *certainty*, the probability of the composition, and *cohesion*, how
+# probable it is that its members are together.
 
 # %%
 representative = kem.representative(idata)
@@ -107,7 +111,7 @@ with cluster:
 az.summary(fitted)
 
 # %%
-constrained = {"figure_kwargs": {"layout": "constrained"}}
+constrained = {"figure_kwargs": {"figsize": (10, 6), "layout": "constrained"}}
 az.plot_rank(fitted, **constrained)
 plt.show()
 
@@ -121,14 +125,14 @@ plt.show()
 
 # %%
 names = list(fitted["posterior"].data_vars)
-drawn = az.plot_prior_posterior(fitted, var_names=names, kind="ecdf", **constrained)
-for name in names:
-    if not name.endswith("shift"):
-        drawn.get_target(name, {}).set_xscale("log")
+positive = [name for name in names if not name.endswith("shift")]
+logs = {g: np.log10(fitted[g].to_dataset()[positive]) for g in ("prior", "posterior")}
+az.plot_prior_posterior(xr.DataTree.from_dict(logs), kind="ecdf", **constrained)
 plt.show()
 
 # %% [markdown]
-# Where the two curves of a hyperparameter are the same, the data had nothing to say about it, and
+# Curves are shares of draws below a value, on a scale of log10. Where the two of a hyperparameter
+# are the same, the data had nothing to say about it, and
 # what you report is your prior. Where the posterior sits in a tail of the prior, they disagree.
 #
 # Intervals belong in the units of the data: lengthscales in those of the feature, amplitudes and
@@ -184,7 +188,7 @@ pd.DataFrame({"elpd": loo.elpd_i, "Pareto k": loo.pareto_k}, index=loo.elpd_i["u
 # ## Is the composition better than others?
 #
 # The same users, other compositions, by leave-one-user-out. One rival is ARD, all features in one
-# product; the other lacks the last candidate of ours.
+# product, which wasn't among the candidates; the other lacks the last candidate of ours.
 
 # %%
 others = {
@@ -195,7 +199,7 @@ compared = {"ours": fitted}
 for name in rivals:
     rival = kem.ClusterModel(
         model.cohort,
-        pool,
+        kem.CandidatePool([*pool, "ARD"], 8),
         others[name],
         members=cluster.members,
         priors=model.priors,

@@ -72,7 +72,9 @@ def inclusion(
     shown = _worth_showing(table, minimum, max_candidates)
     labels = candidate_labels(idata, features)
     steps = table.sizes["time_step"]
-    ax = style.axes_or_new(ax, 2.6 + 0.5 * steps, 1.1 + 0.26 * len(shown))
+    beside = max(style.text_size(labels[c], 10)[0] for c in shown) / 72
+    width = max(2.6 + 0.5 * steps, beside + max(0.5 * steps, 2.6))  # the title needs room
+    ax = style.axes_or_new(ax, width, 1.1 + 0.26 * len(shown))
     image = _draw_table(ax, table, shown, [labels[c] for c in shown])
     if steps <= WRITTEN:
         _write_numbers(ax, table.values[:, shown].T)

@@ -43,6 +43,19 @@ def test_inclusion_names_features(posterior):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["LIN(week)", "PER(week)"]
 
 
+def test_one_time_step_leaves_room_for_long_names(posterior, drawn):
+    one = posterior.isel(time_step=[0])
+    setting = [
+        'features: ["share_of_days_at_the_place_of_work"]' if "features" in str(text) else text
+        for text in one["constant_data"]["setting"].values
+    ]
+    study = one["constant_data"].to_dataset().assign_coords(setting=setting)
+    one["constant_data"] = xr.DataTree(dataset=study)
+    ax = inclusion(one, features=True)
+    drawn(ax)  # matplotlib warns where axes collapse
+    assert ax.get_window_extent().width > 72
+
+
 def test_inclusion_by_user_has_a_panel_each_on_one_scale(posterior):
     figure = Figure(layout="constrained")
     axes = inclusion_by_user(posterior, columns=2, figure=figure)
