@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / ".ci" / "check_architecture.py"
+FOLDERS = (".ci", "benchmarks", "docs", "kem_pymc", "models", "notebooks", "tests")
 check = runpy.run_path(str(SCRIPT))["check"]
 
 
@@ -25,7 +26,7 @@ def elsewhere(tmp_path):
     for path in ROOT.iterdir():
         if path.suffix in (".md", ".toml", ".txt"):
             shutil.copy(path, tmp_path)
-        elif path.name in (".ci", "benchmarks", "docs", "kem_pymc", "models", "tests"):
+        elif path.name in FOLDERS:
             (tmp_path / path.name).symlink_to(path)
     return tmp_path
 
