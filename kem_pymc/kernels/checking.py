@@ -144,6 +144,7 @@ class _Compiled:
         return value, slopes
 
     def asymmetry(self, h: np.ndarray) -> float:
+        """Return the largest difference of k(x, z) from k(z, x), relative to the largest value."""
         value, _ = self.evaluate(h)
         difference = float(np.abs(value - value.T).max() / max(np.abs(value).max(), ROUNDING))
         if difference > ROUNDING:
@@ -151,6 +152,7 @@ class _Compiled:
         return difference
 
     def least_eigenvalue(self, h: np.ndarray) -> float:
+        """Return the smallest eigenvalue of the points' covariance, relative to the largest."""
         value, _ = self.evaluate(h)
         eigenvalues = np.linalg.eigvalsh(value)
         least = float(eigenvalues[0] / max(abs(eigenvalues[-1]), ROUNDING))
@@ -163,6 +165,7 @@ class _Compiled:
         return least
 
     def gradient_error(self, h: np.ndarray) -> float:
+        """Return the largest difference of a derivative from finite differences."""
         _, slopes = self.evaluate(h)
         worst = 0.0
         for p, (kind, slope) in enumerate(zip(self._kernel.hyperparameters, slopes, strict=True)):
@@ -183,6 +186,7 @@ class _Compiled:
         return worst
 
     def loop_error(self, h: np.ndarray) -> float:
+        """Return the largest difference of the compiled loops from PyTensor's evaluation."""
         x, n = self._x, len(self._x)
         value, slopes = self.evaluate(h)
         own = np.ones((n, n))
