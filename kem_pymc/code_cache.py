@@ -22,7 +22,7 @@ FORKS = sys.platform == "linux"
 
 
 #: What sources of compiled code have in them.
-MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)", b"numba"
+MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
 
 
 @cache

@@ -3,7 +3,13 @@
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 #: Where the kernel tells of control groups, processes and memory.
 CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
@@ -21,6 +27,23 @@ def usable_cores() -> int:
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_cores()
     return max(1, min(bound or 1, math.ceil(quota) if quota else bound or 1))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra to one thread meanwhile; a function too, as its decorator.
+
+    Several threads round sums otherwise than one, so that a seed would give other results where
+    there are other cores. Our matrices are small: more threads wouldn't be faster, and would take
+    cores from other workers.
+    """
+    with _linear_algebra().limit(limits=1, user_api="blas"):
+        yield
+
+
+def one_blas_thread_from_now_on() -> None:
+    """Keep linear algebra to one thread for good, in a process that is there to work."""
+    _linear_algebra().limit(limits=1, user_api="blas")
 
 
 def cgroup_cores() -> float | None:
@@ -66,6 +89,16 @@ def file_system(path: Path) -> str:
 def is_remote(kind: str) -> bool:
     """Return whether other machines serve file systems of this type."""
     return any(name in kind for name in REMOTE)
+
+
+@cache
+def _linear_algebra() -> "ThreadpoolController":
+    # A controller knows the libraries that are there when it is made: both bring one.
+    import numpy as np  # noqa: F401
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _groups(controller: str) -> Iterator[Path]:

@@ -2,7 +2,8 @@
 
 A piece of work is a function of one task. What comes out depends on the task alone, so it is the
 same wherever it is done: tasks bring their own seeds. A worker that dies costs time, not results:
-its tasks are given to others.
+its tasks are given to others. Linear algebra has one thread in each, here too: see
+`machine.one_blas_thread`.
 """
 
 import multiprocessing
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from kem_pymc.errors import InputError, WorkerError
-from kem_pymc.machine import usable_cores
+from kem_pymc.machine import one_blas_thread, one_blas_thread_from_now_on, usable_cores
 
 #: Deaths of workers in a row, without a result between them, after which nothing is tried again.
 PATIENCE = 3
@@ -127,7 +128,8 @@ class Here:
         for number, first in enumerate(tasks):
             task: T | None = first
             while task is not None:
-                result = function(task)
+                with one_blas_thread():
+                    result = function(task)
                 yield number, result
                 task = following(number, result)
 
@@ -282,6 +284,7 @@ _given = _Given()
 
 
 def _take_function(sent: bytes) -> None:
+    one_blas_thread_from_now_on()
     _given.sent, _given.function = sent, cloudpickle.loads(sent)
 
 

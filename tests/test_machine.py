@@ -1,11 +1,17 @@
 """Cores, memory and file systems, as a made-up kernel tells of them."""
 
 import os
+from functools import partial
 
+import numpy as np
 import pytest
+import scipy.linalg
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kem_pymc import machine
-from kem_pymc.workers import Processes, workers
+from kem_pymc.datasets.simulate import draw_function
+from kem_pymc.gp.draws import draw_functions
+from kem_pymc.workers import Here, Processes, workers
 
 
 @pytest.fixture
@@ -81,3 +87,47 @@ def test_the_file_system_is_that_of_the_nearest_mount(kernel, tmp_path):
 )
 def test_which_file_systems_are_remote(kind, remote):
     assert machine.is_remote(kind) == remote
+
+
+def threads_there():
+    """Return the most threads that a library of linear algebra takes."""
+    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+
+class TestOneBlasThread:
+    @pytest.fixture(autouse=True)
+    def _several(self):
+        scipy.linalg.eigh(np.eye(2))
+        with threadpool_limits(2, user_api="blas"):
+            yield
+
+    def test_others_get_theirs_back(self):
+        @machine.one_blas_thread()
+        def fail():
+            assert threads_there() == 1
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert threads_there() == 2
+
+    @pytest.mark.parametrize("crew", [Here(), Processes(2)], ids=["here", "processes"])
+    def test_workers_have_one(self, crew):
+        done = [result for _, result in crew.each(lambda _: threads_there(), range(3))]
+        assert done == [1, 1, 1]
+        assert threads_there() == 2
+
+    def test_a_seed_gives_the_same_functions(self):
+        """Without it, they differ by rounding, and chains of them then by more."""
+        x = np.linspace(0.0, 20.0, 203)
+        theta = {"SE0.amplitude": 9.0, "SE0.lengthscale": 1.0}
+        for draw in (partial(draw_function, "SE0", theta), partial(draws_of, theta)):
+            drawn = []
+            for count in (1, 2):
+                with threadpool_limits(count, user_api="blas"):
+                    drawn.append(draw(x, np.random.default_rng(3)))
+            assert np.array_equal(*drawn)
+
+
+def draws_of(theta, x, rng):
+    return draw_functions("SE0", x, theta, draws=2, rng=rng)

@@ -12,6 +12,7 @@ import numpy as np
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.machine import one_blas_thread
 
 #: The compositions of the users of each study, in turn.
 STUDIES: dict[str, tuple[str, ...]] = {
@@ -162,6 +163,7 @@ def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str
     return draws
 
 
+@one_blas_thread()
 def draw_function(
     composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.machine import one_blas_thread
 
 #: Smallest spread of a coordinate between pilot users' clusters.
 LEAST_SPREAD = 0.1
@@ -74,6 +75,7 @@ def summarise(clusters: Sequence[Cluster]) -> Typical:
     return Typical(centre, spread, representatives(values, counts, spread))
 
 
+@one_blas_thread()
 def representatives(values: np.ndarray, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return at most `STARTS` rows of `values` to which the others are near (greedy k-medoids).
 

@@ -13,8 +13,10 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lanes import padded
+from kem_pymc.machine import one_blas_thread
 
 
+@one_blas_thread()
 def draw_functions(
     composition: Composition | str,
     x: npt.ArrayLike,

@@ -11,6 +11,7 @@ from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import curvature_at, maximise
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
+from kem_pymc.machine import one_blas_thread
 
 #: Smallest noise variance that a fit may reach (paper, fig. 9).
 NOISE_FLOOR = 0.01
@@ -147,6 +148,7 @@ def laplace(objective: Objective, fitted: Fit) -> Criterion:
     return Criterion(evidence, evidence)
 
 
+@one_blas_thread()
 def leave_one_out(objective: Objective, values: np.ndarray) -> Criterion:
     """Return the sum of the log predictive densities of each point given the others.
 

@@ -36,27 +36,17 @@ def cores(finding: Finding) -> None:
 
 
 def threads(finding: Finding) -> None:
-    """Tell how many threads linear algebra takes, in each of the processes that commands start."""
+    """Tell how many threads linear algebra takes outside of our own work, where it has one."""
     import numpy  # noqa: F401
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_info
 
-    pools = {
-        f"{pool['internal_api']} {Path(pool['filepath']).parent.name}": pool["num_threads"]
-        for pool in threadpool_info()
-    }
-    for name, count in pools.items():
-        finding.facts[name] = f"{count} threads in each process"
+    for pool in threadpool_info():
+        name = f"{pool['internal_api']} {Path(pool['filepath']).parent.name}"
+        finding.facts[name] = f"{pool['num_threads']} threads, one where results depend on it"
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         if name in os.environ:
             finding.facts[name] = os.environ[name]
-    most, usable = max(pools.values(), default=1), machine.usable_cores()
-    if most > 1 and usable > 1:
-        finding.doubt(
-            f"Commands run {usable} processes on {usable} cores, and in each linear algebra "
-            f"takes {most} threads.",
-            "Set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before you start Python or kem.",
-        )
 
 
 def disk(finding: Finding) -> None:
