@@ -54,7 +54,7 @@ class _Kem(TyperGroup):
                     screen.errors.print_exception()
                 theirs = isinstance(error, InputError)
                 ours = not (theirs or isinstance(error, SamplingError | WorkerError))
-                screen.complain(_fault(error) if ours else str(error))
+                screen.complain(_fault(error, debug) if ours else str(error))
                 raise typer.Exit(2 if theirs else 1) from error
 
 
@@ -62,10 +62,11 @@ def _show_warning(message: Any, *_: Any) -> None:
     screen.warn(str(message))
 
 
-def _fault(error: Exception) -> str:
+def _fault(error: Exception, shown: bool) -> str:
     what = f"{type(error).__name__}: {error}".rstrip(".: ")
     command = shlex.join(["kem", "--debug", *sys.argv[1:]])
-    return f"Something failed that should not: {what}. To see where, run: {command}"
+    remedy = "Report it with what is above" if shown else f"To see where, run: {command}"
+    return f"Something failed that should not: {what}. {remedy}"
 
 
 app = typer.Typer(

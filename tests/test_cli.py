@@ -83,6 +83,7 @@ def test_debug_shows_the_traceback():
     result = run("--debug", "init", "study.py")
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
+    assert "Report it with what is above" in result.stderr
 
 
 def test_debug_of_input_errors():

@@ -1,6 +1,5 @@
 """``kem diagnose``: whether the posterior that ``kem fit`` wrote may be trusted."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -43,13 +42,15 @@ def diagnose(
     """
     from kem_pymc.commands.study import load_study
     from kem_pymc.diagnostics import diagnosis, representative
+    from kem_pymc.reports.gather import planned_chains, read_settings
 
     if study is not None:
         load_study(study)
     idata = _posterior(results / "posterior.zarr")
+    planned = planned_chains(read_settings(results))
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE) as folder:
-        found = diagnosis.diagnose(idata, _planned_chains(results / "settings.json"))
+        found = diagnosis.diagnose(idata, planned)
         found.convergence.to_csv(folder / TABLE, index=False)
         found.edges.to_csv(folder / "edges.csv", index=False)
         clusters = representative.representative(idata).to_frame()
@@ -70,14 +71,6 @@ def _posterior(path: Path) -> "DataTree":
         raise InputError(
             f"The posterior in {path} can't be read ({error}). Restore it, or run kem fit again."
         ) from error
-
-
-def _planned_chains(path: Path) -> int | None:
-    """Return how many chains were asked for, if the settings tell."""
-    try:
-        return int(json.loads(path.read_text("utf-8"))["sampler"]["chains"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:

@@ -11,6 +11,7 @@ from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
+    from kem_pymc.commands.study import Study
     from kem_pymc.evolution.evolutions import Evolutions
 
 EXAMPLE = (
@@ -56,7 +57,6 @@ def select(
     import pandas as pd
 
     from kem_pymc.commands.study import load_study
-    from kem_pymc.commands.tables import read_cohort
     from kem_pymc.commands.walk import walk
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.selection.kem import KEMSelector
@@ -75,12 +75,11 @@ def select(
         raise InputError("Give either a study file or a table. The table comes with --data.")
     found = None if study is None else load_study(study)  # first: it may register base kernels
     learned = Evolutions.load(evolutions)
-    if study is not None and found is not None and data is None:
+    if data is None:
         options.only_with_table(columns)
-        cohort = _test_users(study, found.test, learned)
+        cohort = _test_users(cast(Path, study), cast("Study", found).test, learned)
     else:
-        columns["target"] = target or learned.target
-        cohort = read_cohort(cast(Path, data), **columns, features=learned.features, scope="new")
+        cohort = _in_table(data, columns, learned)
     if predictions is not None:
         check_names(cohort)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
@@ -101,6 +100,10 @@ def select(
         if beside is not None:
             predicted(walks, cohort).to_csv(beside, index=False)
     screen.paths(walks)
+    _tell(rows, out)
+
+
+def _tell(rows: list[dict[str, Any]], out: Path) -> None:
     stayed = sum(bool(row["message"]) for row in rows)
     if stayed:
         screen.warn(
@@ -109,6 +112,13 @@ def select(
         )
     seconds = sum(row["run_time"] for row in rows)
     screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
+
+
+def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Cohort":
+    from kem_pymc.commands.tables import read_cohort
+
+    named = columns | {"target": columns["target"] or learned.target}
+    return read_cohort(path, **named, features=learned.features, scope="new")
 
 
 def _test_users(path: Path, test: "Cohort | None", learned: "Evolutions") -> "Cohort":

@@ -54,9 +54,21 @@ class RepresentativeCluster:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Representative(Displayed):
-    """A clustering of all datasets that is possible in the model: see :func:`representative`."""
+    """A clustering of all datasets that is possible in the model: see :func:`representative`.
+
+    Attributes
+    ----------
+    clusters : tuple of RepresentativeCluster
+        In order of parent, then size.
+    time_steps : int
+        Most time steps of a user.
+    pool : CandidatePool
+    settings : dict
+        Of the study, as they are stored with the posterior.
+    """
 
     clusters: tuple[RepresentativeCluster, ...]
+    time_steps: int
     pool: CandidatePool
     settings: dict[str, Any]
 
@@ -68,7 +80,8 @@ class Representative(Displayed):
         index : int
             Place in ``clusters``.
         cohort : Cohort
-            The pilot users that the posterior was sampled from.
+            The pilot users that the posterior was sampled from; for one of a
+            :func:`kem_pymc.final_model` that is ``cohort.at(-1)``.
         priors : Priors, optional
             Those of the study; by default as they are stored with the posterior, which can't hold
             distributions of one's own.
@@ -76,12 +89,18 @@ class Representative(Displayed):
         Raises
         ------
         InputError
-            If there is no such cluster, the cohort lacks its users, or the priors aren't stored.
+            If there is no such cluster, the cohort lacks its users or has other time steps, or the
+            priors aren't stored.
         """
         from kem_pymc.evolution.model import ClusterModel
 
         if not 0 <= index < len(self.clusters):
             raise InputError(f"There is no cluster {index}. Give 0 to {len(self.clusters) - 1}.")
+        if cohort.max_steps != self.time_steps:
+            raise InputError(
+                f"The posterior is of {self.time_steps} time steps, the cohort has "
+                f"{cohort.max_steps}. Give the cohort that it was sampled from."
+            )
         cluster = self.clusters[index]
         # Labels that aren't numbers are stored as text.
         users: dict[Any, Hashable] = {str(u): u for u in cohort.users}
@@ -182,7 +201,7 @@ def representative(idata: "DataTree") -> Representative:
                 )
             )
     clusters.sort(key=lambda c: (c.parent, -len(c.members), c.composition))
-    return Representative(tuple(clusters), draws.pool, draws.settings)
+    return Representative(tuple(clusters), draws.present.shape[1], draws.pool, draws.settings)
 
 
 def expected_information(together: np.ndarray, label: np.ndarray) -> float:

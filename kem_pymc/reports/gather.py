@@ -1,6 +1,7 @@
 """What a report is made from: the files that commands left in a folder, or a posterior."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ class Material:
             title=folder.resolve().name,
             evolutions=evolutions,
             idata=_posterior(folder / POSTERIOR, evolutions),
-            settings=_settings(folder / SETTINGS),
+            settings=read_settings(folder),
             selections=_selections(folder / SELECTIONS),
             predictions=_table(folder / PREDICTIONS, (*PREDICTED, *evolutions.features)),
         )
@@ -104,7 +105,15 @@ def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
     return idata
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return what ``kem fit`` wrote down in its folder; nothing where it didn't.
+
+    Raises
+    ------
+    InputError
+        If the file can't be used.
+    """
+    path = folder / SETTINGS
     if not path.is_file():
         return {}
     try:
@@ -116,6 +125,14 @@ def _settings(path: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise InputError(f"{path} holds no settings. Restore it, or delete it to do without.")
     return settings
+
+
+def planned_chains(settings: Mapping[str, Any]) -> int | None:
+    """Return how many chains were asked for, if the settings tell."""
+    try:
+        return int(settings["sampler"]["chains"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _selections(path: Path) -> pd.DataFrame | None:

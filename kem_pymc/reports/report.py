@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kem_pymc.errors import InputError
-from kem_pymc.reports.gather import Material
+from kem_pymc.reports.gather import Material, planned_chains
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -86,7 +86,7 @@ def page_of(material: Material) -> str:
     if idata is not None:
         found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
         found["clustering"] = representative(idata)
-        found["trust"] = trust(idata, _planned(material.settings))
+        found["trust"] = trust(idata, planned_chains(material.settings))
     if material.selections is not None:
         found["new"] = people.new_people(material.selections, material.predictions, learned, look)
     kernels = Kernels(learned, drawing, look, found["clustering"], found["pilots"])
@@ -112,14 +112,6 @@ def page_of(material: Material) -> str:
         versions=study.versions(material),
         citations=study.CITATIONS,
     )
-
-
-def _planned(settings: dict[str, Any]) -> int | None:
-    """Return how many chains were asked for, if the settings tell."""
-    try:
-        return int(settings["sampler"]["chains"])
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _check(file: Path, overwrite: bool) -> None:

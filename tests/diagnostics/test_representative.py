@@ -106,3 +106,5 @@ def test_every_dataset_has_one_cluster_whose_posterior_can_be_drawn(sampled, coh
     assert np.isfinite(drawn["posterior"]["noise"]).all()
     with pytest.raises(InputError, match="no cluster 99"):
         found.model(99, cohort)
+    with pytest.raises(InputError, match="the cohort has 1"):
+        found.model(own, cohort.at(-1))
