@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from kem_pymc.reports.pilots import Band, Predicted
+from kem_pymc.reports.bands import Band, Predicted
 
 #: Size of a picture, and of its plot within, in CSS pixels at full width.
 WIDTH, HEIGHT = 260, 170
@@ -176,31 +176,27 @@ def _path(x: np.ndarray, y: np.ndarray, frame: Frame, kind: str) -> Markup:
 
 
 def _line(band: Band, frame: Frame) -> Markup:
-    return _path(band.at, band.mean, frame, "mean")
+    return _path(band.at, band.median, frame, "median")
 
 
 def _band(band: Band, frame: Frame) -> Markup:
-    """Return two bands of 2 sd: for observations, and for the function."""
+    """Return two bands: the intervals of observations, and of the function."""
     there = np.concatenate([band.at, band.at[::-1]])
     shapes = []
-    for kind, sd in (("observed", band.sd_observed), ("function", band.sd)):
-        edge = np.concatenate([band.mean + 2 * sd, (band.mean - 2 * sd)[::-1]])
-        shapes.append(_path(there, edge, frame, f"band {kind}"))
+    for kind, (low, high) in (("observed", band.observed), ("function", band.function)):
+        shapes.append(_path(there, np.concatenate([high, low[::-1]]), frame, f"band {kind}"))
     return Markup("").join(shapes)
 
 
 def _bars(band: Band, frame: Frame, kind: str) -> Markup:
-    """Return a bar of 2 sd of an observation at each place, with the mean as a point."""
+    """Return a bar at each place, the interval of an observation, with the median as a point."""
     x = frame.px(band.at)
-    low, high = (
-        np.clip(frame.py(band.mean + sign * 2 * band.sd_observed), -HEIGHT, 2 * HEIGHT)
-        for sign in (-1, 1)
-    )
+    low, high = np.clip(frame.py(band.observed), -HEIGHT, 2 * HEIGHT)
     ok = np.isfinite(low) & np.isfinite(high)
     bars = "".join(
         f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in zip(x[ok], low[ok], high[ok], strict=True)
     )
-    middle = frame.py(band.mean)
+    middle = frame.py(band.median)
     dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x[ok], middle[ok], strict=True))
     if not bars:
         return Markup("")

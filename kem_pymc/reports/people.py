@@ -11,11 +11,14 @@ from markupsafe import Markup
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
 from kem_pymc.reports import charts
+from kem_pymc.reports.bands import Band, Predicted, grid_over
 from kem_pymc.reports.look import Look
-from kem_pymc.reports.pilots import Band, Pilot, Predicted
+from kem_pymc.reports.pilots import Pilot
 from kem_pymc.reports.values import own_units
 
 #: Pictures take so many characters of a page at most.
@@ -132,6 +135,7 @@ def new_people(
     tables = {} if predictions is None else dict(list(predictions.groupby(["user", "time_step"])))
     several = len(evolutions.features) > 1
     place = "point" if several else evolutions.features[0]
+    everywhere = {} if predictions is None else dict(list(predictions.groupby("user")[place]))
     people = []
     for number, (user, rows) in enumerate(selections.groupby("user", sort=False)):
         moments = []
@@ -140,6 +144,10 @@ def new_people(
             table = tables.get((user, row["time_step"]))
             message = row.get("message")
             values = _values(row, composition, evolutions)
+            predicted = None
+            if table is not None:
+                kernel = _Kernel.of(row, composition, evolutions)
+                predicted = _predicted(table, place, kernel, everywhere[user])
             moments.append(
                 Moment(
                     identifier=f"new-{number}-{row['time_step']}",
@@ -150,7 +158,7 @@ def new_people(
                     colour=look.colour(composition),
                     share=1.0,
                     n_points=int(row["n_points"]),
-                    predicted=None if table is None else _predicted(table, place),
+                    predicted=predicted,
                     remark=message if isinstance(message, str) else "",
                 )
             )
@@ -170,7 +178,7 @@ def selected(selections: pd.DataFrame, evolutions: Evolutions) -> list[Compositi
 
 
 def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
-    """Return, by time step, how many next points lay within 2 sd of their prediction, of how many.
+    """Return, by time step, how many next points lay within their 95 % intervals, of how many.
 
     Time steps after which nothing came are left out.
     """
@@ -208,14 +216,14 @@ def _with_picture(moment: Moment, frame: charts.Frame, name: str) -> Moment:
 
 def _told(predicted: Predicted) -> str:
     """Return a picture in words."""
-    mean, number = predicted.curve.mean, charts.number
+    median, number = predicted.curve.median, charts.number
     text = f"{len(predicted.seen)} points. "
-    if np.isfinite(mean).any():
-        text += f"The prediction lies between {number(np.nanmin(mean))} and "
-        text += f"{number(np.nanmax(mean))}. "
+    if np.isfinite(median).any():
+        text += f"The prediction lies between {number(np.nanmin(median))} and "
+        text += f"{number(np.nanmax(median))}. "
     total = len(predicted.following)
     if total:
-        text += f"{predicted.covered} of the next {total} points lie within 2 sd of theirs."
+        text += f"{predicted.covered} of the next {total} points lie within their 95 % intervals."
     return text.rstrip()
 
 
@@ -247,14 +255,70 @@ def _values(
     }
 
 
-def _predicted(table: pd.DataFrame, place: str) -> Predicted:
-    """Return the predictions of one selection, as `kem select` wrote them."""
+def _predicted(
+    table: pd.DataFrame, place: str, kernel: "_Kernel | None", everywhere: pd.Series
+) -> Predicted:
+    """Return the predictions of one selection, as `kem select` wrote them; a curve, if it can be.
+
+    Parameters
+    ----------
+    table : DataFrame
+    place : str
+        The column that is the horizontal axis.
+    kernel : _Kernel, optional
+        The selection, where there is but one feature.
+    everywhere : Series
+        The user's places at all time steps.
+    """
     table = table.sort_values("point")
     at, seen = table[place].to_numpy(float), table["seen"].to_numpy(dtype=bool)
     if place == "point":
         at = at + 1
-    mean, sd = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
-    band, points = Band(at, mean, sd, sd), np.column_stack([at, table["observed"].to_numpy(float)])
-    n = int(seen.sum())
-    parts = band.part(slice(n)), band.part(slice(n, None))
-    return Predicted(points[:n], points[n:], *parts, continuous=False)
+    observed = table["observed"].to_numpy(float)
+    points, n = np.column_stack([at, observed]), int(seen.sum())
+    told = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
+    band = Band.of_observations(at, *told)
+    curve = None
+    if kernel is not None:
+        curve = kernel.curve(at[:n], observed[:n], grid_over(everywhere.to_numpy(float)))
+    return Predicted(
+        points[:n],
+        points[n:],
+        band.part(slice(n)) if curve is None else curve,
+        band.part(slice(n, None)),
+        continuous=curve is not None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """A selection from the table: composition and scaled values, of a study with one feature."""
+
+    composition: Composition
+    values: dict[str, float]
+    noise: float
+    evolutions: Evolutions
+
+    @classmethod
+    def of(
+        cls, row: dict[str, Any], composition: Composition, evolutions: Evolutions
+    ) -> "_Kernel | None":
+        """Read a row; None if it lacks values, or there are several features."""
+        text, noise = row.get("hyperparameters"), row.get("noise")
+        if len(evolutions.features) > 1 or not isinstance(text, str) or noise is None:
+            return None
+        return cls(composition, json.loads(text), float(noise), evolutions)
+
+    def curve(self, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Band | None:
+        """Return what it predicts on a grid (m, 1) from the points (n,), in their units."""
+        scaling = self.evolutions.scaling
+        coordinates = Coordinates(self.evolutions.pool, self.composition)
+        objective = Objective(coordinates, scaling.inputs(x[:, None]), scaling.targets(y))
+        try:
+            values = coordinates.from_named(self.values, self.noise)
+            told = Conditioned.of(objective, values).predict(scaling.inputs(grid))
+        except (InputError, KeyError):  # the table's own predictions remain
+            return None
+        return Band.of(
+            grid[:, 0], told.mean[None], told.sd[None] ** 2, np.array([told.noise]), scaling
+        )

@@ -11,6 +11,7 @@ from kem_pymc.evolution.from_posterior import spread_draws
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.reports.bands import Band, Predicted, grid_over
 from kem_pymc.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -24,61 +25,6 @@ OPERATIONS = 1e11
 
 #: Of a dataset's compositions those of at least this probability are kept.
 LIKELY = 0.02
-
-#: A curve is drawn through so many points.
-FINE = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Band:
-    """A predictive mean with two sds, in the target's unit, at some places on the horizontal axis.
-
-    Attributes
-    ----------
-    at, mean, sd, sd_observed : ndarray, shape (m,)
-        Of the function, and of an observation, noise included.
-    """
-
-    at: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
-    sd_observed: np.ndarray
-
-    def part(self, which: slice) -> "Band":
-        """Return the band at some of its places."""
-        return Band(self.at[which], self.mean[which], self.sd[which], self.sd_observed[which])
-
-
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """What is predicted for one user at one time step.
-
-    Attributes
-    ----------
-    seen : ndarray, shape (n, 2)
-        Place on the horizontal axis and target of the points up to then.
-    following : ndarray, shape (m, 2)
-        Of the points of the next time step; none after the last.
-    curve : Band
-        Over the range of the one feature; with several features, at the points seen, whose place
-        is their number in order of arrival.
-    ahead : Band
-        At the points of the next time step.
-    continuous : bool
-        Whether `curve` may be drawn as a line.
-    """
-
-    seen: np.ndarray
-    following: np.ndarray
-    curve: Band
-    ahead: Band
-    continuous: bool
-
-    @property
-    def covered(self) -> int:
-        """How many of the next points lie within 2 sd of their prediction."""
-        off = np.abs(self.following[:, 1] - self.ahead.mean)
-        return int((off <= 2 * self.ahead.sd_observed).sum())
 
 
 @dataclass(frozen=True)
@@ -171,8 +117,8 @@ class _Kernels:
     def mixture(
         self, u: int, t: int, x: np.ndarray, y: np.ndarray, at: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean, and variance without and with noise, of predictions at scaled inputs."""
-        parts = []
+        """Return means and variances (K, m) of functions, and noises (K,), at scaled inputs."""
+        means, variances, noises = [], [], []
         for s in range(len(self.kept)):
             coordinates = self.coordinates[int(self.code[s, u, t])]
             natural = self.hyperparameters[s, u, t][coordinates.places]
@@ -181,13 +127,10 @@ class _Kernels:
                 told = Conditioned.of(Objective(coordinates, x, y), values).predict(at)
             except InputError:  # impossible for numerical reasons, in this draw alone
                 continue
-            parts.append((told.mean, told.sd**2, told.sd**2 + told.noise))
-        if not parts:
-            nothing = np.full(len(at), np.nan)
-            return nothing, nothing, nothing
-        mean, variance, observed = np.array(parts).transpose(1, 0, 2)
-        between = mean.var(axis=0)
-        return mean.mean(axis=0), variance.mean(axis=0) + between, observed.mean(axis=0) + between
+            means.append(told.mean)
+            variances.append(told.sd**2)
+            noises.append(told.noise)
+        return np.array(means), np.array(variances), np.array(noises)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,24 +162,22 @@ class _Data:
         n = int(self.ends[u, t])
         m = int(self.ends[u, : t + 2].max())  # there is none after the last time step
         x, y = self.inputs[u, :m], self.scaling.mean_back(self.targets[u, :m])
-        low, high = self.scaling.feature_low, self.scaling.feature_high
-        everything = self.inputs[u, : self.ends[u].max()]
         if x.shape[1] == 1:
-            place = low[0] + (high[0] - low[0]) * x[:, 0]
-            margin = 0.02 * np.ptp(everything) or 0.5
-            grid = np.linspace(everything.min() - margin, everything.max() + margin, FINE)[:, None]
-            at, curve = np.concatenate([grid, x[n:]]), low[0] + (high[0] - low[0]) * grid[:, 0]
+            place = self._places(x)
+            everything = self.inputs[u, : self.ends[u].max()]
+            grid = grid_over(everything)
+            at, curve = np.concatenate([grid, x[n:]]), self._places(grid)
         else:
             place = np.arange(1.0, m + 1)
             at, curve = x, place[:n]
-        mean, variance, observed = kernels.mixture(u, t, x[:n], self.targets[u, :n], at)
-        band = Band(
-            np.concatenate([curve, place[n:]]),
-            self.scaling.mean_back(mean),
-            self.scaling.sd_back(np.sqrt(variance)),
-            self.scaling.sd_back(np.sqrt(observed)),
-        )
+        mixture = kernels.mixture(u, t, x[:n], self.targets[u, :n], at)
+        band = Band.of(np.concatenate([curve, place[n:]]), *mixture, self.scaling)
         points = np.column_stack([place, y])
         split = len(curve)
         parts = band.part(slice(split)), band.part(slice(split, None))
         return Predicted(points[:n], points[n:], *parts, continuous=x.shape[1] == 1)
+
+    def _places(self, x: np.ndarray) -> np.ndarray:
+        """Return the one feature (m,) of scaled inputs (m, 1), in its unit."""
+        low, high = self.scaling.feature_low[0], self.scaling.feature_high[0]
+        return low + (high - low) * x[:, 0]

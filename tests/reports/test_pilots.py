@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from kem_pymc.reports.pilots import pilots
 from kem_pymc.scaling import Scaling
@@ -55,18 +56,27 @@ def test_predictions_are_the_mixture_over_all_draws(idata, found, u, t):
         means.append(cross @ inverse @ y[:n])
         variances.append(np.diag(kernel(x[n:m], x[n:m]) - cross @ inverse @ cross.T))
         noises.append(noise)
-    mean = np.mean(means, axis=0)
-    variance = np.mean(variances, axis=0) + np.var(means, axis=0)
     told = found[u].steps[t].predicted
-    np.testing.assert_allclose(told.ahead.mean, scaling.mean_back(mean), rtol=1e-6)
-    np.testing.assert_allclose(told.ahead.sd, scaling.sd_back(np.sqrt(variance)), rtol=1e-5)
-    with_noise = np.sqrt(variance + np.mean(noises))
-    np.testing.assert_allclose(told.ahead.sd_observed, scaling.sd_back(with_noise), rtol=1e-5)
+    sds = np.sqrt(variances)
+    observed = np.sqrt(np.array(variances) + np.array(noises)[:, None])
+    for sd, ends, share in [
+        (sds, told.ahead.median, 0.5),
+        (sds, told.ahead.function[0], 0.025),
+        (sds, told.ahead.function[1], 0.975),
+        (observed, told.ahead.observed[0], 0.025),
+        (observed, told.ahead.observed[1], 0.975),
+    ]:
+        # A kernel of noise alone has no spread: the distribution function may jump over the share.
+        up_to, sd = np.array(means) + np.array([[[-1e-7]], [[1e-7]]]), np.maximum(sd, 1e-12)
+        above, below = stats.norm.cdf(scaling.targets(ends), up_to, sd).mean(axis=1)
+        assert (below - 1e-6 <= share).all()
+        assert (share <= above + 1e-6).all()
     np.testing.assert_allclose(told.seen[:, 1], pilot.targets[u][:n])
     np.testing.assert_allclose(told.seen[:, 0], pilot.inputs[u][:n, 0])
     np.testing.assert_allclose(told.following[:, 1], pilot.targets[u][n:m])
-    off = np.abs(pilot.targets[u][n:m] - scaling.mean_back(mean))
-    assert told.covered == (off <= 2 * scaling.sd_back(with_noise)).sum()
+    low, high = told.ahead.observed
+    inside = (low < pilot.targets[u][n:m]) & (pilot.targets[u][n:m] < high)
+    assert told.covered == inside.sum()
 
 
 def test_compositions_are_the_most_frequent_ones(idata, found):

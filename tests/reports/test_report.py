@@ -160,7 +160,7 @@ def test_pilot_and_new_users_are_listed_with_predictions(page, study):
     assert page.text.count(f"User {USER}") >= 2
     table = pd.read_csv(study / "predictions.csv")
     ahead = table[~table["seen"] & (table["time_step"] == 0)]
-    inside = ((ahead["observed"] - ahead["mean"]).abs() <= 2 * ahead["sd"]).sum()
+    inside = ((ahead["observed"] - ahead["mean"]).abs() <= 1.96 * ahead["sd"]).sum()
     section = page.text[page.text.index("The kernel selected for every new user") :]
     assert f"{inside} of {len(ahead)}" in section
     identifiers = {a.get("id") for a in page.all("g")}

@@ -1,0 +1,62 @@
+"""New users' pictures: what the selected kernels predict, computed anew from the tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.reports.look import Look
+from kem_pymc.reports.people import new_people, selected
+from kem_pymc.selection import walk
+from kem_pymc.selection.kem import KEMSelector
+from tests.reports.conftest import FEATURE, cohort
+
+
+def tables(folder):
+    texts = {"user": str}
+    return (
+        pd.read_csv(folder / "selections.csv", dtype=texts),
+        pd.read_csv(folder / "predictions.csv", dtype=texts),
+        Evolutions.load(folder / "evolutions.json"),
+    )
+
+
+def people_of(selections, predictions, learned):
+    return new_people(
+        selections, predictions, learned, Look.of(learned, selected(selections, learned))
+    )
+
+
+def test_curves_are_what_the_selections_predict(study):
+    people = people_of(*tables(study))
+    new = cohort(users=2, seed=1)
+    walks = walk.walk(KEMSelector(Evolutions.load(study / "evolutions.json")), new)
+    for person, (user, own) in zip(people, walks.items(), strict=True):
+        assert person.name == user
+        for moment, selection in zip(person.moments, own, strict=True):
+            curve = moment.predicted.curve
+            for noise, ends in [(False, curve.function), (True, curve.observed)]:
+                told = selection.predict(curve.at, include_noise=noise)
+                np.testing.assert_allclose(curve.median, told.mean, rtol=1e-9)
+                np.testing.assert_allclose(ends[1], told.mean + 1.959964 * told.sd, rtol=1e-6)
+            assert moment.predicted.continuous
+        x = new.inputs[new.users.index(user)]
+        assert curve.at.min() < x.min()
+        assert curve.at.max() > x.max()
+
+
+@pytest.mark.parametrize("column", ["hyperparameters", "noise"])
+def test_without_values_there_are_bars(study, column):
+    selections, predictions, learned = tables(study)
+    people = people_of(selections.drop(columns=column), predictions, learned)
+    predicted = people[0].moments[0].predicted
+    assert not predicted.continuous
+    first = predictions[(predictions["user"] == people[0].name) & (predictions["time_step"] == 0)]
+    seen = first[first["seen"]]
+    np.testing.assert_allclose(predicted.curve.at, seen[FEATURE])
+    np.testing.assert_allclose(predicted.curve.observed[1], seen["mean"] + 1.959964 * seen["sd"])
+
+
+def test_several_features_have_bars(wide_study):
+    people = people_of(*tables(wide_study))
+    assert not any(m.predicted.continuous for p in people for m in p.moments)
