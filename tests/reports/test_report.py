@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import kem_pymc as kem
+from kem_pymc.reports import people
 from kem_pymc.reports.page import policy
 from kem_pymc.reports.report import report
 from tests.refusals import refused
@@ -177,6 +178,17 @@ def test_parts_that_are_missing_are_named_with_their_command(folder):
     assert "diagnostics come from kem fit" in page.text
     assert "new users come from kem select" in page.text
     assert (folder / "report.html").is_file()
+
+
+def test_pictures_end_where_the_page_would_get_too_large(folder, monkeypatch):
+    monkeypatch.setattr(people, "ROOM", 0)
+    page = Page(report(folder).read_text("utf-8"))
+    assert "they are left out for the last 2 of 3 users. Their kernels are all listed." in page.text
+    assert "they are left out for the last 1 of 2 users" in page.text
+    identifiers = {a.get("id") for a in page.all("g")}
+    assert "pilot-0-0" in identifiers
+    assert "pilot-1-0" not in identifiers
+    assert page.text.count("User u2") >= 1
 
 
 def test_selections_without_predictions(folder):
