@@ -20,6 +20,9 @@ type Cell = str | float
 _FAINT = "opacity:.65"
 _MARGIN = "margin:.3em 0"
 
+#: In the terminal, columns of text have room for so many letters, unless their words are shorter.
+WORD = 12
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -91,9 +94,17 @@ class Listing:
         from rich.text import Text
 
         made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-        for name, right in zip(self.columns, self.numeric(), strict=True):
-            made.add_column(Text(name), justify="right" if right else "left", no_wrap=right)
-        for row in self.texts():
+        rows = self.texts()
+        for i, (name, right) in enumerate(zip(self.columns, self.numeric(), strict=True)):
+            # Where there is little room, names and texts are wrapped between words, numbers never.
+            words = name.split() + [w for row in rows for w in row[i].split()]
+            longest = max(map(len, words), default=1)
+            made.add_column(
+                Text(name),
+                justify="right" if right else "left",
+                min_width=longest if right else min(longest, WORD),
+            )
+        for row in rows:
             made.add_row(*map(Text, row))
         above = [Text(self.title)] if self.title else []
         below = [Text(self.more, style="dim")] if self.more else []

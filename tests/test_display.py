@@ -211,6 +211,18 @@ def test_columns_of_numbers_are_aligned_to_the_right():
     assert Listing(("a",), []).numeric() == [True]
 
 
+@pytest.mark.parametrize("width", [60, 45])
+def test_a_narrow_terminal_breaks_names_and_texts_not_numbers(width):
+    columns = ("what it is", "R-hat worst", "ESS median", "number of draws")
+    rows = [("LIN0 x PER0 + SE0", 1.23456, 123.5, 12345.0), ("log joint", 1.5, 7.25, 2e-7)]
+    lines = printed(Listing(columns, rows).rich(), width).splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    assert set(" ".join(columns).split()) < set(words)
+    assert {"1.235", "123.5", "12345", "1.5", "7.25", "2e-07"} < set(words)
+    assert [words.count(word) for word in ("LIN0", "PER0", "SE0", "joint")] == [1, 1, 1, 1]
+
+
 def test_what_is_folded_stays_out_of_the_terminal():
     shown = Display("title", listings=[Listing(("secret",), [("cell",)], title="t", folded=True)])
     assert "<details><summary>t</summary>" in shown.html()

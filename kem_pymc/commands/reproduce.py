@@ -1,6 +1,7 @@
 """``kem reproduce``: the paper's figures and tables, from data to pictures."""
 
 import tomllib
+from collections.abc import Iterator
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
@@ -13,6 +14,7 @@ from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from kem_pymc.experiments.piece import Piece
     from kem_pymc.experiments.settings import Settings
@@ -192,12 +194,46 @@ def _heading(
 
 
 def show(tables: "dict[str, pd.DataFrame]") -> None:
-    """Print the tables of a figure."""
+    """Print the tables of a figure.
+
+    Where there is no room for one, it is printed by study, without intervals, and as few columns
+    at a time as have room.
+    """
+    shortened = False
     for title, table in tables.items():
-        flat = table.reset_index() if table.index.names != [None] else table
-        names = [" ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in flat.columns]
-        made = screen.table(*names)
-        for row in flat.itertuples(index=False):
-            made.add_row(*(str(value) for value in row))
-        screen.heading(title)
-        screen.console.print(made)
+        parts = {title: table}
+        if table.index.nlevels > 1 and not _fits(table):
+            studies = table.groupby(level=0, sort=False)
+            parts = {f"{title}: {study}": part.droplevel(0) for study, part in studies}
+        for heading, part in parts.items():
+            screen.heading(heading)
+            short = part
+            if not _fits(part):
+                short = part.map(lambda cell: str(cell).split(" ± ")[0])
+                shortened |= not short.equals(part.map(str))
+            for columns in _blocks(short):
+                screen.console.print(_printable(columns))
+    if shortened:
+        screen.say("Intervals are in the files: a wider screen has room for them.")
+
+
+def _blocks(table: "pd.DataFrame") -> Iterator["pd.DataFrame"]:
+    """Yield as many columns at a time as the screen has room for, at least one."""
+    while table.shape[1]:
+        widths = range(table.shape[1], 1, -1)
+        width = next((w for w in widths if _fits(table.iloc[:, :w])), 1)
+        yield table.iloc[:, :width]
+        table = table.iloc[:, width:]
+
+
+def _fits(table: "pd.DataFrame") -> bool:
+    return screen.fits(_printable(table))
+
+
+def _printable(table: "pd.DataFrame") -> "Table":
+    flat = table.reset_index() if table.index.names != [None] else table
+    names = [" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in flat]
+    made = screen.table(*names)
+    for row in flat.itertuples(index=False):
+        made.add_row(*(str(value) for value in row))
+    return made

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from kem_pymc.commands.folders import EVOLUTIONS
@@ -59,6 +60,12 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left")
     return made
+
+
+def fits(made: Table) -> bool:
+    """Return whether a table has room on the screen with every cell on one line."""
+    anything = console.options.update(max_width=10_000)
+    return Measurement.get(console, anything, made).maximum <= console.width
 
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:

@@ -1,8 +1,13 @@
 """``kem reproduce``: figures as files, resumed where they are, refused where they can't be."""
 
+from io import StringIO
+
 import pandas as pd
 import pytest
+from rich.console import Console
 
+from kem_pymc.commands import screen
+from kem_pymc.commands.reproduce import show
 from kem_pymc.experiments import runner
 from tests.commands.conftest import fine, refused, run
 from tests.experiments.conftest import TINY
@@ -42,6 +47,29 @@ def test_files_of_a_figure(settings, tmp_path, monkeypatch):
     text = fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
     assert "of 2: Tiny" not in text
     pd.testing.assert_frame_equal(pd.read_csv(out / "kem-fig5.csv"), values)
+
+
+@pytest.mark.parametrize("width", [200, 80, 48])
+def test_every_cell_is_on_the_screen(width, monkeypatch):
+    steps = range(1, 10)
+    rows = {
+        (study, method): {t: f"-{size}.{t}{s} ± 0.{s}{t}" for t in steps}
+        for s, study in enumerate(["First study", "Second study"])
+        for size, method in enumerate(["KEM", "KEM, one noise prior"])
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
+    console = Console(file=StringIO(), width=width)
+    monkeypatch.setattr(screen, "console", console)
+    show({"Means": table})
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= max(width, 62)  # a message isn't broken
+    assert "…" not in text
+    means = {cell.split()[0] for row in rows.values() for cell in row.values()}
+    assert means < set(text.split())
+    assert text.count("KEM, one noise prior") == {200: 2, 80: 4, 48: 6}[width]
+    assert ("± 0.19" in text) == (width == 200)
+    assert ("Means: Second study" in text) == (width < 200)
+    assert ("Intervals are in the files" in text) == (width < 200)
 
 
 def test_studies_without_data_are_left_out(settings, tmp_path):
