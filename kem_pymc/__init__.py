@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kem_pymc.kernels.checking import check_kernel
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.population import population_parameter
     from kem_pymc.priors import Priors
     from kem_pymc.reports.report import report
     from kem_pymc.scaling import Scaling
@@ -113,6 +114,7 @@ __all__ = [
     "log_prior_group",
     "next_batch",
     "plots",
+    "population_parameter",
     "priors",
     "register_kernel",
     "report",
@@ -161,6 +163,7 @@ _HOMES = {
     "log_likelihoods": "gp.many",
     "log_prior_group": "diagnostics.power_scaling",
     "next_batch": "diagnostics.prediction",
+    "population_parameter": "population",
     "register_kernel": "kernels.base",
     "report": "reports.report",
     "representative": "diagnostics.representative",

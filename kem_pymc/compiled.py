@@ -23,6 +23,7 @@ from numba.core import cgutils, types
 from numba.core.types import WrapperAddressProtocol
 from numba.experimental.function_type import FunctionModel
 from numba.extending import NativeValue, register_model, typeof_impl, unbox
+from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -190,13 +191,18 @@ def scalar_function(
     return function, str(key or "")
 
 
-def graph_function(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> tuple[Callable, str]:
+def graph_function(
+    inputs: Sequence[Variable], outputs: Sequence[Variable], *, impossible: bool = False
+) -> tuple[Callable, str]:
     """Lower any PyTensor graph, random generators among its inputs, to one Numba function.
 
     Parameters
     ----------
     inputs, outputs : sequence of PyTensor variables
         A random generator that is an input advances in place.
+    impossible : bool
+        Whether a distribution's parameters may lie outside their range: its log density is minus
+        infinity then. (Otherwise that is an error, which a function pointer can't pass on.)
 
     Returns
     -------
@@ -206,11 +212,14 @@ def graph_function(inputs: Sequence[Variable], outputs: Sequence[Variable]) -> t
         Identifies the graph; empty where it can't be identified.
     """
     arguments = [pytensor.In(v, mutable=isinstance(v.type, RandomGeneratorType)) for v in inputs]
+    mode = get_mode("NUMBA")
+    if impossible:
+        mode = mode.including("local_check_parameter_to_ninf_switch")
     with warnings.catch_warnings(), pytensor.config.change_flags(numba__fastmath=False):
         # Some distributions are drawn by Python code; that is slower, not wrong.
         warnings.filterwarnings("ignore", message="Numba will use object mode")
         graph = pytensor.function(
-            arguments, list(outputs), mode="NUMBA", on_unused_input="ignore"
+            arguments, list(outputs), mode=mode, on_unused_input="ignore"
         ).maker.fgraph
         function, key = numba_funcify_and_cache_key(graph)
     return function, str(key or "")

@@ -1,10 +1,11 @@
 """PyMC distributions as text, as plain data, and as compiled densities and samplers.
 
 Densities are those of unconstrained coordinates: of the log where the quantity is positive, with
-the Jacobian, of the value otherwise.
+the Jacobian, of the value otherwise. Their parameters may be population parameters, whose values
+(natural ones, in an order that the caller chooses) compiled functions get as one more argument.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from kem_pymc.compiled import (
     types,
 )
 from kem_pymc.errors import InputError
+from kem_pymc.population import PopulationParameter, parameters_in, with_values
 
 #: Draws from which a prior's median and scale are estimated (they only make proposals).
 SCALE_DRAWS = 4000
@@ -36,30 +38,50 @@ SCALE_DRAWS = 4000
 
 def describe(rv: TensorVariable) -> str:
     """Return a distribution as text, e.g. ``LogNormal(0, 2)``, with PyTensor's parameters."""
-    values = _constants(rv)
+    values = _arguments(rv)
     if values is None:
-        return str_for_dist(rv)
-    return f"{rv.owner.op._print_name[0]}({', '.join(f'{v:.4g}' for v in values)})"
+        return str_for_dist(rv, named_vars=set(parameters_in([rv])))
+    texts = (v.name if isinstance(v, PopulationParameter) else f"{v:.4g}" for v in values)
+    return f"{rv.owner.op._print_name[0]}({', '.join(texts)})"
 
 
-def _constants(rv: TensorVariable) -> list[float] | None:
-    """Return the parameters of a distribution, if it is one random variable of scalar constants."""
+def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
+    """Return the parameters of a distribution, if it is one random variable of scalars.
+
+    They are constants or population parameters; of expressions of the latter, this knows nothing.
+    """
     node = rv.owner
     if not isinstance(node.op, RandomVariable):
         return None
-    parameters = node.op.dist_params(node)
-    try:
-        values = constant_fold(parameters)
-    except NotConstantValueError:
+    found: list[float | PopulationParameter] = []
+    for argument in node.op.dist_params(node):
+        if isinstance(argument, PopulationParameter):
+            found.append(argument)
+            continue
+        try:
+            (value,) = constant_fold([argument])
+        except NotConstantValueError:
+            return None
+        if np.ndim(value) != 0:
+            return None
+        found.append(float(value))
+    return found
+
+
+def constants(rv: TensorVariable) -> list[float] | None:
+    """Return the parameters of a distribution, if it is one random variable of scalar constants."""
+    values = _arguments(rv)
+    if values is None:
         return None
-    return [float(v) for v in values] if all(np.ndim(v) == 0 for v in values) else None
+    found = [v for v in values if not isinstance(v, PopulationParameter)]
+    return found if len(found) == len(values) else None
 
 
 def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
     """Return shape and rate of a scalar Gamma distribution of constants; None of anything else."""
     if rv.owner is None or type(rv.owner.op) is not type(pm.Gamma.rv_op) or rv.ndim != 0:
         return None
-    values = _constants(rv)
+    values = constants(rv)
     return None if values is None else (values[0], 1 / values[1])
 
 
@@ -82,25 +104,34 @@ def in_double(rv: TensorVariable) -> TensorVariable:
 
     PyTensor keeps a number such as 0.5 in single precision, and takes its logarithm so.
     """
-    values = _constants(rv)
+    values = _arguments(rv)
     if values is None:
         return rv
-    return random_variable(rv.owner.op, *(pt.constant(v, dtype="float64") for v in values))
+    return random_variable(rv.owner.op, *(pt.as_tensor(v, dtype="float64") for v in values))
 
 
 def to_data(rv: TensorVariable) -> dict[str, Any]:
     """Return a distribution as plain data; as text, where it isn't one of PyMC's own."""
-    values = _constants(rv)
+    values = _arguments(rv)
     if values is not None:
         name = rv.owner.op._print_name[0]
         own = getattr(getattr(pm, name, None), "rv_op", None)
         if type(own) is type(rv.owner.op):
-            return {"distribution": name, "parameters": values}
+            plain = [v.name if isinstance(v, PopulationParameter) else v for v in values]
+            return {"distribution": name, "parameters": plain}
     return {"text": describe(rv)}
 
 
-def from_data(data: Mapping[str, Any]) -> TensorVariable:
+def from_data(
+    data: Mapping[str, Any], population: Mapping[str, PopulationParameter] | None = None
+) -> TensorVariable:
     """Return the distribution that `to_data` wrote.
+
+    Parameters
+    ----------
+    data : mapping
+    population : mapping, optional
+        Population parameters by name.
 
     Raises
     ------
@@ -112,19 +143,38 @@ def from_data(data: Mapping[str, Any]) -> TensorVariable:
             f"The prior {data['text']} was stored as text only. "
             "Pass the study's own priors instead."
         )
-    return random_variable(getattr(pm, data["distribution"]).rv_op, *data["parameters"])
+    parameters = [(population or {}).get(v, v) for v in data["parameters"]]
+    return random_variable(getattr(pm, data["distribution"]).rv_op, *parameters)
 
 
-def _family(rv: TensorVariable) -> tuple[TensorVariable, list, list[float]]:
-    """Return a distribution with its constant parameters as inputs, and their values.
+def _family(rv: TensorVariable) -> tuple[TensorVariable, list, list]:
+    """Return a distribution with its parameters as inputs, and what these are.
 
-    Distributions that differ in their parameters only are then compiled once.
+    Distributions that differ in their parameters only are then compiled once. Where they are
+    expressions of population parameters, the values of these are the one input.
     """
-    values = _constants(rv)
+    values = _arguments(rv)
     if values is None:
         return rv, [], []
     inputs = [pt.dscalar(f"parameter_{i}") for i in range(len(values))]
     return random_variable(rv.owner.op, *inputs), inputs, values
+
+
+def _at_population(
+    rv: TensorVariable, names: Sequence[str]
+) -> tuple[TensorVariable, list[TensorVariable]]:
+    """Return a distribution as a function of the population's values (P,), and that input.
+
+    There is none where it doesn't depend on them.
+    """
+    if not parameters_in([rv]):
+        return rv, []
+    if isinstance(rv.owner.op, RandomVariable):  # see `in_double`
+        doubles = (pt.cast(v, "float64") for v in rv.owner.op.dist_params(rv.owner))
+        rv = random_variable(rv.owner.op, *doubles)
+    population = pt.dvector("population")
+    values = {name: population[i] for i, name in enumerate(names)}
+    return with_values(rv, values), [population]
 
 
 def _density(rv: TensorVariable, positive: bool) -> tuple[Any, Any, Any]:
@@ -158,63 +208,93 @@ def _sampler(rv: TensorVariable, positive: bool) -> tuple[Any, Any]:
     return generator, pt.log(draw) if positive else draw.astype("float64")
 
 
-_FLOAT, _ENTRY = types.float64, types.int64
+_FLOAT, _ENTRY, _VALUES = types.float64, types.int64, types.float64[::1]
 
 
-def compile_entries(distinct: list[tuple[TensorVariable, bool]]) -> list[FunctionPointer]:
-    """Compile densities, gradients and draws of the distinct priors into three dispatchers."""
+def compile_entries(
+    distinct: Sequence[tuple[TensorVariable, bool]], names: Sequence[str] = ()
+) -> list[FunctionPointer]:
+    """Compile densities, gradients and draws of the distinct priors into three dispatchers.
+
+    Parameters
+    ----------
+    distinct : sequence of (distribution, bool)
+        Each with whether its unconstrained coordinate is the log.
+    names : sequence of str
+        Of the population parameters, in the order of their values.
+    """
     functions: dict[Any, tuple[tuple, tuple, tuple]] = {}
-    branches: list[tuple[int, list[float]]] = []
+    branches: list[tuple[int, list[str]]] = []
     for rv, positive in distinct:
         family, inputs, values = _family(rv)
-        identity = (type(family.owner.op), positive) if inputs else (rv, positive)
+        arguments = [f"np.array({_source(value, names)})" for value in values]
+        varies = bool(parameters_in([rv]))
+        identity = (type(family.owner.op), positive, varies) if inputs else (rv, positive)
+        if not inputs:
+            family, inputs = _at_population(rv, names)
+            arguments = ["population" for _ in inputs]
         if identity not in functions:
             v, density, slope = _density(family, positive)
             generator, draw = _sampler(family, positive)
             functions[identity] = (
-                graph_function([*inputs, v], [density]),
-                graph_function([*inputs, v], [slope]),
+                graph_function([*inputs, v], [density], impossible=varies),
+                graph_function([*inputs, v], [slope], impossible=varies),
                 graph_function([*inputs, generator], [draw]),
             )
-        branches.append((list(functions).index(identity), values))
+        branches.append((list(functions).index(identity), arguments))
 
     def dispatcher(which: int, argument: str, signature: Any) -> FunctionPointer:
-        lines = [f"def prior(entry, {argument}):"]
+        lines = [f"def prior(entry, {argument}, population):"]
         last = argument if argument == "generator" else f"np.array({argument})"
-        for i, (family_, values) in enumerate(branches):
-            constants = "".join(f"np.array({value!r}), " for value in values)
+        for i, (family_, arguments) in enumerate(branches):
+            before = "".join(f"{argument}, " for argument in arguments)
             lines.append(f"    if entry == {i}:")
-            lines.append(f"        return f{family_}({constants}{last})[0].item()")
+            lines.append(f"        return f{family_}({before}{last})[0].item()")
         lines.append("    return np.nan")
         chosen = [triple[which] for triple in functions.values()]
         environment = {"np": np, "inf": np.inf, **{f"f{i}": f for i, (f, _) in enumerate(chosen)}}
         return pointer("\n".join(lines), "prior", signature, environment, _joint_key(chosen))
 
     return [
-        dispatcher(0, "v", _FLOAT(_ENTRY, _FLOAT)),
-        dispatcher(1, "v", _FLOAT(_ENTRY, _FLOAT)),
-        dispatcher(2, "generator", _FLOAT(_ENTRY, GENERATOR)),
+        dispatcher(0, "v", _FLOAT(_ENTRY, _FLOAT, _VALUES)),
+        dispatcher(1, "v", _FLOAT(_ENTRY, _FLOAT, _VALUES)),
+        dispatcher(2, "generator", _FLOAT(_ENTRY, GENERATOR, _VALUES)),
     ]
 
 
-def compile_noise(noise: Callable[[Any], TensorVariable]) -> list[FunctionPointer]:
-    """Compile density, gradient and draws of the noise, a function of the parent's inclusion."""
+def _source(value: float | PopulationParameter, names: Sequence[str]) -> str:
+    """Return the source of a distribution's parameter in a compiled function."""
+    if isinstance(value, PopulationParameter):
+        return f"population[{list(names).index(value.name)}]"
+    return repr(value)
+
+
+def compile_noise(
+    noise: Callable[[Any], TensorVariable], names: Sequence[str] = ()
+) -> list[FunctionPointer]:
+    """Compile density, gradient and draws of the noise, a function of the parent's inclusion.
+
+    `names` are those of the population parameters, in the order of their values.
+    """
     parent = pt.TensorType("bool", (None,))("parent")
-    rv = in_double(noise(parent))
+    rv, population = _at_population(in_double(noise(parent)), names)
     v, density, slope = _density(rv, positive=True)
     generator, draw = _sampler(rv, positive=True)
     row = types.boolean[::1]
 
     def made(argument: str, output: Any, variable: Any, signature: Any) -> FunctionPointer:
-        function, key = graph_function([parent, variable], [output])
+        inputs = [parent, *population, variable]
+        function, key = graph_function(inputs, [output], impossible=bool(population))
+        before = "parent, population" if population else "parent"
         last = argument if argument == "generator" else f"np.array({argument})"
-        source = f"def noise(parent, {argument}):\n    return f(parent, {last})[0].item()"
+        source = f"def noise(parent, {argument}, population):\n"
+        source += f"    return f({before}, {last})[0].item()"
         return pointer(source, "noise", signature, {"np": np, "f": function}, key)
 
     return [
-        made("v", density, v, _FLOAT(row, _FLOAT)),
-        made("v", slope, v, _FLOAT(row, _FLOAT)),
-        made("generator", draw, generator, _FLOAT(row, GENERATOR)),
+        made("v", density, v, _FLOAT(row, _FLOAT, _VALUES)),
+        made("v", slope, v, _FLOAT(row, _FLOAT, _VALUES)),
+        made("generator", draw, generator, _FLOAT(row, GENERATOR, _VALUES)),
     ]
 
 
@@ -224,13 +304,18 @@ def _joint_key(functions: list[tuple[Callable, str]]) -> str:
 
 
 @compiled
-def _draws(draw, entry, generator, out):
+def _draws(draw, entry, generator, population, out):
     for i in range(out.shape[0]):
-        out[i] = draw(entry, generator)
+        out[i] = draw(entry, generator, population)
 
 
-def location_and_scale(draw: FunctionPointer, entry: int) -> tuple[float, float]:
-    """Return a prior's median and standard deviation, as coordinates; NaN beyond its support."""
+def location_and_scale(
+    draw: FunctionPointer, entry: int, population: np.ndarray
+) -> tuple[float, float]:
+    """Return a prior's median and standard deviation, as coordinates; NaN beyond its support.
+
+    `population` (P,) are values of the population parameters.
+    """
     out = np.empty(SCALE_DRAWS)
-    _draws(draw, entry, np.random.default_rng(0), out)
+    _draws(draw, entry, np.random.default_rng(0), population, out)
     return float(np.median(out)), float(np.std(out))

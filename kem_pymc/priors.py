@@ -5,12 +5,14 @@ custom one). It applies to a kind of hyperparameter (``"lengthscale"``), to a ki
 kernel (``"PER.lengthscale"``), within a candidate (``"LIN0 x PER0.amplitude"``), or to one
 hyperparameter by its full name; the most specific entry wins. The prior of the noise variance is a
 function of the parent composition. Inclusion probabilities (paper, 10.2.5) are numbers in the same
-way: by candidate, or for all base kernels and all interactions.
+way: by candidate, or for all base kernels and all interactions. Distributions may depend on
+population parameters (:func:`kem_pymc.population_parameter`), which all clusters share.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +21,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
+from kem_pymc.compiled import FunctionPointer
 from kem_pymc.display import Display, Displayed, Listing
 from kem_pymc.distributions import (
     compile_entries,
@@ -32,6 +35,12 @@ from kem_pymc.distributions import (
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population import (
+    PopulationParameter,
+    parameters_in,
+    population_parameter,
+    with_values,
+)
 from kem_pymc.prior_table import PriorTable
 
 
@@ -64,6 +73,9 @@ class Parent:
 
 
 NoisePrior = Callable[[Parent], TensorVariable]
+
+#: At so many draws of the population parameters is looked whether priors make sense there.
+POPULATION_DRAWS = 200
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,22 @@ class SameNoise:
         return describe(self.distribution)
 
 
+@dataclass(frozen=True, eq=False)
+class NoiseAt:
+    """A noise prior at values of population parameters."""
+
+    noise: NoisePrior
+    values: Mapping[str, float]
+
+    def __call__(self, parent: Parent) -> TensorVariable:
+        """Return the prior of the noise variance below a parent."""
+        return with_values(self.noise(parent), self.values)
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.values.items())
+        return f"{_noise_text(self.noise)}, at {values}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Priors(Displayed):
     """The table of priors.
@@ -162,7 +190,7 @@ class Priors(Displayed):
                 "Give a function that takes the parent and returns a PyMC distribution."
             )
         for name, p in {"stay": self.stay, **self.enter}.items():
-            if not 0 < p < 1:
+            if not (isinstance(p, Real) and 0 < p < 1):
                 raise InputError(
                     f"The inclusion probability {name} is {p}. Give a number between 0 and 1."
                 )
@@ -242,6 +270,65 @@ class Priors(Displayed):
                 return self.enter[name]
         raise InputError(f"There is no inclusion probability for {candidate}. Add it to enter=.")
 
+    def population(self, pool: CandidatePool) -> tuple[PopulationParameter, ...]:
+        """Return the population parameters on which priors of a pool, or of the noise, depend.
+
+        Raises
+        ------
+        InputError
+            If an entry is missing, or two parameters of one name have different priors.
+        """
+        anyone = Parent(pt.vector("parent", dtype="bool"), pool)
+        return parameters_in([*(self.of(h) for h in pool.hyperparameters), self.noise(anyone)])
+
+    def at(self, values: Mapping[str, float]) -> "Priors":
+        """Return the table with numbers in place of population parameters.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            By name, e.g. posterior medians. Parameters of other names stay; names of none are
+            ignored.
+
+        Raises
+        ------
+        InputError
+            If a value isn't finite.
+        """
+        numbers = {name: float(value) for name, value in values.items()}
+        if not np.isfinite(list(numbers.values())).all():
+            raise InputError(
+                f"The values {numbers} of population parameters aren't all finite. Give numbers."
+            )
+        noise: NoisePrior = self.noise
+        if isinstance(noise, SameNoise):
+            noise = SameNoise(with_values(noise.distribution, numbers))
+        elif numbers and not isinstance(noise, NoiseBySize):
+            noise = NoiseAt(noise, numbers)
+        return replace(
+            self,
+            hyperparameters={
+                name: with_values(rv, numbers) for name, rv in self.hyperparameters.items()
+            },
+            noise=noise,
+            noise_without_parent=with_values(self.noise_without_parent, numbers),
+        )
+
+    def check_values(self, pool: CandidatePool) -> None:
+        """Check that priors of a pool depend on no population parameter.
+
+        Raises
+        ------
+        InputError
+            If one does.
+        """
+        unknown = self.population(pool)
+        if unknown:
+            raise InputError(
+                f"These priors depend on population parameters ({_names(unknown)}), which are "
+                "learned from pilot users. Give numbers for them by priors.at({name: value})."
+            )
+
     def noise_below(self, parent: Composition, pool: CandidatePool) -> TensorVariable:
         """Return the PyMC distribution of the noise variance below a parent composition."""
         return self.noise(Parent(pt.constant(pool.inclusion(parent)), pool))
@@ -269,7 +356,8 @@ class Priors(Displayed):
         -------
         dict of str to ndarray, shape (draws,)
             Natural values by name, and the noise variance as ``"noise"``; for
-            :func:`kem_pymc.draw_functions`.
+            :func:`kem_pymc.draw_functions`. Population parameters are drawn before, one value for
+            all of a draw, and among them.
 
         Raises
         ------
@@ -283,6 +371,8 @@ class Priors(Displayed):
         pool.inclusion(made)  # raises where a candidate isn't in the pool
         variables = {h.name: fresh(self.of(h)) for h in made.hyperparameters}
         variables["noise"] = fresh(self.noise_below(above, pool))
+        shared = {p.name: fresh(p.prior) for p in parameters_in(variables.values())}
+        variables = {name: with_values(rv, shared) for name, rv in variables.items()} | shared
         seed = int(np.random.default_rng(rng).integers(2**32))
         drawn = pm.draw(list(variables.values()), draws=draws, random_seed=seed)
         return {
@@ -299,8 +389,19 @@ class Priors(Displayed):
         else:
             rows += [(h.name, describe(self.of(h))) for h in pool.hyperparameters]
             rows += [(f"{c} enters", f"{self.entering(c):g}") for c in pool]
+        rows += [(p.name, describe(p.prior)) for p in self._told(pool)]
         rows.append(("a candidate of the parent stays", f"{self.stay:g}"))
         return pd.DataFrame(rows, columns=["what", "prior"])
+
+    def _told(self, pool: CandidatePool | None) -> tuple[PopulationParameter, ...]:
+        """Return the population parameters of the table, as far as they are known without a pool.
+
+        (A function of the parent can't be looked into without one.)
+        """
+        if pool is not None:
+            return self.population(pool)
+        same = [self.noise.distribution] if isinstance(self.noise, SameNoise) else []
+        return parameters_in([*self.hyperparameters.values(), *same, self.noise_without_parent])
 
     def __repr__(self) -> str:
         return self.to_frame().to_string(index=False, justify="left")
@@ -322,6 +423,8 @@ class Priors(Displayed):
         InputError
             If an entry is missing, or the prior of a positive hyperparameter isn't positive.
         """
+        population = self.population(pool)
+        names = [p.name for p in population]
         distinct: list[tuple[TensorVariable, bool]] = []
         entry = np.empty(len(pool.hyperparameters), dtype=np.int64)
         for i, hyperparameter in enumerate(pool.hyperparameters):
@@ -329,20 +432,24 @@ class Priors(Displayed):
             if found not in distinct:
                 distinct.append(found)
             entry[i] = distinct.index(found)
-        pointers = compile_entries(distinct)
-        located = [location_and_scale(pointers[2], i) for i in range(len(distinct))]
-        centres, scales = np.array(located).reshape(-1, 2).T
+        own = len(distinct) + np.arange(len(population))
+        distinct += [(p.prior, p.positive) for p in population]
+        log_density, gradient, draw = compile_entries(distinct, names)
+        noise_log_density, noise_gradient, noise_draw = compile_noise(
+            lambda parent: self.noise(Parent(parent, pool)), names
+        )
+        positive = np.array([p.positive for p in population], dtype=np.bool_)
+        nowhere = np.full(len(population), np.nan)
+        middle, width = _located(draw, own, nowhere)
+        reference = np.where(positive, np.exp(middle), middle)
+        centres, scales = _located(draw, np.arange(len(distinct) - len(own)), reference)
         if not np.isfinite(scales).all():
             wrong = distinct[int(np.flatnonzero(~np.isfinite(scales))[0])][0]
             raise InputError(
                 f"The prior {describe(wrong)} of a positive hyperparameter gives negative values. "
                 "Truncate it, or use a positive distribution."
             )
-        log_density, gradient, draw = pointers
-        noise_log_density, noise_gradient, noise_draw = compile_noise(
-            lambda parent: self.noise(Parent(parent, pool))
-        )
-        return PriorTable(
+        table = PriorTable(
             log_density=log_density,
             gradient=gradient,
             draw=draw,
@@ -354,10 +461,29 @@ class Priors(Displayed):
             scale=np.minimum(scales, 1.0)[entry],
             stay=np.full(len(pool), self.stay),
             enter=np.array([self.entering(c) for c in pool]),
+            population=reference.copy(),
+            reference=reference,
+            population_entry=own,
+            population_positive=positive,
+            population_width=width,
+            uses=_uses([rv for rv, _ in distinct], names),
+            noise_uses=_uses([self.noise(Parent(pt.vector(dtype="bool"), pool))], names)[0],
         )
+        for k in _impossible(table):
+            raise InputError(
+                f"The prior {describe(distinct[k][0])} is none at some values that the priors of "
+                f"its population parameters ({_names(population)}) allow. "
+                "Give a parameter that has to be positive a prior like pm.HalfNormal.dist(1)."
+            )
+        return table
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as plain data, for files; distributions outside PyMC's own as text."""
+        """Return the table as plain data, for files; distributions outside PyMC's own as text.
+
+        Population parameters are names among the parameters of a distribution. Priors that depend
+        on expressions of them are text.
+        """
+        population = {p.name: to_data(p.prior) for p in self._told(None)}
         return {
             "hyperparameters": {n: to_data(rv) for n, rv in self.hyperparameters.items()},
             "noise": _noise_data(self.noise),
@@ -365,6 +491,7 @@ class Priors(Displayed):
             "stay": self.stay,
             "enter": dict(self.enter),
             "scaling": self.scaling,
+            **({"population": population} if population else {}),
         }
 
     @classmethod
@@ -376,19 +503,25 @@ class Priors(Displayed):
         InputError
             If an entry was written as text only.
         """
+        population = {
+            name: population_parameter(name, from_data(prior))
+            for name, prior in data.get("population", {}).items()
+        }
         noise: NoisePrior
         if "by_size" in data["noise"]:
             noise = noise_by_size(**data["noise"]["by_size"])
         elif "same" in data["noise"]:
-            noise = SameNoise(from_data(data["noise"]["same"]))
+            noise = SameNoise(from_data(data["noise"]["same"], population))
         else:
             raise InputError(
                 "The noise prior was stored as text only. Pass the study's own priors instead."
             )
         return cls(
-            hyperparameters={n: from_data(d) for n, d in data["hyperparameters"].items()},
+            hyperparameters={
+                n: from_data(d, population) for n, d in data["hyperparameters"].items()
+            },
             noise=noise,
-            noise_without_parent=from_data(data["noise_without_parent"]),
+            noise_without_parent=from_data(data["noise_without_parent"], population),
             stay=data["stay"],
             enter=data["enter"],
             scaling=data["scaling"],
@@ -422,6 +555,41 @@ def unit_scale() -> Priors:
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
 
 
+def _located(
+    draw: FunctionPointer, entries: np.ndarray, population: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return medians and standard deviations of some entries, as coordinates."""
+    located = [location_and_scale(draw, int(entry), population) for entry in entries]
+    centres, scales = np.array(located).reshape(-1, 2).T
+    return centres, scales
+
+
+def _impossible(table: PriorTable) -> Iterator[int]:
+    """Yield distinct priors without a density at some draws of the population parameters."""
+    rng = np.random.default_rng(0)
+    population = table.reference.copy()
+    dependent = [int(k) for k in np.flatnonzero(table.uses.any(axis=1))]
+    for _ in range(POPULATION_DRAWS if dependent else 0):
+        for i, entry in enumerate(table.population_entry):
+            v = table.draw(int(entry), rng, population)
+            population[i] = np.exp(v) if table.population_positive[i] else v
+        for k in dependent:
+            v = table.draw(k, rng, population)
+            if not np.isfinite(table.log_density(k, v, population)):
+                yield k
+
+
+def _uses(priors: Sequence[TensorVariable], names: Sequence[str]) -> np.ndarray:
+    """Return which priors depend on which population parameters (number of priors, P)."""
+    inside = [{p.name for p in parameters_in([rv])} for rv in priors]
+    uses = [[name in found for name in names] for found in inside]
+    return np.array(uses, dtype=np.bool_).reshape(len(priors), len(names))
+
+
+def _names(population: Sequence[PopulationParameter]) -> str:
+    return ", ".join(p.name for p in population)
+
+
 def _noise_data(noise: NoisePrior) -> dict[str, Any]:
     if isinstance(noise, NoiseBySize):
         return {"by_size": asdict(noise)}
@@ -431,6 +599,6 @@ def _noise_data(noise: NoisePrior) -> dict[str, Any]:
 
 
 def _noise_text(noise: NoisePrior) -> str:
-    if isinstance(noise, NoiseBySize | SameNoise):
+    if isinstance(noise, NoiseBySize | SameNoise | NoiseAt):
         return str(noise)
     return inspect.getdoc(noise) or "a function of the parent"

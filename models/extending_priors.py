@@ -2,7 +2,8 @@
 
 The paper's table expects shifts within 0.2 of zero, while those behind the data are near 5. Here
 shifts may lie anywhere near the data, the standard deviation of a component has a half-Student-t
-prior, as is usual for scales (Gelman 2006), and lengthscales have a hierarchical one.
+prior, as is usual for scales (Gelman 2006), and lengthscales have a hierarchical one, whose median
+and spread are learned.
 
     kem fit models/extending_priors.py --out wider
     kem select models/extending_priors.py --evolutions wider/evolutions.json
@@ -28,19 +29,16 @@ def half_t_variance(nu, scale, size):
     return pt.sqr(pm.HalfStudentT.dist(nu, scale, size=size))
 
 
-# The log of a lengthscale is normal with a variance of its own in every cluster, which follows an
-# inverse gamma(nu / 2, nu s^2 / 2): without that variance, a Student t with nu degrees of freedom.
-def hierarchical_lengthscale(nu, median, s, size):
-    return pt.exp(pm.StudentT.dist(nu, pt.log(median), sigma=s, size=size))
-
+# Logs of lengthscales are normal over clusters, around a mean and with a spread that all clusters
+# share: they are sampled with everything else, and az.summary and kem diagnose tell of them.
+typical = kem.population_parameter("typical_log_lengthscale", pm.Normal.dist(0, 1))
+spread = kem.population_parameter("spread_of_lengthscales", pm.HalfNormal.dist(1))
 
 # Priors: the paper's but for these three, of which each applies to all kernels that have it.
 priors = kem.priors.synthetic().replace(
     shift=pm.Normal.dist(5, 5),
     amplitude=pm.CustomDist.dist(3.0, 2.0, dist=half_t_variance, class_name="HalfStudentTSquared"),
-    lengthscale=pm.CustomDist.dist(
-        4.0, 1.0, 1.0, dist=hierarchical_lengthscale, class_name="ExpStudentT"
-    ),
+    lengthscale=pm.LogNormal.dist(typical, spread),
 )
 
 # Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;

@@ -35,32 +35,37 @@ def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
     DataTree
         Variables of the group, with dims (chain, draw), all in natural values as PyMC's are:
         ``seating`` (who shares a cluster), ``inclusion`` (of candidates, eq. 4),
-        ``hyperparameters``, ``noise``, and ``concentration`` where it is learned. With the log
-        likelihood they add up to ``log_joint``.
+        ``hyperparameters``, ``noise``, and what is learned for all clusters:
+        ``concentration``, and population parameters by name. With the log likelihood they add up to
+        ``log_joint``.
 
     Raises
     ------
     InputError
         If the posterior is of other users, time steps or candidates.
     """
-    engine, learned = model.engine, model.engine.concentration.learned
+    engine, learned = model.engine, model.engine.learned
     structure, hyperparameters, noise = arrays_of(idata, model)
     shape = structure.shape[:2]
-    names = ("seating", "inclusion", "hyperparameters", "noise", "concentration")
-    terms = {name: np.zeros(shape) for name in names[: 5 if learned else 4]}
+    names = ("seating", "inclusion", "hyperparameters", "noise", *learned)
+    terms = {name: np.zeros(shape) for name in names}
     posterior = idata["posterior"]
+    shared = {name: posterior[name].transpose("chain", "draw").values for name in learned}
     for place in np.ndindex(shape):
+        here = {name: values[place] for name, values in shared.items()}
         alpha = None
-        if learned:
-            alpha = posterior["concentration"].transpose("chain", "draw").values[place]
+        if "concentration" in here:
+            alpha = here.pop("concentration")
             terms["concentration"][place] = engine.log_concentration(alpha)
+        for name, term in zip(here, engine.log_population(*here.values()), strict=True):
+            terms[name][place] = term
         included = _log_inclusion(model, structure[place])
         terms["inclusion"][place] = included
         terms["seating"][place] = engine.log_structure(structure[place], alpha) - included
         terms["hyperparameters"][place] = engine.log_hyperparameters(
-            structure[place], hyperparameters[place]
+            structure[place], hyperparameters[place], *here.values()
         )
-        terms["noise"][place] = engine.log_noise(structure[place], noise[place])
+        terms["noise"][place] = engine.log_noise(structure[place], noise[place], *here.values())
     made = idata.copy()
     made["log_prior"] = xr.DataTree(
         dataset=xr.Dataset(

@@ -7,7 +7,11 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import read_concentration, study_settings
+from kem_pymc.evolution.from_posterior import (
+    read_concentration,
+    read_population,
+    study_settings,
+)
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -37,6 +41,8 @@ class Draws:
     n_clusters, log_joint : (K, S) float
     concentration : (K, S) float
         alpha; the same in all draws where it is fixed.
+    population : dict of str to (K, S) float
+        Population parameters of the priors.
     """
 
     pool: CandidatePool
@@ -50,6 +56,7 @@ class Draws:
     n_clusters: np.ndarray
     log_joint: np.ndarray
     concentration: np.ndarray
+    population: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, idata: "DataTree") -> "Draws":
@@ -78,7 +85,8 @@ class Draws:
         arrays["inclusion"] = arrays["inclusion"].astype(bool)
         present = (arrays["assignment"] >= 0).all(axis=(0, 1))
         pool = CandidatePool(settings["pool"], settings["dimension"])
-        return cls(pool, settings, users, steps, present, **arrays)
+        population = read_population(idata, settings)
+        return cls(pool, settings, users, steps, present, **arrays, population=population)
 
     @property
     def learns_concentration(self) -> bool:
@@ -124,14 +132,16 @@ def varying(draws: Draws) -> xr.Dataset:
     """Return what convergence is judged by, one column each, with dims (chain, draw, quantity).
 
     The log joint density, the number of clusters, the mean size of compositions, the concentration
-    if it was learned; by dataset the size of its composition, its noise variance (as a log), and
-    the inclusion of every candidate whose probability isn't settled.
+    if it was learned, population parameters of the priors; by dataset the size of its composition,
+    its noise variance (as a log), and the inclusion of every candidate whose probability isn't
+    settled.
 
     Returns
     -------
     Dataset
         Variable ``value``; coordinates ``quantity``, ``user``, ``time_step`` and ``candidate`` say
-        what each column is ("" where it doesn't apply).
+        what each column is ("" where it doesn't apply). The name of a population parameter is in
+        the place of a candidate.
     """
     sizes = draws.inclusion.sum(axis=-1).astype(float)
     columns: list[tuple[tuple[str, str, str, str], np.ndarray]] = [
@@ -141,6 +151,8 @@ def varying(draws: Draws) -> xr.Dataset:
     ]
     if draws.learns_concentration:
         columns.append((("concentration", "", "", ""), draws.concentration))
+    for name, values in draws.population.items():
+        columns.append((("population", "", "", name), values))
     shares = draws.inclusion.mean(axis=(0, 1))
     for u, t in np.argwhere(draws.present):
         place = str(draws.users[u]), str(draws.steps[t])

@@ -11,6 +11,8 @@ noise (U, T) float64
     Noise variance of the dataset's cluster; NaN where there is no dataset.
 concentration () float64
     alpha of every process, where it is learned.
+name () float64
+    Natural value of every population parameter of the priors, one array for each.
 """
 
 from functools import cached_property
@@ -25,27 +27,37 @@ from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.fit_memory import no_fits
 from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.moves.sweep import CUT, Schedule, spare_room
-from kem_pymc.evolution.process import log_likelihoods, log_seating, simulate, simulate_targets
+from kem_pymc.evolution.process import (
+    draw_population,
+    log_likelihoods,
+    log_seating,
+    simulate,
+    simulate_targets,
+)
 from kem_pymc.evolution.state import (
     State,
     Study,
     attach,
     concentration_log_prior,
     draw_candidate,
+    draw_noise,
     empty_state,
     inclusion_log_prior,
+    noise_log_prior,
+    population_term,
 )
 from kem_pymc.gp.covariance_memory import no_covariances
 from kem_pymc.gp.likelihood import Data
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population import PopulationParameter
 from kem_pymc.prior_table import PriorTable
 from kem_pymc.priors import Priors
 
 #: Attributes of an engine that hold pointers to compiled code.
 COMPILED = ("study", "prior_study", "prior_table")
 
-#: structure, hyperparameters, noise, and the concentration if it is learned.
+#: structure, hyperparameters, noise, the concentration if it is learned, population parameters.
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -99,6 +111,17 @@ class Engine:
         alone.prior_table = self.prior_table
         return alone
 
+    @cached_property
+    def population(self) -> tuple[PopulationParameter, ...]:
+        """Population parameters of the priors, in the order of their values."""
+        return self.priors.population(self.pool)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of what all clusters share and is sampled: arrays after the first three."""
+        alpha = ("concentration",) if self.concentration.learned else ()
+        return (*alpha, *(parameter.name for parameter in self.population))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of users and of time steps (U, T)."""
@@ -151,6 +174,24 @@ class Engine:
         y = np.ascontiguousarray(y, dtype=np.float64)
         return self.study._replace(data=data._replace(y=y, nested=nested))
 
+    def at(self, study: Study, *learned: npt.ArrayLike) -> Study:
+        """Return the study at values of what all clusters share, in the order of `learned`.
+
+        See :meth:`with_population`; without values they are the study's.
+        """
+        values = list(learned)
+        if values and self.concentration.learned:
+            study = study._replace(concentration=float(np.asarray(values.pop(0))))
+        return self.with_population(study, *values)
+
+    def with_population(self, study: Study, *values: npt.ArrayLike) -> Study:
+        """Return the study at values of the population parameters, by default its own.
+
+        They are in an array of their own, for a sweep changes it in place.
+        """
+        population = np.array([float(np.asarray(v)) for v in values or study.priors.population])
+        return study._replace(priors=study.priors._replace(population=population))
+
     @cached_property
     def prior_study(self) -> Study:
         """The compiled side without likelihood."""
@@ -162,18 +203,18 @@ class Engine:
         structure: np.ndarray,
         hyperparameters: np.ndarray | None = None,
         noise: np.ndarray | None = None,
-        concentration: npt.ArrayLike | None = None,
-        *,
+        *learned: npt.ArrayLike,
         schedule: Schedule | None = None,
     ) -> State:
         """Return the state that arrays stand for, with room for the moves of a schedule.
 
         A state depends on the arrays alone, so a chain that is resumed goes on as it would have.
-        Without hyperparameters or noise, all coordinates are zero; without a concentration it is
-        the study's.
+        Without hyperparameters or noise, all coordinates are zero. Without values of what is
+        `learned` for all clusters they are the study's; moves of the state need a study :meth:`at`
+        the same values of the population parameters.
         """
-        if concentration is not None:
-            study = study._replace(concentration=float(np.asarray(concentration)))
+        if learned:
+            study = self.at(study, *learned)
         here = self.present
         place = np.cumsum(here.ravel()) - 1  # from places in (U, T) to numbers of datasets
         labels = place[structure[..., 0][here]]
@@ -193,9 +234,9 @@ class Engine:
         )
         return state
 
-    def dump(self, state: State) -> Arrays:
-        """Return a state as arrays."""
-        study = self.study
+    def dump(self, state: State, study: Study | None = None) -> Arrays:
+        """Return a state as arrays; the population parameters are those of the state's study."""
+        study = self.study if study is None else study
         users, steps = self.shape
         slots = state.assignment
         user, step = study.user, study.step
@@ -212,7 +253,8 @@ class Engine:
         noise = np.full((users, steps), np.nan)
         noise[user, step] = np.exp(state.log_noise[slots])
         arrays = structure, hyperparameters, noise
-        return (*arrays, state.concentration[0]) if self.concentration.learned else arrays
+        alpha = (state.concentration[0],) if self.concentration.learned else ()
+        return (*arrays, *alpha, *study.priors.population)
 
     def simplest(self) -> Arrays:
         """Return one cluster of noise alone that holds every dataset: a point to begin from."""
@@ -230,22 +272,32 @@ class Engine:
     ) -> Arrays:
         """Draw assignments and kernels of all datasets from the prior.
 
-        Where alpha is learned, it comes first, unless it is given.
+        What all clusters share comes first, but for an alpha that is given.
         """
-        study = self.prior_study
+        study = self.with_population(self.prior_study)
         if concentration is not None:
             study = study._replace(
                 concentration=float(np.asarray(concentration)),
                 concentration_shape=0.0,
                 concentration_rate=0.0,
             )
-        return self.dump(simulate(study, rng))
+        state = simulate(study, rng)
+        return self.dump(state, study)
 
-    def simulate_kernels(self, structure: np.ndarray, rng: np.random.Generator) -> Arrays:
+    def simulate_population(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the population parameters (P,) from their priors."""
+        study = self.with_population(self.prior_study)
+        draw_population(study, empty_state(study, 0, 0), rng)
+        return study.priors.population
+
+    def simulate_kernels(
+        self, structure: np.ndarray, rng: np.random.Generator, *population: npt.ArrayLike
+    ) -> Arrays:
         """Draw hyperparameters and noise of every cluster of a structure from the prior."""
-        state = self.load(self.prior_study, structure)
-        _draw_kernels(self.prior_study, state, rng)
-        return self.dump(state)
+        study = self.with_population(self.prior_study, *population)
+        state = self.load(study, structure)
+        _draw_kernels(study, state, rng)
+        return self.dump(state, study)
 
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
         """Draw targets (U, T, n) given kernels, independently by time step."""
@@ -284,10 +336,14 @@ class Engine:
         parent[:, 1:] = structure[:, :-1, 1:]
         if not self.shared(structure, np.concatenate([parent, structure[..., 1:]], axis=-1)):
             return -np.inf
-        state = self.load(self.prior_study, structure, concentration=concentration)
-        return float(log_seating(self.prior_study, state))
+        study = self.prior_study
+        if concentration is not None:
+            study = study._replace(concentration=float(np.asarray(concentration)))
+        return float(log_seating(study, self.load(study, structure)))
 
-    def log_hyperparameters(self, structure: np.ndarray, hyperparameters: np.ndarray) -> float:
+    def log_hyperparameters(
+        self, structure: np.ndarray, hyperparameters: np.ndarray, *population: npt.ArrayLike
+    ) -> float:
         """Return the log density of all clusters' hyperparameters (natural values)."""
         active = np.repeat(structure[..., 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=-1)
         known = np.isfinite(hyperparameters)
@@ -296,18 +352,33 @@ class Engine:
         positive = self.pool.layout.positive
         if (hyperparameters[..., positive][known[..., positive]] <= 0).any():
             return -np.inf
-        state = self.load(self.prior_study, structure, hyperparameters)
+        study = self.with_population(self.prior_study, *population)
+        state = self.load(study, structure, hyperparameters)
         logs = np.log(hyperparameters[self._first_members(state)][:, positive])
         # From densities of logs to densities of natural values.
-        return float(_kernel_terms(self.prior_study, state)[0] - np.nansum(logs))
+        return float(_kernel_terms(study, state)[0] - np.nansum(logs))
 
-    def log_noise(self, structure: np.ndarray, noise: np.ndarray) -> float:
+    def log_noise(
+        self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
+    ) -> float:
         """Return the log density of all clusters' noise variances (natural values)."""
         if not self.shared(structure, noise) or not (noise[self.present] > 0).all():
             return -np.inf
-        state = self.load(self.prior_study, structure, None, noise)
+        study = self.with_population(self.prior_study, *population)
+        state = self.load(study, structure, None, noise)
         logs = np.log(noise[self._first_members(state)])
-        return float(_kernel_terms(self.prior_study, state)[1] - logs.sum())
+        return float(_kernel_terms(study, state)[1] - logs.sum())
+
+    def log_population(self, *population: npt.ArrayLike) -> np.ndarray:
+        """Return the log prior densities (P,) of population parameters (natural values)."""
+        study = self.with_population(self.prior_study, *population)
+        values, logs = study.priors.population, study.priors.population_positive
+        if not (np.isfinite(values).all() and (values[logs] > 0).all()):
+            return np.full(len(values), -np.inf)
+        terms = np.array([population_term(study, i) for i in range(len(values))])
+        # From densities of logs to densities of natural values.
+        terms[logs] -= np.log(values[logs])
+        return terms
 
     def log_joint(
         self,
@@ -316,15 +387,16 @@ class Engine:
         hyperparameters: np.ndarray,
         noise: np.ndarray,
         likelihood: np.ndarray,
+        *population: npt.ArrayLike,
     ) -> float:
         """Return the log joint density, from the log likelihood (U, T) of every dataset."""
         total = self.log_structure(structure, concentration)
-        total += self.log_hyperparameters(structure, hyperparameters)
-        total += self.log_noise(structure, noise)
+        total += self.log_hyperparameters(structure, hyperparameters, *population)
+        total += self.log_noise(structure, noise, *population)
         total += self.likelihood_power * float(likelihood.sum())
         if self.concentration.learned:
             total += self.log_concentration(concentration)
-        return total
+        return total + float(self.log_population(*population).sum())
 
     def log_likelihood(self, arrays: Arrays, y: np.ndarray | None = None) -> np.ndarray:
         """Return the log likelihood (U, T) of every dataset under its cluster's kernel."""
@@ -353,14 +425,14 @@ def _draw_kernels(study, state, rng):
             if state.included[slot, c]:
                 draw_candidate(study, c, rng, state.h[slot])
         parent = state.parent[state.process[slot]]
-        state.log_noise[slot] = study.priors.noise_draw(parent, rng)
+        state.log_noise[slot] = draw_noise(study, parent, rng)
 
 
 @compiled
 def _noise_draws(study, parent, rng, n):
     out = np.empty(n)
     for i in range(n):
-        out[i] = study.priors.noise_draw(parent, rng)
+        out[i] = draw_noise(study, parent, rng)
     return out
 
 
@@ -372,7 +444,7 @@ def _kernel_terms(study, state):
         slot = state.live[k]
         parent = state.parent[state.process[slot]]
         inclusion = inclusion_log_prior(study, parent, state.included[slot])
-        noise = study.priors.noise_log_density(parent, state.log_noise[slot])
+        noise = noise_log_prior(study, parent, state.log_noise[slot])
         out[0] += state.log_prior[slot] - inclusion - noise
         out[1] += noise
     return out

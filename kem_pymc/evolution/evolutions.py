@@ -18,6 +18,7 @@ from kem_pymc.evolution.clusters import Cluster, Typical, summarise
 from kem_pymc.evolution.from_posterior import (
     read_clusters,
     read_concentration,
+    read_population,
     study_settings,
 )
 from kem_pymc.gp.objective import Coordinates
@@ -78,6 +79,8 @@ class Evolutions(Displayed):
     n_draws : int
     concentration : float or tuple of float (n_draws,)
         alpha of every parent's process; where it was learned, in every draw.
+    population : dict of str to tuple of float (n_draws,), optional
+        Population parameters of the priors, by name, in every draw.
     priors : dict, optional
         The study's priors, as `Priors.to_dict` wrote them.
     settings, versions : dict, optional
@@ -96,6 +99,7 @@ class Evolutions(Displayed):
     clusters: tuple[Cluster, ...]
     n_draws: int
     concentration: float | tuple[float, ...] = 1.0
+    population: dict[str, tuple[float, ...]] = field(default_factory=dict)
     priors: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -113,6 +117,12 @@ class Evolutions(Displayed):
                 f"There are {np.size(self.concentration)} concentrations and {self.n_draws} draws. "
                 "Give one for all draws, or one for each."
             )
+        for name, values in self.population.items():
+            if len(values) != self.n_draws:
+                raise InputError(
+                    f"There are {len(values)} values of {name} and {self.n_draws} draws. "
+                    "Give one for each."
+                )
         lengths = {c: len(Coordinates(self.pool, c)) for c in {c.child for c in self.clusters}}
         for cluster in self.clusters:
             if len(cluster.values) != lengths[cluster.child] or cluster.draw >= self.n_draws:
@@ -151,6 +161,10 @@ class Evolutions(Displayed):
             concentration = tuple(alpha.tolist())
         else:
             del settings["concentration"]
+        population = {
+            name: tuple(values.ravel()[kept].tolist())
+            for name, values in read_population(idata, settings).items()
+        }
         return cls(
             pool=pool,
             scaling=Scaling.from_dict(settings.pop("scaling")),
@@ -159,6 +173,7 @@ class Evolutions(Displayed):
             clusters=clusters,
             n_draws=len(kept),
             concentration=concentration,
+            population=population,
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
             settings=settings,
@@ -183,6 +198,14 @@ class Evolutions(Displayed):
     def _alpha(self) -> np.ndarray:
         """alpha by draw (n_draws,)."""
         return np.broadcast_to(self.concentration, self.n_draws)
+
+    @property
+    def typical_population(self) -> dict[str, float]:
+        """Posterior median of every population parameter, by name.
+
+        Medians are the same in every coordinate.
+        """
+        return {name: float(np.median(values)) for name, values in self.population.items()}
 
     @cached_property
     def _cache(self) -> dict[Any, Any]:
@@ -292,6 +315,9 @@ class Evolutions(Displayed):
         clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
         if isinstance(self.concentration, tuple):
             state["concentration"] = tuple(self.concentration[draw] for draw in number)
+        state["population"] = {
+            name: tuple(values[draw] for draw in number) for name, values in self.population.items()
+        }
         return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
 
     def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
@@ -367,8 +393,7 @@ class Evolutions(Displayed):
         total = sum(len({c.child for c in own}) for own in self._by_parent.values())
         alpha = number(float(self._alpha.mean()))
         if isinstance(self.concentration, tuple):
-            low, high = np.quantile(self._alpha, TAILS)
-            alpha += f" (90 % interval {from_to(float(low), float(high))})"
+            alpha += _interval(self._alpha)
         columns = ("parent", "child", "probability", "90 % interval", "datasets", "in draws")
         forms = {"probability": ".2f", "datasets": ".1f", "in draws": ".0%"}
         more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
@@ -378,6 +403,10 @@ class Evolutions(Displayed):
             {
                 "Target": f"{self.target}, from {some(self.features, FEATURES)}",
                 "Concentration": alpha,
+                **{
+                    name: number(self.typical_population[name]) + _interval(values)
+                    for name, values in self.population.items()
+                },
             },
             [Listing(columns, rows, forms, more=more if len(rows) < total else "")],
         )
@@ -417,3 +446,9 @@ class Evolutions(Displayed):
             changed, or holds candidates that this version can't read.
         """
         return cls(**files.fields(files.read(Path(path)), path))
+
+
+def _interval(values: np.ndarray | tuple[float, ...]) -> str:
+    """Return the 90 % interval of values by draw, as text."""
+    low, high = np.quantile(values, TAILS)
+    return f" (90 % interval {from_to(float(low), float(high))})"

@@ -23,6 +23,7 @@ SCHEMA_VERSION = 1
 def as_data(evolutions: "Evolutions") -> dict[str, Any]:
     """Return evolutions as plain data."""
     alpha, label = evolutions.concentration, evolutions.label
+    population = {name: list(values) for name, values in evolutions.population.items()}
     children = sorted({c.child for c in evolutions.clusters})
     return {
         "schema_version": SCHEMA_VERSION,
@@ -32,6 +33,7 @@ def as_data(evolutions: "Evolutions") -> dict[str, Any]:
         "target": evolutions.target,
         "scaling": evolutions.scaling.to_dict(),
         "concentration": list(alpha) if isinstance(alpha, tuple) else alpha,
+        **({"population": population} if population else {}),
         "priors": evolutions.priors,
         "settings": evolutions.settings,
         "versions": evolutions.versions,
@@ -85,6 +87,7 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         "features": tuple(data["features"]),
         "clusters": tuple(clusters),
         "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
+        "population": {n: tuple(values) for n, values in data.get("population", {}).items()},
         **{name: data[name] for name in names},
     }
 

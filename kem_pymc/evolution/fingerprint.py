@@ -72,11 +72,14 @@ def _told(part: str, then: Any, now: Any) -> Iterator[str]:
 def _prior_values(engine: Engine) -> Iterator[np.ndarray]:
     """Yield densities of every hyperparameter, and of the noise below some parents."""
     priors = engine.study.priors
-    for entry in priors.entry:
-        yield _digits([priors.log_density(int(entry), float(v)) for v in PLACES])
     size = len(engine.pool)
-    for parent in (np.zeros(size, bool), np.ones(size, bool), *np.eye(size, dtype=bool)):
-        yield _digits([priors.noise_log_density(parent, float(v)) for v in PLACES])
+    # Population parameters at the reference, and one after the other elsewhere.
+    shifts = np.vstack([np.zeros_like(priors.reference), np.diag(priors.population_width)])
+    for population in priors.reference + shifts:
+        for entry in (*priors.entry, *priors.population_entry):
+            yield _digits([priors.log_density(int(entry), float(v), population) for v in PLACES])
+        for parent in (np.zeros(size, bool), np.ones(size, bool), *np.eye(size, dtype=bool)):
+            yield _digits([priors.noise_log_density(parent, float(v), population) for v in PLACES])
     yield _digits([*priors.stay, *priors.enter])
 
 

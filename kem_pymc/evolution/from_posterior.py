@@ -116,6 +116,26 @@ def read_concentration(idata: "DataTree", settings: Mapping[str, Any]) -> np.nda
         ) from error
 
 
+def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the population parameters of the priors in every draw (chain, draw), by name.
+
+    Raises
+    ------
+    InputError
+        If the posterior lacks one.
+    """
+    found = {}
+    for name in settings.get("population", {}):
+        try:
+            found[name] = idata["posterior"][name].transpose("chain", "draw").values
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"The posterior lacks the population parameter {name}, which its settings name. "
+                "Sample it with an EvolutionModel."
+            ) from error
+    return found
+
+
 def spread_draws(
     chains: int, draws: int, max_draws: int, weights: npt.ArrayLike | None = None
 ) -> np.ndarray:

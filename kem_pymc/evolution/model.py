@@ -12,7 +12,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.cohort import Cohort
-from kem_pymc.distributions import fresh, random_variable
+from kem_pymc.distributions import describe, fresh, random_variable
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
@@ -24,16 +24,25 @@ from kem_pymc.evolution.variables import (
     HyperparametersVariable,
     LogLikelihood,
     NoiseVariable,
+    PopulationVariable,
     StructureVariable,
     TargetsVariable,
 )
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.population import PopulationParameter, parameters_in, with_values
 from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
 
 Feedback = Literal["cut", "joint"]
+
+#: Names of a model's variables, for which population parameters need others.
+VARIABLES = (
+    *("structure", "hyperparameters", "noise", "targets", "concentration"),
+    *("assignment", "inclusion", "n_clusters", "log_joint", "dataset_log_likelihood"),
+    *("study", "inputs", "n_points", "seating", "chain", "draw"),
+)
 
 
 class EvolutionModel(pm.Model):
@@ -43,9 +52,10 @@ class EvolutionModel(pm.Model):
     dims (chain, draw, user, time_step, ...). Everything in it is indexed by dataset, so labels of
     clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is out),
     ``noise``, ``assignment`` (the first dataset in the same cluster), ``n_clusters``,
-    ``log_joint``, ``dataset_log_likelihood``. Its ``constant_data`` has what they were learned
-    from: ``inputs`` (user, point, feature), scaled as the model sees them and 0 beyond a user's
-    last point, and ``n_points``, how many of these each dataset has.
+    ``log_joint``, ``dataset_log_likelihood``; and what all clusters share, where it is learned:
+    ``concentration``, and population parameters of the priors by name. Its ``constant_data`` has
+    what they were learned from: ``inputs`` (user, point, feature), scaled as the model sees them
+    and 0 beyond a user's last point, and ``n_points``, how many of these each dataset has.
 
     Parameters
     ----------
@@ -53,7 +63,8 @@ class EvolutionModel(pm.Model):
         Pilot users, in their own units.
     pool : CandidatePool
     priors : Priors, optional
-        By default :func:`kem_pymc.priors.unit_scale`.
+        By default :func:`kem_pymc.priors.unit_scale`. Population parameters
+        (:func:`kem_pymc.population_parameter`) of these are sampled.
     concentration : float or PyMC distribution
         alpha of every Dirichlet process: a positive number, or the Gamma prior
         (``pm.Gamma.dist(alpha=2, beta=2)``) under which one alpha of all processes is learned;
@@ -75,7 +86,8 @@ class EvolutionModel(pm.Model):
     Raises
     ------
     InputError
-        If dimensions disagree, or a number is out of range.
+        If dimensions disagree, a number is out of range, or population parameters of the priors
+        have the name of another variable or two different priors.
     """
 
     def __init__(
@@ -108,9 +120,33 @@ class EvolutionModel(pm.Model):
         self.engine = Engine(
             self.scaling.apply(cohort), pool, priors, alpha, likelihood_power, schedule
         )
-        super().__init__(name, coords=_coords(cohort, pool, self.settings()))
+        coords = _coords(cohort, pool, self.settings())
+        _check_names(self.engine.population, coords)
+        super().__init__(name, coords=coords)
         with self:
             self._build(observed)
+
+    def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:
+        """Add a random variable, as every PyMC model does, unless a population parameter is in it.
+
+        Raises
+        ------
+        InputError
+            If one is: the model's own variable of that name stands for it.
+        """
+        _check_no_parameter(rv_var, name)
+        return super().register_rv(rv_var, name, **options)
+
+    def add_named_variable(self, var: Any, dims: Any = None) -> None:
+        """Add any variable; see :meth:`register_rv`.
+
+        Raises
+        ------
+        InputError
+            If a population parameter is in it.
+        """
+        _check_no_parameter(var, var.name)
+        super().add_named_variable(var, dims)
 
     def _build(self, observed: bool) -> None:
         engine, alpha = self.engine, self.engine.concentration
@@ -124,10 +160,16 @@ class EvolutionModel(pm.Model):
         else:
             concentration = pt.constant(alpha.value)
         structure = variable(StructureVariable(engine), concentration, dims=(*by_dataset, "slot"))
+        population = [
+            variable(op, *op.constants)
+            for op in (PopulationVariable(engine, i) for i in range(len(engine.population)))
+        ]
         hyperparameters = variable(
-            HyperparametersVariable(engine), structure, dims=(*by_dataset, "hyperparameter")
+            HyperparametersVariable(engine),
+            *(structure, *population),
+            dims=(*by_dataset, "hyperparameter"),
         )
-        noise = variable(NoiseVariable(engine), structure, dims=by_dataset)
+        noise = variable(NoiseVariable(engine), structure, *population, dims=by_dataset)
         targets = variable(
             TargetsVariable(engine),
             structure,
@@ -139,7 +181,7 @@ class EvolutionModel(pm.Model):
         arrays = (structure, hyperparameters, noise)
         likelihood = LogLikelihood(engine)(*arrays, targets)
         log_joint = EngineDensity(engine, "log_joint")(
-            concentration, structure, hyperparameters, noise, likelihood
+            concentration, structure, hyperparameters, noise, likelihood, *population
         )
         inclusion = structure[..., 1:].astype("int8")
         own = pt.arange(structure.shape[0] * structure.shape[1])
@@ -156,6 +198,7 @@ class EvolutionModel(pm.Model):
 
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""
+        told = {p.name: describe(p.prior) for p in self.engine.population}
         return {
             "pool": [str(c) for c in self.pool],
             "dimension": self.pool.dimension,
@@ -164,6 +207,7 @@ class EvolutionModel(pm.Model):
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
             "concentration": self.engine.concentration.to_data(),
+            **({"population": told} if told else {}),
             "feedback": self.feedback,
             "likelihood_power": self.engine.likelihood_power,
             "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
@@ -173,6 +217,8 @@ class EvolutionModel(pm.Model):
         self, idata: Any, chain: int, draw: int, user: Hashable, time_step: int
     ) -> "ClusterModel":
         """Return the model of the cluster that a dataset sits in, in one draw of a posterior.
+
+        Population parameters have their values in that draw, too.
 
         Parameters
         ----------
@@ -197,7 +243,9 @@ class EvolutionModel(pm.Model):
             self.pool.composition(inclusion[u, time_step]),
             parent=parent,
             members=members,
-            priors=self.priors,
+            priors=self.priors.at(
+                {p.name: float(posterior[p.name]) for p in self.engine.population}
+            ),
             scaling=self.scaling,
         )
 
@@ -206,7 +254,8 @@ class ClusterModel(pm.Model):
     """The hyperparameter posterior of one cluster, as a plain PyMC model.
 
     ``pm.sample`` gives NUTS on its hyperparameters and ``pm.model_to_graphviz`` shows it. Its
-    density is the one that the sampler of :class:`EvolutionModel` uses for the cluster.
+    density is the one that the sampler of :class:`EvolutionModel` uses for the cluster. Population
+    parameters of its priors are random variables of its own, unless ``priors.at`` gives values.
 
     Parameters
     ----------
@@ -252,13 +301,17 @@ class ClusterModel(pm.Model):
         super().__init__(name)
         scaled = scaling.apply(cohort)
         with self:
-            values = {
-                h.name: self.register_rv(fresh(priors.of(h)), h.name)
-                for h in self.composition.hyperparameters
+            tables = {h.name: priors.of(h) for h in self.composition.hyperparameters}
+            tables["noise"] = priors.noise_below(self.parent_composition, pool)
+            shared = {
+                p.name: self.register_rv(fresh(p.prior), p.name)
+                for p in parameters_in(tables.values())
             }
-            noise = self.register_rv(
-                fresh(priors.noise_below(self.parent_composition, pool)), "noise"
-            )
+            values = {
+                name: self.register_rv(with_values(fresh(rv), shared), name)
+                for name, rv in tables.items()
+            }
+            noise = values.pop("noise")
             for user, step in self.members:
                 u = scaled.users.index(user)
                 n = scaled.ends[u][step]
@@ -304,6 +357,26 @@ def _coords(
         "feature": list(cohort.features),
         "setting": [f"{name}: {json.dumps(value)}" for name, value in settings.items()],
     }
+
+
+def _check_no_parameter(variable: Any, name: str) -> None:
+    inside = parameters_in([variable])
+    if inside:
+        raise InputError(
+            f"The variable {name} depends on the population parameter {inside[0].name}, which is "
+            f"for priors. Use model[{inside[0].name!r}] in its place."
+        )
+
+
+def _check_names(
+    population: Sequence[PopulationParameter], coords: Mapping[str, Sequence[Any]]
+) -> None:
+    taken = {p.name for p in population} & {*VARIABLES, *coords}
+    if taken:
+        raise InputError(
+            f"The model has {min(taken)} besides the population parameter of that name. "
+            "Give the parameter another name."
+        )
 
 
 def _as_composition(composition: Composition | str, pool: CandidatePool) -> Composition:

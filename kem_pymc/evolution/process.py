@@ -5,8 +5,9 @@
     p(y | ...)              = prod_{u,t} N(y_{u,t}; 0, K_c(X_{u,t}, X_{u,t}) + sigma_c^2 I)
 
 with one process for every parent composition P. Hyperparameters of candidates that are out are
-integrated out. Where alpha is learned, the prior of its log is a factor too. The sampler, the PyMC
-model, ``prior_predictive`` and the tests all use this file.
+integrated out. Where alpha is learned, the prior of its log is a factor too; where priors have
+population parameters, so are the priors of these, as coordinates. The sampler, the PyMC model,
+``prior_predictive`` and the tests all use this file.
 """
 
 import math
@@ -26,7 +27,9 @@ from kem_pymc.evolution.state import (
     empty_state,
     give_slot,
     inclusion_log_prior,
+    noise_log_prior,
     pick,
+    population_log_prior,
     process_above,
     same_row,
     take_slot,
@@ -62,9 +65,7 @@ def log_kernels(study, state):
     total = 0.0
     for k in range(state.sizes[0]):
         slot = state.live[k]
-        total += study.priors.noise_log_density(
-            state.parent[state.process[slot]], state.log_noise[slot]
-        )
+        total += noise_log_prior(study, state.parent[state.process[slot]], state.log_noise[slot])
         for c in range(state.included.shape[1]):
             if state.included[slot, c]:
                 total += candidate_log_prior(study, c, state.h[slot])
@@ -99,7 +100,7 @@ def log_likelihoods(study, state):
 @compiled
 def log_joint(study, state):
     """Return the log of the joint density (with the likelihood's power), from scratch."""
-    total = concentration_log_prior(study, state.concentration[0])
+    total = concentration_log_prior(study, state.concentration[0]) + population_log_prior(study)
     total += log_seating(study, state) + log_kernels(study, state)
     if study.power > 0.0:
         total += study.power * np.sum(log_likelihoods(study, state))
@@ -135,6 +136,17 @@ def draw_concentration(study, state, rng):
 
 
 @compiled
+def draw_population(study, state, rng):
+    """Draw the population parameters from their priors, before any cluster is."""
+    priors = study.priors
+    state.log_density[0] -= population_log_prior(study)
+    for i in range(priors.population.shape[0]):
+        v = priors.draw(priors.population_entry[i], rng, priors.population)
+        priors.population[i] = math.exp(v) if priors.population_positive[i] else v
+    state.log_density[0] += population_log_prior(study)
+
+
+@compiled
 def seat_by_prior(study, state, dataset, rng):
     """Assign a dataset by the Chinese restaurant process alone; a new cluster draws from G."""
     process = process_above(study, state, dataset)
@@ -160,6 +172,8 @@ def seat_by_prior(study, state, dataset, rng):
 @compiled
 def _simulate(study, state, rng):
     draw_concentration(study, state, rng)
+    if study.priors.population.shape[0] > 0:
+        draw_population(study, state, rng)
     # Time step by time step: whose process a dataset belongs to is known once the steps before are.
     for step in range(study.data.ends.shape[1]):
         for user in range(study.data.ends.shape[0]):
@@ -168,7 +182,9 @@ def _simulate(study, state, rng):
 
 
 def simulate(study: Study, rng: np.random.Generator) -> State:
-    """Draw assignments and kernels of all datasets from the prior, after alpha if it is learned.
+    """Draw assignments and kernels of all datasets from the prior.
+
+    alpha comes first, if it is learned, and population parameters, in the study's own array.
 
     Parameters
     ----------

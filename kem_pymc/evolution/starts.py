@@ -34,10 +34,11 @@ def _alone(
 ) -> Arrays:
     """Return one user's arrays (1, T, ...) after some sweeps without the others."""
     own = engine.of_user(user)
-    state = start(own.study, schedule, rng)
+    study = own.at(own.study)
+    state = start(study, schedule, rng)
     for _ in range(sweeps):
-        sweep(own.study, state, schedule, rng)
-    structure, hyperparameters, noise = own.dump(state)[:3]
+        sweep(study, state, schedule, rng)
+    structure, hyperparameters, noise = own.dump(state, study)[:3]
     steps = engine.shape[1]
     return _padded(structure, steps), _padded(hyperparameters, steps), _padded(noise, steps)
 

@@ -25,11 +25,13 @@ from kem_pymc.references import by_reference
 
 @by_reference
 class Study(NamedTuple):
-    """Everything that stays fixed while sampling.
+    """Everything that stays fixed while sampling, but for the population parameters.
 
     Attributes
     ----------
     kernels, layout, priors : Kernels, Layout, PriorTable
+        One move changes ``priors.population`` in place, so states that go on side by side need
+        studies with arrays of their own.
     data : Data
     concentration : float
         alpha of every process; where it is learned, the value to begin from.
@@ -157,7 +159,9 @@ def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:
         free=np.arange(slots)[::-1].copy(),
         sizes=np.array([0, slots]),
         concentration=np.array([study.concentration]),
-        log_density=np.array([concentration_log_prior(study, study.concentration)]),
+        log_density=np.array(
+            [concentration_log_prior(study, study.concentration) + population_log_prior(study)]
+        ),
         counts=np.zeros(2 + 2 * len(MOVES), dtype=np.int64),
     )
     state.used[0] = True
@@ -185,11 +189,55 @@ def active_candidates(included):
 
 
 @compiled
+def value_log_prior(study, p, value):
+    """Return the log prior of one hyperparameter, at the population parameters of now."""
+    priors = study.priors
+    return priors.log_density(priors.entry[p], value, priors.population)
+
+
+@compiled
+def noise_log_prior(study, parent, log_noise):
+    """Return the log prior of a cluster's noise below a parent composition."""
+    return study.priors.noise_log_density(parent, log_noise, study.priors.population)
+
+
+@compiled
+def draw_value(study, p, rng):
+    """Draw one hyperparameter from its prior."""
+    priors = study.priors
+    return priors.draw(priors.entry[p], rng, priors.population)
+
+
+@compiled
+def draw_noise(study, parent, rng):
+    """Draw the log noise below a parent composition from its prior."""
+    return study.priors.noise_draw(parent, rng, study.priors.population)
+
+
+@compiled
+def population_log_prior(study):
+    """Return the log prior density of the population parameters, as coordinates."""
+    total = 0.0
+    for i in range(study.priors.population.shape[0]):
+        total += population_term(study, i)
+    return total
+
+
+@compiled
+def population_term(study, i):
+    """Return the log prior density of one population parameter, as a coordinate."""
+    priors = study.priors
+    value = priors.population[i]
+    coordinate = math.log(value) if priors.population_positive[i] else value
+    return priors.log_density(priors.population_entry[i], coordinate, priors.population)
+
+
+@compiled
 def candidate_log_prior(study, c, h):
     """Return the log prior of the hyperparameters of one candidate."""
     total = 0.0
     for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-        total += study.priors.log_density(study.priors.entry[p], h[p])
+        total += value_log_prior(study, p, h[p])
     return total
 
 
@@ -207,7 +255,7 @@ def inclusion_log_prior(study, parent, included):
 def kernel_log_prior(study, parent, included, h, log_noise):
     """Return log G_P: inclusion, active hyperparameters, noise (paper, eqs. 3 to 6)."""
     total = inclusion_log_prior(study, parent, included)
-    total += study.priors.noise_log_density(parent, log_noise)
+    total += noise_log_prior(study, parent, log_noise)
     for c in range(included.shape[0]):
         if included[c]:
             total += candidate_log_prior(study, c, h)
@@ -218,7 +266,7 @@ def kernel_log_prior(study, parent, included, h, log_noise):
 def draw_candidate(study, c, rng, h):
     """Draw the hyperparameters of one candidate from their prior."""
     for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-        h[p] = study.priors.draw(study.priors.entry[p], rng)
+        h[p] = draw_value(study, p, rng)
 
 
 @compiled
@@ -230,7 +278,7 @@ def draw_kernel(study, state, process, slot, rng):
         state.included[slot, c] = rng.random() < p
         if state.included[slot, c]:
             draw_candidate(study, c, rng, state.h[slot])
-    state.log_noise[slot] = study.priors.noise_draw(parent, rng)
+    state.log_noise[slot] = draw_noise(study, parent, rng)
     state.process[slot] = process
     kernel_changed(study, state, slot)
 

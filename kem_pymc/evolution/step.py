@@ -19,17 +19,24 @@ from kem_pymc.evolution.variables import (
     ConcentrationVariable,
     HyperparametersVariable,
     NoiseVariable,
+    PopulationVariable,
     StructureVariable,
     TargetsVariable,
 )
 
-OURS = (ConcentrationVariable, StructureVariable, HyperparametersVariable, NoiseVariable)
+OURS = (
+    ConcentrationVariable,
+    PopulationVariable,
+    StructureVariable,
+    HyperparametersVariable,
+    NoiseVariable,
+)
 NAMES = ("structure", "hyperparameters", "noise")
 
 
 def point_names(engine: Engine) -> tuple[str, ...]:
     """Return the names of the variables of a model, in the order of the engine's arrays."""
-    return (*NAMES, "concentration") if engine.concentration.learned else NAMES
+    return (*NAMES, *engine.learned)
 
 
 @dataclass_state
@@ -47,7 +54,9 @@ class EvolutionStepState(StepMethodState):
 
 
 class EvolutionStep(BlockedStep):
-    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets, and alpha.
+    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets.
+
+    And over what clusters share, where it is learned: alpha and population parameters.
 
     Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`. Nothing adapts: tuning
     draws only settle, the first half of them under a rising power of the likelihood where the
@@ -96,7 +105,8 @@ class EvolutionStep(BlockedStep):
         if fixed:
             raise InputError(
                 f"{', '.join(sorted(fixed))} is fixed in this model, and a sweep changes it. "
-                "Observe targets only; a fixed concentration is given as a number."
+                "Observe targets only; a fixed concentration is given as a number, and so is a "
+                "population parameter, by priors.at."
             )
         self.schedule = schedule or self.engine.schedule
         self.start_point = initial_point or model.initial_point()
@@ -121,14 +131,15 @@ class EvolutionStep(BlockedStep):
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Make one sweep from a point; the point itself isn't changed."""
-        study = self.engine.with_targets(self.y)
         names = point_names(self.engine)
+        learned = (point[name] for name in names[len(NAMES) :])
+        study = self.engine.at(self.engine.with_targets(self.y), *learned)
         if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in names):
             state = start(study, self.schedule, self.rng)
         else:
             if self.made == 0:  # whoever gives a point to begin with wants to stay near it
                 self.heated = 0
-            state = self.engine.load(study, *(point[n] for n in names), schedule=self.schedule)
+            state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
         state.counts[:] = 0
         if self.made < self.heated:
             first, last = (
@@ -138,12 +149,12 @@ class EvolutionStep(BlockedStep):
         else:
             sweep(study, state, self.schedule, self.rng)
         self.made += 1
-        arrays = self.engine.dump(state)
+        arrays = self.engine.dump(state, study)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 
     def compile(self, cores: int) -> None:
         """Compile all that a draw calls, on several cores; the step itself isn't changed."""
-        study, rng = self.engine.with_targets(self.y), np.random.default_rng(0)
+        study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
         start(study, self.schedule, rng)  # what all moves share
         compile_moves(study, self.schedule, cores)
         made, own = self.made, self.rng

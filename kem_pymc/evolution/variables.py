@@ -1,15 +1,16 @@
 """The random variables of the model, each with a true log density and a true simulator.
 
-structure -> hyperparameters, noise -> targets, below the concentration where it is learned. The
-first three are by dataset (user, time step),
-see :mod:`kem_pymc.evolution.engine`; members of a cluster hold equal rows, and the density is that
-of the distinct ones.
+structure -> hyperparameters, noise -> targets. The structure is below the concentration where it is
+learned, hyperparameters and noise below the population parameters of their priors. The
+first three are by dataset (user, time step), see :mod:`kem_pymc.evolution.engine`; members of a
+cluster hold equal rows, and the density is that of the distinct ones.
 """
 
 import warnings
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.distribution import _support_point
 from pymc.logprob.abstract import _logprob
@@ -17,6 +18,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.random.op import RandomVariable
 
+from kem_pymc.distributions import constants, in_double
 from kem_pymc.evolution.engine import Engine
 
 # These operations are Python around compiled code: object mode costs them nothing, so there is
@@ -24,7 +26,7 @@ from kem_pymc.evolution.engine import Engine
 warnings.filterwarnings(
     "ignore",
     message="Numba will use object mode to run "
-    "(Concentration|Structure|Hyperparameters|Noise|Targets|LogLikelihood|EngineDensity)",
+    "(Concentration|Population|Structure|Hyperparameters|Noise|Targets|LogLikelihood|EngineDensity)",
 )
 
 
@@ -56,6 +58,36 @@ class ConcentrationVariable(_EvolutionVariable):
         return rng.gamma(shape, 1 / rate, size)
 
 
+class PopulationVariable(_EvolutionVariable):
+    """A population parameter of the priors, with a prior of its own.
+
+    Parameters
+    ----------
+    engine : Engine
+    place : int
+        Which of the engine's parameters it is.
+    """
+
+    __props__ = (*_EvolutionVariable.__props__, "place")
+    dtype = "float64"
+
+    def __init__(self, engine: Engine, place: int) -> None:
+        self.place = place
+        parameter = engine.population[place]
+        self.prior = parameter.prior
+        #: What the prior's parameters are, for PyMC's displays; none where it has no plain ones.
+        self.constants = constants(self.prior) or []
+        signature = ",".join("()" for _ in self.constants) + "->()"
+        super().__init__(engine, name=parameter.name, signature=signature)
+
+    @property
+    def _print_name(self) -> tuple[str, str]:
+        return self.prior.owner.op._print_name
+
+    def rng_fn(self, rng, *constants_and_size):
+        return self.engine.simulate_population(rng)[self.place]
+
+
 class StructureVariable(_EvolutionVariable):
     """Assignments and compositions: Chinese restaurant processes and inclusion (eqs. 3, 4)."""
 
@@ -71,8 +103,21 @@ class StructureVariable(_EvolutionVariable):
         return self.engine.simulate(rng, concentration)[0]
 
 
-class HyperparametersVariable(_EvolutionVariable):
-    """Hyperparameters of every cluster, given the structure (eq. 6)."""
+class _OfClusters(_EvolutionVariable):
+    """A variable below the structure and the population parameters, of which there may be none."""
+
+    def __init__(self, engine: Engine, **kwargs: Any) -> None:
+        parameters, _, made = self.signature.partition("->")
+        signature = parameters + ",()" * len(engine.population) + "->" + made
+        super().__init__(engine, **{"signature": signature} | kwargs)
+
+    def parameters(self, inputs: Any) -> tuple[Any, ...]:
+        """Return the structure and the population parameters among the inputs of a node."""
+        return inputs[-1 - len(self.engine.population) :]
+
+
+class HyperparametersVariable(_OfClusters):
+    """Hyperparameters of every cluster, given the structure (eq. 6) and population parameters."""
 
     name = "hyperparameters"
     signature = "(u,t,k)->(u,t,h)"
@@ -82,12 +127,16 @@ class HyperparametersVariable(_EvolutionVariable):
     def _shape(self) -> tuple[int, ...]:
         return (*self.engine.shape, len(self.engine.pool.hyperparameters))
 
-    def rng_fn(self, rng, structure, size):
-        return self.engine.simulate_kernels(structure, rng)[1]
+    def rng_fn(self, rng, structure, *others):
+        *population, _ = others  # the last is the size
+        return self.engine.simulate_kernels(structure, rng, *population)[1]
 
 
-class NoiseVariable(_EvolutionVariable):
-    """Noise variance of every cluster, given the structure: it depends on the parent (eq. 5)."""
+class NoiseVariable(_OfClusters):
+    """Noise variance of every cluster, given the structure: it depends on the parent (eq. 5).
+
+    And on population parameters.
+    """
 
     name = "noise"
     signature = "(u,t,k)->(u,t)"
@@ -97,8 +146,9 @@ class NoiseVariable(_EvolutionVariable):
     def _shape(self) -> tuple[int, ...]:
         return self.engine.shape
 
-    def rng_fn(self, rng, structure, size):
-        return self.engine.simulate_kernels(structure, rng)[2]
+    def rng_fn(self, rng, structure, *others):
+        *population, _ = others  # the last is the size
+        return self.engine.simulate_kernels(structure, rng, *population)[2]
 
 
 class TargetsVariable(_EvolutionVariable):
@@ -160,6 +210,11 @@ def _concentration_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
     return EngineDensity(op.engine, "log_concentration")(values[0])
 
 
+@_logprob.register(PopulationVariable)
+def _population_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
+    return pm.logp(in_double(op.prior), values[0])
+
+
 @_logprob.register(StructureVariable)
 def _structure_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
     return EngineDensity(op.engine, "log_structure")(values[0], inputs[-1])
@@ -167,12 +222,14 @@ def _structure_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
 
 @_logprob.register(HyperparametersVariable)
 def _hyperparameters_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return EngineDensity(op.engine, "log_hyperparameters")(inputs[-1], values[0])
+    structure, *population = op.parameters(inputs)
+    return EngineDensity(op.engine, "log_hyperparameters")(structure, values[0], *population)
 
 
 @_logprob.register(NoiseVariable)
 def _noise_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return EngineDensity(op.engine, "log_noise")(inputs[-1], values[0])
+    structure, *population = op.parameters(inputs)
+    return EngineDensity(op.engine, "log_noise")(structure, values[0], *population)
 
 
 @_logprob.register(TargetsVariable)
@@ -184,6 +241,11 @@ def _targets_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
 @_support_point.register(ConcentrationVariable)
 def _concentration_support(op, rv, *inputs):  # noqa: ARG001
     return pt.constant(op.engine.concentration.value)
+
+
+@_support_point.register(PopulationVariable)
+def _population_support(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.engine.prior_table.reference[op.place])
 
 
 @_support_point.register(StructureVariable)

@@ -128,6 +128,8 @@ class Prior(NamedTuple):
         Inclusion indicators of the parent composition, on which the noise's prior depends.
     log_density, gradient, noise_log_density, noise_gradient : pointer
         As in :class:`kem_pymc.prior_table.PriorTable`.
+    population : (P,) float64
+        Natural values of the population parameters, for the pointers.
     from_study : bool
         Whether the pointers are called.
     """
@@ -140,6 +142,7 @@ class Prior(NamedTuple):
     gradient: FunctionPointer
     noise_log_density: FunctionPointer
     noise_gradient: FunctionPointer
+    population: np.ndarray
     from_study: bool
 
 
@@ -166,6 +169,7 @@ def normal_prior(centre: np.ndarray, spread: np.ndarray) -> Prior:
         gradient=entry,
         noise_log_density=noise,
         noise_gradient=noise,
+        population=np.empty(0),
         from_study=False,
     )
 
@@ -194,6 +198,7 @@ def study_prior(priors: "PriorTable", coordinates: Coordinates, parent: Composit
         gradient=priors.gradient,
         noise_log_density=priors.noise_log_density,
         noise_gradient=priors.noise_gradient,
+        population=priors.population,
         from_study=True,
     )
 
@@ -204,9 +209,10 @@ def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
 
     They keep one type for all priors, so that the optimiser is compiled once.
     """
-    source = "def nothing(which, v):\n    return 0.0"
-    entry = types.float64(types.int64, types.float64)
-    noise = types.float64(types.boolean[::1], types.float64)
+    source = "def nothing(which, v, population):\n    return 0.0"
+    values = types.float64[::1]
+    entry = types.float64(types.int64, types.float64, values)
+    noise = types.float64(types.boolean[::1], types.float64, values)
     return (
         pointer(source, "nothing", entry, {}, "entry"),
         pointer(source, "nothing", noise, {}, "noise"),
@@ -259,11 +265,12 @@ def log_prior(prior, values, gradient):
             total += 0.5 * math.log(prior.precision[i])
             gradient[i] -= prior.precision[i] * distance
     if prior.from_study:
+        population = prior.population
         for i in range(k):
-            total += prior.log_density(prior.entries[i], values[i])
-            gradient[i] += prior.gradient(prior.entries[i], values[i])
-        total += prior.noise_log_density(prior.parent, values[k])
-        gradient[k] += prior.noise_gradient(prior.parent, values[k])
+            total += prior.log_density(prior.entries[i], values[i], population)
+            gradient[i] += prior.gradient(prior.entries[i], values[i], population)
+        total += prior.noise_log_density(prior.parent, values[k], population)
+        gradient[k] += prior.noise_gradient(prior.parent, values[k], population)
     return total
 
 

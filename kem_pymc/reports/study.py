@@ -1,6 +1,6 @@
 """The settings of a study, as tables for people, and whom to cite."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -132,6 +132,8 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
     feedback = str(learned.settings.get("feedback", DASH))
     yield "Posterior", TARGETS.get(feedback, feedback)
     yield "Concentration", _concentration(material)
+    for name, values in material.evolutions.population.items():
+        yield f"Population parameter {name}", _learned(values)
     power = learned.settings.get("likelihood_power", 1.0)
     if power != 1:
         yield "Likelihood power", f"{power:g}"
@@ -144,13 +146,14 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
 
 def _concentration(material: Material) -> str:
     alpha = material.evolutions.concentration
-    if isinstance(alpha, tuple):
-        ordered = sorted(alpha)
-        low, middle, high = (
-            ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95)
-        )
-        return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"
-    return f"{alpha:g}, fixed"
+    return _learned(alpha) if isinstance(alpha, tuple) else f"{alpha:g}, fixed"
+
+
+def _learned(values: Sequence[float]) -> str:
+    """Return what is known of a number of which there is a value in every draw."""
+    ordered = sorted(values)
+    low, middle, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
+    return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"
 
 
 def _scaling(material: Material) -> str:

@@ -79,6 +79,8 @@ class ARDSelector:
         if fit != "ml" and priors is None:
             raise InputError(f"fit={fit!r} needs priors. Pass the study's as priors=.")
         self.priors = priors if fit != "ml" else None
+        if self.priors is not None:
+            self.priors.without_parent().check_values(self.pool)
         self._typical: Typical | None = None
         if fit == "pilot":
             if pilot is None:

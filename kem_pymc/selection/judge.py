@@ -74,7 +74,7 @@ class Judge:
     Raises
     ------
     InputError
-        If an option is unknown or out of range.
+        If an option is unknown or out of range, or priors depend on population parameters.
     """
 
     def __init__(
@@ -95,6 +95,8 @@ class Judge:
             raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
         if fit == "map" and priors is None:
             raise InputError("fit='map' needs priors. Pass the study's as priors=.")
+        if fit == "map" and priors is not None:
+            priors.check_values(pool)
         self.pool = pool
         self.fit, self.criterion, self.runs = fit, criterion, runs
         self.priors = priors if fit == "map" else None

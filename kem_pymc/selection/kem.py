@@ -44,7 +44,8 @@ class KEMSelector:
         ``"bic"`` is the paper's. ``"laplace"`` is the log evidence alone. ``"loo"`` is the log
         leave-one-out predictive density.
     priors : Priors, optional
-        For ``fit="map"``; by default those stored with the evolutions.
+        For ``fit="map"``; by default those stored with the evolutions. Population parameters have
+        the values of :attr:`kem_pymc.Evolutions.typical_population`.
     minimum_probability : float
         Children of a smaller predictive probability aren't considered, unless all are smaller:
         then the most probable one is. The current composition always is.
@@ -63,7 +64,8 @@ class KEMSelector:
     Raises
     ------
     InputError
-        If an option is unknown or out of range, or ``fit="map"`` finds no priors.
+        If an option is unknown or out of range, or ``fit="map"`` finds no priors, or priors of
+        which the pilot users told no population parameters.
 
     Notes
     -----
@@ -197,11 +199,14 @@ class KEMSelector:
 
 
 def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
-    """Return the study's priors: those given, or those stored with the evolutions."""
-    if priors is not None:
-        return priors
-    if not evolutions.priors:
-        raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
-    from kem_pymc.priors import Priors
+    """Return the study's priors: those given, or those stored with the evolutions.
 
-    return Priors.from_dict(evolutions.priors)
+    Population parameters are at their posterior medians.
+    """
+    if priors is None:
+        if not evolutions.priors:
+            raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
+        from kem_pymc.priors import Priors
+
+        priors = Priors.from_dict(evolutions.priors)
+    return priors.at(evolutions.typical_population)

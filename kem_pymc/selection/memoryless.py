@@ -63,7 +63,7 @@ class MemorylessSelector:
     Raises
     ------
     InputError
-        If an option is unknown or out of range.
+        If an option is unknown or out of range, or priors depend on population parameters.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class MemorylessSelector:
             raise InputError(f"steps={steps} leaves nothing to do. Give 1 or more.")
         self.pool = pool
         self.priors = priors.without_parent()
+        self.priors.check_values(pool)
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
         self.steps, self.seed = steps, seed
         self._judge = Judge(pool, fit, criterion, runs, self.priors)

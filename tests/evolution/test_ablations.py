@@ -40,8 +40,9 @@ def test_the_noise_knows_no_parent(cohort, pool, table):
         (EvolutionModel(cohort.at(-1), pool, table), norm(2, 0.5)),
     ):
         empty = pool.inclusion(Composition())
+        priors = model.engine.prior_table
         for value in (-2.0, 0.5):
-            density = model.engine.prior_table.noise_log_density(empty, value)
+            density = priors.noise_log_density(empty, value, priors.population)
             assert density == pytest.approx(expected.logpdf(value), abs=1e-10)
 
 

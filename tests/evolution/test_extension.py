@@ -128,7 +128,7 @@ def test_the_density_of_a_factor_is_that_of_its_draws(large):
     prior = log_factor(study, factor, h, 1, 1)
     entries = study.priors.entry[place : place + 2]
     by_hand = sum(
-        study.priors.log_density(int(e), v)
+        study.priors.log_density(int(e), v, study.priors.population)
         for e, v in zip(entries, h[1, place : place + 2], strict=True)
     )
     assert prior == pytest.approx(by_hand, rel=1e-12)

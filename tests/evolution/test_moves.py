@@ -34,6 +34,8 @@ from kem_pymc.evolution.state import (
     candidate_log_prior,
     copy_state,
     detach,
+    draw_noise,
+    draw_value,
     kernel_log_prior,
 )
 from kem_pymc.gp.likelihood import prefix_log_likelihood
@@ -187,8 +189,8 @@ def _evidence(study, state, slot, included, rng, n):
     for i in range(n):
         for c in active:
             for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-                h[p] = study.priors.draw(study.priors.entry[p], rng)
-        log_noise = study.priors.noise_draw(parent, rng)
+                h[p] = draw_value(study, p, rng)
+        log_noise = draw_noise(study, parent, rng)
         total = 0.0
         for d in range(state.assignment.shape[0]):
             prefix_log_likelihood(

@@ -34,6 +34,7 @@ from kem_pymc.evolution.state import (
     active_candidates,
     candidate_log_prior,
     copy_state,
+    noise_log_prior,
 )
 from kem_pymc.kernels.pool import CandidatePool
 from tests.evolution.conftest import make_cohort
@@ -81,7 +82,7 @@ def many_weights(study, state, whole, leave, visits, changed, n, rng):
         out[i] = -log_copies(study, state, whole, leave, visits, changed)
         for slot in leave[visits]:
             parent = state.parent[state.process[slot]]
-            out[i] += study.priors.noise_log_density(parent, state.log_noise[slot])
+            out[i] += noise_log_prior(study, parent, state.log_noise[slot])
             for c in active_candidates(state.included[slot]):
                 out[i] += candidate_log_prior(study, c, state.h[slot])
     return out

@@ -68,11 +68,12 @@ def stand_in_priors():
     Coordinate i is Normal(i modulo 3, 1) without its constant, cut off at 3; the log noise is
     Normal(size of the parent, 1).
     """
-    entry = types.float64(types.int64, types.float64)
-    noise = types.float64(types.boolean[::1], types.float64)
+    values = types.float64[::1]
+    entry = types.float64(types.int64, types.float64, values)
+    noise = types.float64(types.boolean[::1], types.float64, values)
 
     def made(body, argument, signature):
-        source = f"def f({argument}, v):\n    return {body}"
+        source = f"def f({argument}, v, population):\n    return {body}"
         return pointer(source, "f", signature, {"np": np}, "stand-in")
 
     return SimpleNamespace(
@@ -81,6 +82,7 @@ def stand_in_priors():
         noise_log_density=made("-0.5 * (v - p.sum()) ** 2", "p", noise),
         noise_gradient=made("p.sum() - v", "p", noise),
         entry=np.arange(len(POOL.hyperparameters)) % 3,
+        population=np.empty(0),
     )
 
 

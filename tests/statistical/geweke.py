@@ -18,7 +18,12 @@ from kem_pymc.compiled import compiled
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import JOINT, Schedule, spare_room
-from kem_pymc.evolution.process import draw_concentration, log_joint, simulate_targets
+from kem_pymc.evolution.process import (
+    draw_concentration,
+    draw_population,
+    log_joint,
+    simulate_targets,
+)
 from kem_pymc.evolution.state import (
     State,
     Study,
@@ -76,10 +81,11 @@ def make_setting(
     schedule: Schedule = JOINT,
     power: float = 1.0,
     concentration: float | Concentration = CONCENTRATION,
+    table: priors.Priors = TABLE,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
     pool = CandidatePool(list(CANDIDATES))
-    engine = Engine(make_cohort(ends), pool, TABLE, concentration, likelihood_power=power)
+    engine = Engine(make_cohort(ends), pool, table, concentration, likelihood_power=power)
     study = engine.study
     # Targets are drawn independently by time step, so a dataset doesn't begin with the one before.
     study = study._replace(data=study.data._replace(nested=False))
@@ -92,6 +98,7 @@ def make_setting(
 def _seat_forward(study, state, parents, rng):
     """Seat all datasets by the prior: by their user's path, or in processes that are given."""
     draw_concentration(study, state, rng)
+    draw_population(study, state, rng)
     slots = np.empty(state.live.shape[0], dtype=np.int64)
     log_weights = np.empty(state.live.shape[0])
     for step in range(study.data.ends.shape[1]):
@@ -155,6 +162,10 @@ def statistic_names(study: Study) -> list[str]:
         *(f"hyperparameter {p} squared" for p in hyper),
         *("first target", "last target", "targets x size", "product of targets"),
         *("concentration", "log concentration", "concentration x clusters"),
+        *(f"population {i}" for i in range(len(study.priors.population))),
+        *(f"population {i} squared" for i in range(len(study.priors.population))),
+        *(f"population {i} x noise" for i in range(len(study.priors.population))),
+        *(f"population {i} x hyperparameters" for i in range(len(study.priors.population))),
     ]
 
 
@@ -209,6 +220,13 @@ def write_statistics(study, state, out):
                 for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
                     out[values + p] += state.h[slot, p]
                     out[values + hyper + p] += state.h[slot, p] ** 2
+    population, shared = study.priors.population, last_ones + 3
+    size = population.shape[0]
+    for i in range(size):
+        out[shared + i] = population[i]
+        out[shared + size + i] = population[i] ** 2
+        out[shared + 2 * size + i] = population[i] * out[4]
+        out[shared + 3 * size + i] = population[i] * np.sum(out[values : values + hyper])
 
 
 def forward_statistics(setting: Setting, draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,10 +1,11 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of nineteen cases are compared, most of them correlated with others. If all
-were independent, one |z| of the 950 would pass 4 with probability 0.06, and 3.5 with 0.36.
+About 50 statistics of 22 cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 1,100 would pass 4 with probability 0.07, and 3.5 with 0.40.
 """
 
 import numpy as np
+import pymc as pm
 import pytest
 
 from kem_pymc.compiled import compiled
@@ -14,11 +15,13 @@ from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.path_split_merge import split_or_merge_paths
+from kem_pymc.evolution.moves.population import redraw_population
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import reseat
 from kem_pymc.evolution.moves.split_merge import split_or_merge
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
-from tests.statistical.geweke import compare, largest, make_setting
+from kem_pymc.population import population_parameter
+from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
 JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
@@ -113,6 +116,23 @@ def walks(study, state, rng):
     _steps(study, state, True, 0.0, 0.0, 0.0, rng)
 
 
+#: All that may depend on population parameters does: hyperparameters and noise, on several.
+MEDIAN = population_parameter("median", pm.Normal.dist(0.2, 0.7))
+SPREAD = population_parameter("spread", pm.LogNormal.dist(-0.5, 0.4))
+LEVEL = population_parameter("level", pm.Normal.dist(0, 0.5))
+
+
+def noise_above(parent):
+    return pm.LogNormal.dist(LEVEL + 0.5 - 0.4 * parent.size, SPREAD)
+
+
+SHARED_BY_ALL = {
+    "table": TABLE.replace(
+        lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD),
+        period=pm.LogNormal.dist(1 + 0.5 * MEDIAN, 0.4),
+        noise=noise_above,
+    )
+}
 LEARNED = {"concentration": Concentration(1.5, shape=3.0, rate=2.0)}
 FREE = {"schedule": JOINT_SWEEP}
 FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
@@ -143,6 +163,9 @@ CASES = {
     "split and merge of paths": (path_splits, SHARED, 6000, 3),
     "split and merge of paths, one time step": (path_splits, SHARED_ONE, 4000, 3),
     "concentration": (redraw_concentration, FREE | LEARNED, 6000, 3),
+    "population": (redraw_population, FREE | SHARED_BY_ALL, 6000, 3),
+    "joint sweep, population": (joint_sweep, FREE | SHARED_BY_ALL, 5000, None),
+    "processes of the cut sweep, population": (processes_alone, FIXED | SHARED_BY_ALL, 2500, None),
 }
 
 

@@ -13,6 +13,7 @@ from kem_pymc.evolution.moves import (
     hyperparameters,
     path_copies,
     path_split_merge,
+    population,
 )
 from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
@@ -52,6 +53,10 @@ def one_pass(study, state, rng):
 CONCENTRATION_PASS = """
 
 one_pass = redraw_concentration
+"""
+POPULATION_PASS = """
+
+one_pass = redraw_population
 """
 
 
@@ -133,6 +138,24 @@ FAULTS = {
         {"rng.beta(alpha + 1.0, members)": "rng.beta(alpha, members)"},
         CONCENTRATION_PASS,
         "concentration",
+    ),
+    "population_without_noise": Fault(
+        (population,),
+        {"        if priors.noise_uses[i]:\n": "        if False:\n"},
+        POPULATION_PASS,
+        "population",
+    ),
+    "slice_without_jacobian": Fault(
+        (population,),
+        {
+            "    total = population_term(study, i)\n": (
+                "    total = population_term(study, i)\n"
+                "    if priors.population_positive[i]:\n"
+                "        total -= math.log(priors.population[i])\n"
+            )
+        },
+        POPULATION_PASS,
+        "population",
     ),
 }
 

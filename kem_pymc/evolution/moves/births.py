@@ -13,7 +13,12 @@ import math
 import numpy as np
 
 from kem_pymc.compiled import compiled
-from kem_pymc.evolution.state import candidate_log_prior, draw_candidate, log_sum_exp
+from kem_pymc.evolution.state import (
+    candidate_log_prior,
+    draw_candidate,
+    log_sum_exp,
+    value_log_prior,
+)
 
 COPY_SHARE, RELATIVE_SHARE = 0.35, 0.35
 
@@ -123,14 +128,14 @@ def log_relatives(study, candidate, own, values):
     """Return the log density of the component that copies relatives."""
     layout = study.layout
     amplitude = layout.hyper_start[candidate]
-    total = study.priors.log_density(study.priors.entry[amplitude], values[amplitude])
+    total = value_log_prior(study, amplitude, values[amplitude])
     for f in range(layout.factor_start[candidate], layout.factor_start[candidate + 1]):
         start = layout.factor_hyper[f]
         stop = start + layout.factor_size[f]
         kin = relatives(study, own, candidate, f)
         if kin.shape[0] == 0:
             for p in range(start, stop):
-                total += study.priors.log_density(study.priors.entry[p], values[p])
+                total += value_log_prior(study, p, values[p])
             continue
         terms = np.empty(kin.shape[0])
         for k in range(kin.shape[0]):

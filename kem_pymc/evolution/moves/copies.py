@@ -11,7 +11,14 @@ import numpy as np
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.births import LOG_SQRT_2PI
-from kem_pymc.evolution.state import active_candidates, log_sum_exp
+from kem_pymc.evolution.state import (
+    active_candidates,
+    draw_noise,
+    draw_value,
+    log_sum_exp,
+    noise_log_prior,
+    value_log_prior,
+)
 
 
 class Spread(NamedTuple):
@@ -57,7 +64,7 @@ def log_copy(study, spread, origins, parent, h, log_noise, source, source_noise)
     """
     terms = np.empty(3)
     scales = (spread.fine, spread.coarse)
-    terms[0] = math.log(spread.prior) + study.priors.noise_log_density(parent, log_noise)
+    terms[0] = math.log(spread.prior) + noise_log_prior(study, parent, log_noise)
     for k in range(2):
         z = (log_noise - source_noise) / scales[k]
         terms[k + 1] = math.log(0.5 * (1.0 - spread.prior)) - 0.5 * z * z
@@ -65,7 +72,7 @@ def log_copy(study, spread, origins, parent, h, log_noise, source, source_noise)
     for p in range(origins.shape[0]):
         if origins[p] < 0:
             continue
-        terms[0] += study.priors.log_density(study.priors.entry[p], h[p])
+        terms[0] += value_log_prior(study, p, h[p])
         for k in range(2):
             width = scales[k] * study.priors.scale[p]
             z = (h[p] - source[origins[p]]) / width
@@ -81,9 +88,9 @@ def draw_copy(study, spread, origins, parent, h, source, source_noise, rng):
     for p in range(origins.shape[0]):
         if origins[p] >= 0:
             if from_prior:
-                h[p] = study.priors.draw(study.priors.entry[p], rng)
+                h[p] = draw_value(study, p, rng)
             else:
                 h[p] = source[origins[p]] + scale * study.priors.scale[p] * rng.normal()
     if from_prior:
-        return study.priors.noise_draw(parent, rng)
+        return draw_noise(study, parent, rng)
     return source_noise + scale * rng.normal()

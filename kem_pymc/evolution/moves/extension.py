@@ -18,7 +18,13 @@ import numpy as np
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.births import log_normal_step
 from kem_pymc.evolution.moves.component import change_to, complete, component
-from kem_pymc.evolution.state import EXTEND, active_candidates, log_sum_exp
+from kem_pymc.evolution.state import (
+    EXTEND,
+    active_candidates,
+    draw_value,
+    log_sum_exp,
+    value_log_prior,
+)
 
 #: Share of a factor's values in later clusters of a component that copy those in the first, and by
 #: how much copies differ, in units of min(prior sd, 1).
@@ -86,7 +92,7 @@ def log_factor(study, factor, h, first, row):
     stop = start + study.layout.factor_size[factor]
     terms = np.zeros(2)
     for p in range(start, stop):
-        terms[0] += study.priors.log_density(study.priors.entry[p], h[row, p])
+        terms[0] += value_log_prior(study, p, h[row, p])
     if row == first:
         return terms[0]
     terms[0] += math.log(1.0 - COPY_SHARE)
@@ -104,7 +110,7 @@ def draw_factor(study, factor, h, first, row, rng):
         if copied:
             h[row, p] = h[first, p] + JITTER * study.priors.scale[p] * rng.normal()
         else:
-            h[row, p] = study.priors.draw(study.priors.entry[p], rng)
+            h[row, p] = draw_value(study, p, rng)
 
 
 @compiled

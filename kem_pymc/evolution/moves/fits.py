@@ -3,7 +3,8 @@
 For given members, composition and parent composition, a search that looks at nothing else finds a
 mode of the cluster's conditional posterior, and the curvature there. Being a function of these
 alone, a fit can be looked up where it has been made before, and draws don't depend on whether it
-was.
+was. Where priors have population parameters, they are those at the reference: the fit proposes
+values, and may not depend on anything that changes.
 """
 
 import math
@@ -71,6 +72,7 @@ def problem_of(study, members, included, parent):
         priors.gradient,
         priors.noise_log_density,
         priors.noise_gradient,
+        priors.reference,
         True,
     )
     return Problem(study.kernels, layout, active, places, x, y, weights, starts, prior)

@@ -16,10 +16,12 @@ from kem_pymc.evolution.moves.copies import Spread, draw_copy, log_copy, same_or
 from kem_pymc.evolution.moves.extension import extensions, keep_shared
 from kem_pymc.evolution.state import (
     active_candidates,
+    draw_value,
     inclusion_log_prior,
     kernel_changed,
     process_of_parent,
     take_slot,
+    value_log_prior,
 )
 
 #: Probabilities that D is empty, one candidate, or two that differ by a factor of which the first
@@ -167,7 +169,7 @@ def draw_values(study, state, whole, leave, visits, changed, rng):
         source, noise = state.h[origin], state.log_noise[origin]
         state.log_noise[slot] = draw_copy(study, SPREAD, origins, parent, h[k], source, noise, rng)
         for p in np.flatnonzero(origins == NEW_FACTOR):
-            h[k, p] = study.priors.draw(study.priors.entry[p], rng)
+            h[k, p] = draw_value(study, p, rng)
         for c in active_candidates(new):
             draw_birth(study, state, c, own, changed, 0, h, k, rng)
         state.h[slot] = h[k]
@@ -192,7 +194,7 @@ def log_copies(study, state, whole, leave, visits, changed):
             study, SPREAD, origins, parent, h[k], state.log_noise[slot], source, noise
         )
         for p in np.flatnonzero(origins == NEW_FACTOR):
-            total += study.priors.log_density(study.priors.entry[p], h[k, p])
+            total += value_log_prior(study, p, h[k, p])
         for c in active_candidates(new):
             total += log_birth(study, state, c, own, changed, 0, h, k)
     return total

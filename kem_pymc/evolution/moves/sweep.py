@@ -12,6 +12,7 @@ from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.path import redraw_path
 from kem_pymc.evolution.moves.path_split_merge import split_or_merge_paths
+from kem_pymc.evolution.moves.population import redraw_population
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import hand_forward, reseat, seat_everyone
 from kem_pymc.evolution.moves.split_merge import split_or_merge
@@ -132,7 +133,7 @@ def compile_moves(study: Study, schedule: Schedule, cores: int) -> None:
 
 
 def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
-    """Make one sweep, in place.
+    """Make one sweep, in place; the study's population parameters change as well.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
     members; then memberships are handed forward. Under `joint`, every move leaves the joint
@@ -167,6 +168,9 @@ def within_processes(
         _refit(study, state, schedule, rng)
     if study.concentration_shape > 0.0:
         redraw_concentration(study, state, rng)
+        _look(study, state, schedule)
+    if len(study.priors.population) > 0:
+        redraw_population(study, state, rng)
         _look(study, state, schedule)
 
 

@@ -1,0 +1,105 @@
+"""Population parameters of the priors, by univariate slice sampling (Neal 2003).
+
+Given the clusters, the parameters phi depend on the kernels alone: with c over all occupied
+clusters, p over the hyperparameters of the candidates that are in, and P_c the parent of c,
+
+    p(phi | .) ~ prod_i p(phi_i) prod_c [ prod_p p(theta_cp | phi) ] p(sigma_c^2 | P_c, phi).
+
+Every cluster counts once, however many datasets it holds. One parameter after the other is redrawn
+by its conditional density f: only priors that depend on phi_i are in it. In the parameter's
+unconstrained coordinate x, with the Jacobian,
+
+    h = f(x) u,  u ~ U(0, 1);  an interval of width w lies at random around x, and grows by steps of
+    w while its ends are above h, at most m steps in all; a point of the interval is drawn, and
+    where it is below h, it becomes the end on its side, until one isn't.
+
+Neal shows that this leaves f invariant for any w and m; w is the prior's standard deviation.
+"""
+
+import math
+
+from kem_pymc.compiled import compiled
+from kem_pymc.evolution.state import (
+    kernel_log_prior,
+    noise_log_prior,
+    population_log_prior,
+    population_term,
+    value_log_prior,
+)
+
+#: m: how many widths an interval has at most.
+MOST = 64
+
+
+@compiled
+def log_conditional(study, state, i):
+    """Return the log of everything in the joint density that depends on one parameter."""
+    priors = study.priors
+    total = population_term(study, i)
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        if priors.noise_uses[i]:
+            parent = state.parent[state.process[slot]]
+            total += noise_log_prior(study, parent, state.log_noise[slot])
+        for c in range(state.included.shape[1]):
+            if state.included[slot, c]:
+                for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+                    if priors.uses[priors.entry[p], i]:
+                        total += value_log_prior(study, p, state.h[slot, p])
+    return total
+
+
+@compiled
+def log_conditional_at(study, state, i, x):
+    """Give a parameter the value of a coordinate; return the log of its conditional density."""
+    priors = study.priors
+    priors.population[i] = math.exp(x) if priors.population_positive[i] else x
+    return log_conditional(study, state, i)
+
+
+@compiled
+def redraw_parameter(study, state, i, rng):
+    """Draw one parameter anew, given the others and the clusters."""
+    value, width = study.priors.population[i], study.priors.population_width[i]
+    x = math.log(value) if study.priors.population_positive[i] else value
+    height = log_conditional_at(study, state, i, x) + math.log1p(-rng.random())
+    low = x - width * rng.random()
+    high = low + width
+    below = int(MOST * rng.random())
+    above = MOST - 1 - below
+    while below > 0 and height < log_conditional_at(study, state, i, low):
+        low -= width
+        below -= 1
+    while above > 0 and height < log_conditional_at(study, state, i, high):
+        high += width
+        above -= 1
+    while True:
+        proposed = low + rng.random() * (high - low)
+        # At x itself the density is at least the height, so this ends.
+        if height <= log_conditional_at(study, state, i, proposed):
+            return
+        if proposed < x:
+            low = proposed
+        else:
+            high = proposed
+
+
+@compiled
+def redraw_population(study, state, rng):
+    """Draw all population parameters anew, given the clusters; the study's array changes."""
+    before = population_log_prior(study)
+    for i in range(study.priors.population.shape[0]):
+        redraw_parameter(study, state, i, rng)
+    change = population_log_prior(study) - before
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        log_prior = kernel_log_prior(
+            study,
+            state.parent[state.process[slot]],
+            state.included[slot],
+            state.h[slot],
+            state.log_noise[slot],
+        )
+        change += log_prior - state.log_prior[slot]
+        state.log_prior[slot] = log_prior
+    state.log_density[0] += change

@@ -1,0 +1,136 @@
+"""Population parameters: unknowns of a study's priors that all clusters share.
+
+A parameter is an input of PyMC distributions, made by :func:`population_parameter`, that carries
+its own prior. What it takes for a study to sample it is found in the graphs of the priors.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.transforms import _default_transform, log
+from pytensor.graph.basic import Constant, Variable, equal_computations
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomGeneratorType
+from pytensor.tensor.variable import TensorVariable
+
+from kem_pymc.errors import InputError
+
+
+class PopulationParameter(TensorVariable):
+    """A number that priors depend on and that is sampled; see :func:`population_parameter`."""
+
+    @property
+    def prior(self) -> TensorVariable:
+        """Its own prior."""
+        return self.tag.prior  # tags go with copies of a variable
+
+    @property
+    def positive(self) -> bool:
+        """Whether its unconstrained coordinate is the log: where PyMC takes the log, too.
+
+        That of other parameters is the value, also where the support has ends.
+        """
+        return _default_transform(self.prior.owner.op, self.prior) is log
+
+
+def population_parameter(name: str, prior: TensorVariable) -> PopulationParameter:
+    """Return a parameter of priors that all clusters share and that is sampled with them.
+
+    It stands wherever a prior of a study takes a number, in as many priors as one likes::
+
+        median = kem.population_parameter("typical_lengthscale", pm.Normal.dist(0, 1))
+        spread = kem.population_parameter("spread", pm.HalfNormal.dist(0.5))
+        priors = priors.replace(lengthscale=pm.LogNormal.dist(median, spread))
+
+    An ``EvolutionModel`` with these priors has a variable of each name.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable; a Python word.
+    prior : PyMC distribution
+        Of a scalar, continuous, with numbers for parameters.
+
+    Raises
+    ------
+    InputError
+        If the name isn't such a word, or the prior isn't such a distribution.
+    """
+    if not (isinstance(name, str) and name.isidentifier()):
+        raise InputError(
+            f"{name!r} is no name for a population parameter. "
+            "Give a word of letters, digits and underscores, like 'typical_lengthscale'."
+        )
+    if not _is_of_numbers(prior):
+        raise InputError(
+            f"The prior of the population parameter {name} isn't a continuous scalar PyMC "
+            "distribution of numbers. Give one like pm.Normal.dist(0, 1)."
+        )
+    made = PopulationParameter(pt.dscalar().type, None, name=name)
+    made.tag.prior = prior
+    return made
+
+
+def _is_of_numbers(prior: Any) -> bool:
+    """Return whether a prior has a density that depends on nothing but its value."""
+    if not isinstance(prior, TensorVariable) or prior.owner is None or prior.ndim != 0:
+        return False
+    if prior.dtype not in ("float32", "float64"):
+        return False
+    if isinstance(prior.owner.op, type(pm.Flat.rv_op) | type(pm.HalfFlat.rv_op)):
+        return False  # nothing can be drawn from it
+    value = pt.dscalar("value")
+    try:
+        density = pm.logp(prior, value, warn_rvs=False)
+    except (NotImplementedError, TypeError, ValueError):
+        return False
+    roots = [v for v in ancestors([density]) if v.owner is None]
+    return all(v is value or isinstance(v, Constant) for v in roots)
+
+
+def parameters_in(variables: Iterable[Variable]) -> tuple[PopulationParameter, ...]:
+    """Return the population parameters that variables depend on, each name once.
+
+    Raises
+    ------
+    InputError
+        If two of one name have different priors.
+    """
+    found: dict[str, PopulationParameter] = {}
+    for variable in variables:
+        inside = [v for v in ancestors([variable]) if isinstance(v, PopulationParameter)]
+        for parameter in sorted(inside, key=lambda p: p.name):
+            known = found.setdefault(parameter.name, parameter)
+            if not _same_distribution(known.prior, parameter.prior):
+                raise InputError(
+                    f"Two population parameters called {parameter.name} have different priors. "
+                    "Make it once and use it where it is needed, or give them different names."
+                )
+    return tuple(found.values())
+
+
+def _same_distribution(one: TensorVariable, other: TensorVariable) -> bool:
+    if one is other:
+        return True
+    generators = [
+        [v for v in ancestors([rv]) if isinstance(v.type, RandomGeneratorType) and v.owner is None]
+        for rv in (one, other)
+    ]
+    same_number = len(generators[0]) == len(generators[1])
+    return same_number and equal_computations([one], [other], *generators)
+
+
+def with_values(variable: Variable, values: Mapping[str, Any]) -> Variable:
+    """Return a variable with population parameters replaced by others or numbers, by name."""
+    inside = {v for v in ancestors([variable]) if isinstance(v, PopulationParameter)}
+    swapped = {
+        parameter: pt.as_tensor(values[parameter.name], dtype="float64")
+        for parameter in inside
+        if parameter.name in values
+    }
+    if variable in swapped:
+        return swapped[variable]
+    return graph_replace([variable], swapped)[0] if swapped else variable
