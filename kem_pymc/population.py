@@ -41,9 +41,9 @@ def population_parameter(name: str, prior: TensorVariable) -> PopulationParamete
 
     It stands wherever a prior of a study takes a number, in as many priors as one likes::
 
-        median = kem.population_parameter("typical_lengthscale", pm.Normal.dist(0, 1))
+        typical = kem.population_parameter("typical_log_lengthscale", pm.Normal.dist(0, 1))
         spread = kem.population_parameter("spread", pm.HalfNormal.dist(0.5))
-        priors = priors.replace(lengthscale=pm.LogNormal.dist(median, spread))
+        priors = priors.replace(lengthscale=pm.LogNormal.dist(typical, spread))
 
     An ``EvolutionModel`` with these priors has a variable of each name.
 
@@ -62,7 +62,7 @@ def population_parameter(name: str, prior: TensorVariable) -> PopulationParamete
     if not (isinstance(name, str) and name.isidentifier()):
         raise InputError(
             f"{name!r} is no name for a population parameter. "
-            "Give a word of letters, digits and underscores, like 'typical_lengthscale'."
+            "Give a word of letters, digits and underscores, like 'typical_log_lengthscale'."
         )
     if not _is_of_numbers(prior):
         raise InputError(
