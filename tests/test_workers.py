@@ -146,6 +146,20 @@ def test_ctrl_c_stops_a_cluster():
         assert process.wait(30) == 0
 
 
+def test_a_place_whose_worker_died_is_filled_again(tmp_path):
+    # As on a machine where a worker takes longer to start than Dask waits for it.
+    slow = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}
+    with running_cluster(env=slow) as (_, found), closing(Cluster(found)) as crew:
+        assert crew.width == 4
+        assert done(crew, partial(dying_once, tmp_path / "died")) == done(Here(), drawn)
+        for _ in range(300):
+            if crew.width == 4:
+                break
+            time.sleep(0.1)
+        time.sleep(0.5)
+        assert crew.width == 4
+
+
 def test_a_port_that_is_taken(address):
     command = [str(Path(sys.executable).with_name("kem")), "cluster", "--port"]
     port = address.rsplit(":", 1)[1]

@@ -29,8 +29,15 @@ def cluster(
         raise InputError(
             "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
         ) from None
-    # Workers would look at themselves a hundred times a second.
-    dask.config.set({"distributed.worker.profile.enabled": False})
+    dask.config.set(
+        {
+            # Workers would look at themselves a hundred times a second.
+            "distributed.worker.profile.enabled": False,
+            # Some seconds after a worker died Dask gives its place up, unless its successor is
+            # there by then. On a busy machine it isn't, and work would wait for nobody.
+            "distributed.deploy.lost-worker-timeout": "1000 days",
+        }
+    )
     try:
         running = LocalCluster(
             n_workers=workers,

@@ -22,7 +22,7 @@ CITATIONS = (
     (
         "Shin, E., Klasnja, P., Murphy, S. A. and Doshi-Velez, F. (2023). Online model selection "
         "by learning how compositional kernels evolve. Transactions on Machine Learning Research.",
-        "https://openreview.net/forum?id=23WZFBUh5",
+        "https://openreview.net/forum?id=23WZFQBUh5",
         """@article{shin2023online,
   title   = {Online model selection by learning how compositional kernels evolve},
   author  = {Shin, Eura and Klasnja, Predrag and Murphy, Susan A. and Doshi-Velez, Finale},
