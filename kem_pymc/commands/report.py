@@ -25,8 +25,9 @@ def report(results: Results, out: OutOfReport = None, overwrite: options.Overwri
     """Write one HTML file that shows what was learned and whether it may be trusted.
 
     The graph of evolutions, kernels in plain words, every user's kernels and predictions,
-    diagnostics, settings and citations. It needs no network and can be sent as it is. New users
-    come in where `kem select` wrote selections.csv and predictions.csv to the folder.
+    diagnostics, settings and citations. It needs no network and can be sent as it is, to those who
+    may see users' data. New users come in where `kem select` wrote selections.csv and
+    predictions.csv to the folder.
     """
     from kem_pymc.reports.gather import Material
     from kem_pymc.reports.report import page_of

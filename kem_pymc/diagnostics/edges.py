@@ -20,7 +20,8 @@ def edge_table(draws: Draws) -> pd.DataFrame:
     over the draws in which the parent has members, as in
     :class:`kem_pymc.evolution.evolutions.Child`; ``lower`` and ``upper``, its equal-tailed 90 %
     interval; ``chain 0``, ``chain 1``, ..., the probability in each chain, NaN where nobody has the
-    parent; ``difference``, the largest between chains, absent parents counting as zero.
+    parent; ``difference``, the largest between chains of the mean over all draws, in which those
+    without the parent count as zero: what few draws have, chains can't differ by much in.
     """
     code, named = compositions(draws)
     counts, pairs = _counts(code[:, :, draws.present], parents(code)[:, :, draws.present])
@@ -35,7 +36,7 @@ def edge_table(draws: Draws) -> pd.DataFrame:
     occupied = (members > 0).sum(axis=1)
     totals = np.nansum(shares, axis=1)
     by_chain = np.where(occupied > 0, totals / np.maximum(occupied, 1), np.nan)
-    known = np.nan_to_num(by_chain)
+    overall = totals / draws.n_draws
     table = pd.DataFrame(
         {
             "parent": [draws.label(named[p]) for p in pairs[:, 0]],
@@ -46,7 +47,7 @@ def edge_table(draws: Draws) -> pd.DataFrame:
             "lower": lower,
             "upper": upper,
             **{f"chain {k}": by_chain[k] for k in range(draws.n_chains)},
-            "difference": known.max(axis=0) - known.min(axis=0),
+            "difference": overall.max(axis=0) - overall.min(axis=0),
         }
     )
     return table.sort_values("datasets", ascending=False, kind="stable", ignore_index=True)

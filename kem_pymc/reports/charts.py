@@ -17,6 +17,10 @@ LEFT, TOP, RIGHT, BOTTOM = 48, 6, 8, 34
 DASH = "\N{EN DASH}"
 
 
+#: How far intervals may stretch an axis beyond the points, in ranges of these.
+BEYOND = 1.0
+
+
 class Frame(NamedTuple):
     """The ranges of both axes, and their names."""
 
@@ -37,12 +41,20 @@ class Frame(NamedTuple):
 
 
 def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
-    """Return the axes that all pictures of a user share: all points, and most of the bands."""
+    """Return the axes that all pictures of a user share.
+
+    All points have room, and intervals of predictions have unless they go beyond the points by more
+    than `BEYOND` times the range of these.
+    """
     points = np.concatenate([np.concatenate([p.seen, p.following]) for p in steps])
     places = np.concatenate([points[:, 0], *(p.curve.at for p in steps)])
     low, high = points[:, 1].min(), points[:, 1].max()
     room = 0.25 * (high - low) or 1.0
-    return Frame(_widened(places.min(), places.max()), (low - room, high + room), across, up)
+    most = BEYOND * (high - low) or 1.0
+    ends = np.concatenate([np.ravel(b.observed) for p in steps for b in (p.curve, p.ahead)])
+    ends = ends[(low - most <= ends) & (ends <= high + most)]
+    low, high = min([low - room, *ends]), max([high + room, *ends])
+    return Frame(_widened(places.min(), places.max()), _widened(low, high), across, up)
 
 
 def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) -> Markup:
@@ -122,7 +134,8 @@ def _axes(frame: Frame) -> Markup:
     parts = [mark.format(LEFT, TOP, f"V{bottom}H{right}")]
     for value in _ticks(frame.x, 5):
         x = float(frame.px(value))
-        parts += [mark.format(x, bottom, "v3"), text.format(x, bottom + 13, "middle", plain(value))]
+        side = "end" if x > right - 6 else "middle"  # or half of it would be beyond the picture
+        parts += [mark.format(x, bottom, "v3"), text.format(x, bottom + 13, side, plain(value))]
     for value in _ticks(frame.y, 4):
         y = float(frame.py(value))
         parts += [

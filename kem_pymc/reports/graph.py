@@ -11,6 +11,9 @@ from kem_pymc.plots.style import text_size
 
 type Edge = tuple[Composition, Composition]
 
+#: How many pixels a unit of the drawing takes, so that its letters can be read.
+SCALE = 1.6
+
 #: Length and half width of an arrow's head.
 HEAD = 7.0, 3.2
 
@@ -52,8 +55,8 @@ def graph(
         left,
         right - left,
         top - bottom,
-        1.25 * (right - left),
-        1.25 * (top - bottom),
+        SCALE * (right - left),
+        SCALE * (top - bottom),
         Markup("").join(parts),
     )
 

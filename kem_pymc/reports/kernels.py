@@ -1,9 +1,10 @@
 """What the graph's boxes and arrows stand for: compositions, and how they came about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
 from kem_pymc.evolution.clusters import Cluster
@@ -183,7 +184,8 @@ class Kernels:
                 drawn = (parent, composition) in self.edges or parent == composition
                 if child.composition == composition and drawn:
                     steps.append(self._step(parent, child))
-        return sorted(steps, key=lambda s: -s.found.count)
+        steps.sort(key=lambda s: -s.found.count)
+        return [_shown_before(step, steps[:i]) for i, step in enumerate(steps)]
 
     def _step(self, parent: Composition, child: Child) -> Step:
         edge = parent, child.composition
@@ -232,6 +234,13 @@ class Kernels:
         return pictures
 
 
+def _shown_before(step: Step, before: Sequence[Step]) -> Step:
+    """Return a step without the users of the composition, if an earlier one has told of them."""
+    if step.holders and any(step.holders == other.holders for other in before):
+        return replace(step, holders=[], pictures=[])
+    return step
+
+
 def _by_user(places: Sequence[tuple[str, int]]) -> dict[str, list[int]]:
     """Return the time steps of each user, in order."""
     found: dict[str, list[int]] = {}
@@ -243,4 +252,5 @@ def _by_user(places: Sequence[tuple[str, int]]) -> dict[str, list[int]]:
 def _line(row: Interval) -> str:
     low, middle, high = map(charts.number, (row.low, row.middle, row.high))
     what = f"{row.candidate} {row.what}".strip()
-    return f"{what}: {middle} ({low} to {high})"
+    known = np.isfinite(row.low)
+    return f"{what}: {middle} ({f'{low} to {high}' if known else 'in few draws'})"

@@ -32,6 +32,13 @@ def lines(evolutions: Evolutions, look: Look, people: Sequence[Person]) -> list[
             f"{look.label(composition)} ({look.words(composition)})"
             + (", the most frequent kernel there." if len(last) > 1 else ".")
         )
+        if not composition and 2 * number > len(people):
+            found.append(
+                "So for most of them nothing but noise was found, with little data or much. That "
+                "is also what comes out where the prior of the noise outweighs the data, as it "
+                "may below WHITE. To tell: learn with --feedback joint as well, or with a noise "
+                "prior of your own, in a study file."
+            )
         changes = [len(p.changes) - 1 for p in people]
         steps = max(len(p.moments) for p in people)
         found.append(

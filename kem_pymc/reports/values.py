@@ -16,8 +16,15 @@ from kem_pymc.plots.style import spelled, with_features
 SHARES = (0.05, 0.5, 0.95)
 
 
+#: In fewer draws than this there is no interval.
+ENOUGH = 10
+
+
 class Interval(NamedTuple):
-    """The posterior of one hyperparameter over clusters: what it is, 5 %, median, 95 %, unit."""
+    """The posterior of one hyperparameter over clusters: what it is, 5 %, median, 95 %, unit.
+
+    Where few draws have the composition, the ends are NaN.
+    """
 
     name: str
     candidate: str
@@ -37,6 +44,8 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Inter
     coordinates = Coordinates(evolutions.pool, clusters[0].child)
     weights = np.array([c.count for c in clusters], dtype=float)
     quantiles = weighted_quantiles(np.array([c.values for c in clusters]), weights, SHARES)
+    if len({c.draw for c in clusters}) < ENOUGH:
+        quantiles[[0, 2]] = np.nan
     table = []
     owners = [c for c in evolutions.pool if c in coordinates.composition]
     named = [(c, h) for c in owners for h in c.hyperparameters]

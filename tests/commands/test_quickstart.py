@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,12 +24,15 @@ def test_prints_evolutions_selections_and_scores(text):
     assert "3 users, 6 time steps, 90 points: x -> y" in text
     assert "WHITE" in text
     assert "whether chains agree" in text
-    selected, scores = text.split("Kernels selected")[1].split("Mean log likelihood")
+    selected, means, medians = re.split("Mean over|Median over", text.split("Kernels selected")[1])
     assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))
     assert "LIN0 + PER0" in selected
-    for method in ("KEM", "ARD, maximum likelihood", "ARD, MAP"):
-        (line,) = [line for line in scores.splitlines() if line.strip().startswith(method)]
-        assert np.isfinite([float(number) for number in line.replace(method, "").split()]).all()
+    for scores in (means, medians):
+        for method in ("KEM", "ARD, maximum likelihood", "ARD, MAP"):
+            (line,) = [line for line in scores.splitlines() if line.strip().startswith(method)]
+            numbers = [float(number) for number in line.replace(method, "").split()]
+            assert len(numbers) == 6
+            assert np.isfinite(numbers).all()
 
 
 def test_writes_everything(text, folder):

@@ -144,6 +144,22 @@ def test_edges_have_the_probability_that_evolutions_have():
     assert edge_agreement(table.reset_index()) == pytest.approx(2 / 3)
 
 
+def test_graphs_are_not_different_for_what_few_draws_have():
+    # In four draws of a hundred of one chain everybody is elsewhere.
+    inclusion = np.zeros((2, 100, 30, 2, 3), dtype=bool)
+    inclusion[..., 0] = True
+    inclusion[0, :4, :, :, 1] = True
+    inclusion[0, :4, :, 1, 0] = False
+    tree = posterior_of(inclusion, np.tile(np.arange(60).reshape(30, 2), (2, 100, 1, 1)))
+    found = diagnose(tree)
+    table = found.edges.set_index(["parent", "child"])
+    rare = table.loc[("LIN0 + PER0", "PER0")]
+    assert rare["datasets"] == pytest.approx(30 * 4 / 200)
+    assert rare["chain 0"] == pytest.approx(30 / 31)
+    assert rare["difference"] == pytest.approx(0.04 * 30 / 31)
+    assert not any("different graphs" in warning for warning in found.warnings)
+
+
 def test_edges_use_the_alpha_of_every_draw():
     # One user, one step, one cluster.
     inclusion = np.ones((2, 3, 1, 1, 3), dtype=bool)

@@ -3,15 +3,18 @@
 import re
 import shutil
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import xarray as xr
 
 import kem_pymc as kem
+from kem_pymc import Composition, Evolutions
 from kem_pymc.reports import people
 from kem_pymc.reports.page import policy
 from kem_pymc.reports.report import report
+from kem_pymc.reports.short import lines
 from tests.refusals import refused
 from tests.reports.conftest import FEATURE, TARGET, USER
 
@@ -166,6 +169,23 @@ def test_pilot_and_new_users_are_listed_with_predictions(page, study):
     assert f"{inside} of {len(ahead)}" in section
     identifiers = {a.get("id") for a in page.all("g")}
     assert {"pilot-0-0", "pilot-2-2", "new-0-1", "new-1-2"} <= identifiers
+
+
+@pytest.mark.parametrize(("label", "hint"), [("WHITE", True), ("SE0", False)])
+def test_users_who_all_have_noise_are_a_reason_to_look_again(study, label, hint):
+    moment = SimpleNamespace(composition=Composition.parse(label), share=0.9)
+    people = [SimpleNamespace(moments=[moment], changes=[moment])] * 3
+    look = SimpleNamespace(label=str, words=str)
+    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, people))
+    assert f"3 of 3 pilot users most probably have {label}" in told
+    assert ("--feedback joint" in told) == hint
+
+
+def test_a_kernel_that_nobody_has_shows_its_users_once(wide_study, tmp_path):
+    html = report(wide_study, tmp_path / "r.html").read_text("utf-8")
+    kernels = html.split('<details class="kernel"')[1:]
+    counts = [kernel.count("no dataset has this kernel most probably") for kernel in kernels]
+    assert max(counts) == 1
 
 
 def test_parts_that_are_missing_are_named_with_their_command(folder):

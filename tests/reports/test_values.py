@@ -64,12 +64,20 @@ def test_products_name_their_factors():
 
 
 def test_clusters_count_by_their_members():
-    rows = [[1.0, value, 1.0] for value in (0.1, 0.2, 0.3)]
-    few = study("SE0", *rows, counts=[1, 1, 1])
-    many = study("SE0", *rows, counts=[1, 1, 30])
-    assert medians(intervals(few, few.clusters))["SE0.lengthscale"] == pytest.approx(4.0)
+    rows = [[1.0, value, 1.0] for value in (0.1, 0.2, 0.3)] + 9 * [[1.0, 0.3, 1.0]]
+    few = study("SE0", *rows, counts=[6, 4, 1] + 9 * [0])
+    many = study("SE0", *rows, counts=[1, 2, 30] + 9 * [0])
+    assert medians(intervals(few, few.clusters))["SE0.lengthscale"] == pytest.approx(2.0)
     row = intervals(many, many.clusters)[1]
     assert (row.low, row.middle, row.high) == pytest.approx((4.0, 6.0, 6.0))
+
+
+@pytest.mark.parametrize("draws", [9, 10])
+def test_a_composition_in_few_draws_has_no_intervals(draws):
+    few = study("SE0", *(draws * [[1.0, 0.2, 1.0]]))
+    rows = intervals(few, few.clusters)
+    assert [row.middle for row in rows] == pytest.approx([4.0, 4.0, 4.0])
+    assert all(np.isfinite([row.low, row.high]).all() == (draws == 10) for row in rows)
 
 
 def test_quantiles_without_weights_are_order_statistics():
