@@ -40,7 +40,11 @@ def describe(rv: TensorVariable) -> str:
     """Return a distribution as text, e.g. ``LogNormal(0, 2)``, with PyTensor's parameters."""
     values = _arguments(rv)
     if values is None:
-        return str_for_dist(rv, named_vars=set(parameters_in([rv])))
+        # Of all that has a name, PyMC tells that of random variables alone, however deep they lie.
+        named = {p.name: pm.Normal.dist() for p in parameters_in([rv])}
+        for name, stand_in in named.items():
+            stand_in.name = name
+        return str_for_dist(with_values(rv, named))
     texts = (v.name if isinstance(v, PopulationParameter) else f"{v:.4g}" for v in values)
     return f"{rv.owner.op._print_name[0]}({', '.join(texts)})"
 
@@ -118,6 +122,8 @@ def to_data(rv: TensorVariable) -> dict[str, Any]:
         own = getattr(getattr(pm, name, None), "rv_op", None)
         if type(own) is type(rv.owner.op):
             plain = [v.name if isinstance(v, PopulationParameter) else v for v in values]
+            # JSON has no infinite numbers.
+            plain = [str(v) if v in (np.inf, -np.inf) else v for v in plain]
             return {"distribution": name, "parameters": plain}
     return {"text": describe(rv)}
 
@@ -143,7 +149,11 @@ def from_data(
             f"The prior {data['text']} was stored as text only. "
             "Pass the study's own priors instead."
         )
-    parameters = [(population or {}).get(v, v) for v in data["parameters"]]
+    known = population or {}
+    parameters = [
+        known[v] if v in known else float(v) if isinstance(v, str) else v
+        for v in data["parameters"]
+    ]
     return random_variable(getattr(pm, data["distribution"]).rv_op, *parameters)
 
 
@@ -314,8 +324,10 @@ def location_and_scale(
 ) -> tuple[float, float]:
     """Return a prior's median and standard deviation, as coordinates; NaN beyond its support.
 
-    `population` (P,) are values of the population parameters.
+    `population` (P,) are values of the population parameters. Draws that overflow don't count.
     """
     out = np.empty(SCALE_DRAWS)
     _draws(draw, entry, np.random.default_rng(0), population, out)
-    return float(np.median(out)), float(np.std(out))
+    if np.isinf(out).any():
+        out = out[~np.isinf(out)]
+    return (float(np.median(out)), float(np.std(out))) if len(out) else (np.inf, np.inf)

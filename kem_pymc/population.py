@@ -18,6 +18,9 @@ from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc.errors import InputError
 
+#: Names that mean something else in stored draws and tables (PyMC's own end in two underscores).
+TAKEN = ("noise", "about", "inf", "nan")
+
 
 class PopulationParameter(TensorVariable):
     """A number that priors depend on and that is sampled; see :func:`population_parameter`."""
@@ -59,10 +62,11 @@ def population_parameter(name: str, prior: TensorVariable) -> PopulationParamete
     InputError
         If the name isn't such a word, or the prior isn't such a distribution.
     """
-    if not (isinstance(name, str) and name.isidentifier()):
+    if not (isinstance(name, str) and name.isidentifier()) or name.endswith("__") or name in TAKEN:
         raise InputError(
             f"{name!r} is no name for a population parameter. "
-            "Give a word of letters, digits and underscores, like 'typical_log_lengthscale'."
+            "Give a word of letters, digits and underscores, like 'typical_log_lengthscale', and "
+            "none that files or models have for something else."
         )
     if not _is_of_numbers(prior):
         raise InputError(

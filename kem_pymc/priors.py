@@ -77,6 +77,12 @@ NoisePrior = Callable[[Parent], TensorVariable]
 #: At so many draws of the population parameters is looked whether priors make sense there.
 POPULATION_DRAWS = 200
 
+#: So wide may the prior of a positive population parameter be: the standard deviation of its log.
+WIDEST = 30.0
+
+#: Coordinates at which a density is looked at, besides draws.
+ANYWHERE = (-3.0, -1.0, 0.0, 1.0, 3.0)
+
 
 @dataclass(frozen=True)
 class NoiseBySize:
@@ -107,6 +113,11 @@ def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
     InputError
         If there isn't one sigma for every mu, or a sigma isn't positive.
     """
+    if any(isinstance(v, TensorVariable) for v in (*mu, *sigma)):
+        raise InputError(
+            "noise_by_size takes numbers alone. Write a function of the parent that returns a PyMC "
+            "distribution: population parameters may stand in that."
+        )
     if len(mu) != len(sigma) or not mu or not all(s > 0 for s in sigma):
         raise InputError(
             f"The noise prior has mu {list(mu)} and sigma {list(sigma)}. "
@@ -293,13 +304,27 @@ class Priors(Displayed):
         Raises
         ------
         InputError
-            If a value isn't finite.
+            If a value isn't finite, or has density zero. (Parameters that stand in a function of
+            the parent alone aren't looked at.)
         """
-        numbers = {name: float(value) for name, value in values.items()}
+        try:
+            numbers = {name: float(value) for name, value in values.items()}
+        except (TypeError, ValueError):
+            raise InputError(
+                f"The values {dict(values)} of population parameters aren't all numbers. "
+                "Give one number for each."
+            ) from None
         if not np.isfinite(list(numbers.values())).all():
             raise InputError(
                 f"The values {numbers} of population parameters aren't all finite. Give numbers."
             )
+        for parameter in self._told(None):
+            value = numbers.get(parameter.name)
+            if value is not None and not np.isfinite(pm.logp(parameter.prior, value).eval()):
+                raise InputError(
+                    f"{parameter.name} = {value:.4g} is impossible by its prior, "
+                    f"{describe(parameter.prior)}. Give a value that isn't."
+                )
         noise: NoisePrior = self.noise
         if isinstance(noise, SameNoise):
             noise = SameNoise(with_values(noise.distribution, numbers))
@@ -441,6 +466,12 @@ class Priors(Displayed):
         positive = np.array([p.positive for p in population], dtype=np.bool_)
         nowhere = np.full(len(population), np.nan)
         middle, width = _located(draw, own, nowhere)
+        for parameter, place, size in zip(population, middle, width, strict=True):
+            if not (np.isfinite(place) and (size < WIDEST or not parameter.positive)):
+                raise InputError(
+                    f"The prior {describe(parameter.prior)} of {parameter.name} is too vague: it "
+                    "has values that no computer holds. Give one that says more."
+                )
         reference = np.where(positive, np.exp(middle), middle)
         centres, scales = _located(draw, np.arange(len(distinct) - len(own)), reference)
         if not np.isfinite(scales).all():
@@ -469,9 +500,10 @@ class Priors(Displayed):
             uses=_uses([rv for rv, _ in distinct], names),
             noise_uses=_uses([self.noise(Parent(pt.vector(dtype="bool"), pool))], names)[0],
         )
-        for k in _impossible(table):
+        for what in _impossible(table, len(pool)):
+            told = "of the noise" if what is None else describe(distinct[what][0])
             raise InputError(
-                f"The prior {describe(distinct[k][0])} is none at some values that the priors of "
+                f"The prior {told} is none at some values that the priors of "
                 f"its population parameters ({_names(population)}) allow. "
                 "Give a parameter that has to be positive a prior like pm.HalfNormal.dist(1)."
             )
@@ -564,19 +596,35 @@ def _located(
     return centres, scales
 
 
-def _impossible(table: PriorTable) -> Iterator[int]:
-    """Yield distinct priors without a density at some draws of the population parameters."""
+def _impossible(table: PriorTable, size: int) -> Iterator[int | None]:
+    """Yield distinct priors, None for the noise's, without a density at some population parameters.
+
+    That is where a density is zero wherever one looks. (It may be in places: those of a uniform
+    distribution, or draws of a very wide one, which overflow.)
+    """
     rng = np.random.default_rng(0)
     population = table.reference.copy()
     dependent = [int(k) for k in np.flatnonzero(table.uses.any(axis=1))]
-    for _ in range(POPULATION_DRAWS if dependent else 0):
+    parents = [np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)]
+    places: dict[int, list[float]] = {
+        k: [location_and_scale(table.draw, k, table.reference)[0], *ANYWHERE] for k in dependent
+    }
+    for _ in range(POPULATION_DRAWS if table.uses.any() or table.noise_uses.any() else 0):
+        for k in dependent:
+            if not any(
+                np.isfinite(table.log_density(k, v, population))
+                for v in (table.draw(k, rng, population), *places[k])
+            ):
+                yield k
+        for parent in parents if table.noise_uses.any() else ():
+            if not any(
+                np.isfinite(table.noise_log_density(parent, v, population))
+                for v in (table.noise_draw(parent, rng, population), *ANYWHERE)
+            ):
+                yield None
         for i, entry in enumerate(table.population_entry):
             v = table.draw(int(entry), rng, population)
             population[i] = np.exp(v) if table.population_positive[i] else v
-        for k in dependent:
-            v = table.draw(k, rng, population)
-            if not np.isfinite(table.log_density(k, v, population)):
-                yield k
 
 
 def _uses(priors: Sequence[TensorVariable], names: Sequence[str]) -> np.ndarray:

@@ -138,7 +138,7 @@ def _compared(walks: "dict[str, Walks]", test: "Cohort", over_users: str) -> "Ta
     import numpy as np
 
     users = np.array([_log_likelihoods(own, test) for own in walks.values()])
-    scores = {"mean": np.mean, "median": np.median}[over_users](users, axis=1)
+    scores = users.mean(axis=1) if over_users == "mean" else np.median(users, axis=1)
     sizes = [str(n) for n in test.ends[0]]
     table = screen.table("method", *sizes, right=sizes)
     for method, row in zip(walks, scores, strict=True):

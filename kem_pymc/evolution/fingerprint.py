@@ -39,7 +39,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "data": _hash(json.dumps(names), *arrays),
         "candidates": model.pool.names,
         "kernels": _hash(*_kernel_values(engine)),
-        "priors": _hash(json.dumps(model.priors.to_dict(), sort_keys=True), *_prior_values(engine)),
+        "priors": _hash(_prior_text(model), *_prior_values(engine)),
         "concentration": engine.concentration.to_data(),
         "feedback": model.feedback,
         "likelihood power": engine.likelihood_power,
@@ -67,6 +67,13 @@ def _told(part: str, then: Any, now: Any) -> Iterator[str]:
         yield f"{part} (was {then}, is {now})"
     else:
         yield part
+
+
+def _prior_text(model: EvolutionModel) -> str:
+    """Return the table as text, with the names of population parameters that only noise has."""
+    names = [p.name for p in model.engine.population]
+    told = json.dumps(model.priors.to_dict(), sort_keys=True)
+    return f"{told} {json.dumps(names)}" if names else told
 
 
 def _prior_values(engine: Engine) -> Iterator[np.ndarray]:

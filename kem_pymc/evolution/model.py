@@ -117,12 +117,14 @@ class EvolutionModel(pm.Model):
                 "Leave it out, or give one of the same target."
             )
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
+        # Priors are made within the model's context: some of PyMC's distributions look into it.
+        super().__init__(name)
         self.engine = Engine(
             self.scaling.apply(cohort), pool, priors, alpha, likelihood_power, schedule
         )
         coords = _coords(cohort, pool, self.settings())
         _check_names(self.engine.population, coords)
-        super().__init__(name, coords=coords)
+        self.add_coords(coords)
         with self:
             self._build(observed)
 
@@ -362,9 +364,10 @@ def _coords(
 def _check_no_parameter(variable: Any, name: str) -> None:
     inside = parameters_in([variable])
     if inside:
+        own = inside[0].name
         raise InputError(
-            f"The variable {name} depends on the population parameter {inside[0].name}, which is "
-            f"for priors. Use model[{inside[0].name!r}] in its place."
+            f"The variable {name} depends on the population parameter {own}, which is for priors. "
+            f"Use model[{own!r}] in its place, where it follows from it alone."
         )
 
 

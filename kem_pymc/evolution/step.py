@@ -8,6 +8,7 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_value_vars_from_user_vars
+from pytensor.graph.traversal import ancestors
 from rich.progress import TextColumn
 from rich.table import Column
 
@@ -108,6 +109,7 @@ class EvolutionStep(BlockedStep):
                 "Observe targets only; a fixed concentration is given as a number, and so is a "
                 "population parameter, by priors.at."
             )
+        _check_nothing_below(model)
         self.schedule = schedule or self.engine.schedule
         self.start_point = initial_point or model.initial_point()
         self.y = _observed_targets(model)
@@ -140,6 +142,11 @@ class EvolutionStep(BlockedStep):
             if self.made == 0:  # whoever gives a point to begin with wants to stay near it
                 self.heated = 0
             state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
+            if not np.isfinite(state.log_density[0]):
+                raise InputError(
+                    "The point to go on from has probability zero. "
+                    "Give initial values within the supports of the priors."
+                )
         state.counts[:] = 0
         if self.made < self.heated:
             first, last = (
@@ -185,6 +192,19 @@ class EvolutionStep(BlockedStep):
             return {name: statistics[name] for name in ("n_clusters", "log_density")}
 
         return (update,)
+
+
+def _check_nothing_below(model: Any) -> None:
+    """Check that nothing else says anything about what a sweep changes: it wouldn't hear of it."""
+    ours = {rv for rv in model.free_RVs if isinstance(rv.owner.op, OURS)}
+    others = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, (*OURS, TargetsVariable))]
+    for other in (*others, *model.potentials):
+        above = ours & set(ancestors([other]))
+        if above:
+            raise InputError(
+                f"{other.name} depends on {min(rv.name for rv in above)}, and a sweep doesn't know "
+                "of it. What is known of a parameter belongs in its prior."
+            )
 
 
 def _observed_targets(model: Any) -> np.ndarray:

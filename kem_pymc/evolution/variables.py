@@ -71,14 +71,14 @@ class PopulationVariable(_EvolutionVariable):
     __props__ = (*_EvolutionVariable.__props__, "place")
     dtype = "float64"
 
-    def __init__(self, engine: Engine, place: int) -> None:
+    def __init__(self, engine: Engine, place: int, **kwargs: Any) -> None:
         self.place = place
         parameter = engine.population[place]
         self.prior = parameter.prior
         #: What the prior's parameters are, for PyMC's displays; none where it has no plain ones.
         self.constants = constants(self.prior) or []
         signature = ",".join("()" for _ in self.constants) + "->()"
-        super().__init__(engine, name=parameter.name, signature=signature)
+        super().__init__(engine, **{"name": parameter.name, "signature": signature} | kwargs)
 
     @property
     def _print_name(self) -> tuple[str, str]:

@@ -1,9 +1,12 @@
 """Population parameters of priors: what may be given, their conditional, and where they go."""
 
+import json
+
 import arviz as az
 import cloudpickle
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from scipy import stats
 
@@ -11,6 +14,7 @@ import kem_pymc as kem
 from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
+from kem_pymc.evolution.fingerprint import fingerprint
 from kem_pymc.evolution.model import VARIABLES, ClusterModel, EvolutionModel
 from kem_pymc.evolution.moves.population import redraw_population
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, check_density, start, sweep
@@ -59,7 +63,7 @@ def idata(model):
 # What may be given.
 
 
-@pytest.mark.parametrize("name", ["two words", "", 3, "LIN0.shift"])
+@pytest.mark.parametrize("name", ["two words", "", 3, "LIN0.shift", "noise", "about", "a_log__"])
 def test_a_name_is_a_word(name):
     with pytest.raises(InputError, match=r"no name for a population parameter\. Give a word"):
         population_parameter(name, pm.Normal.dist(0, 1))
@@ -90,7 +94,7 @@ def test_one_name_has_one_prior():
         parameters_in([pm.Normal.dist(MEDIAN, 1), pm.Normal.dist(other, 1)])
 
 
-@pytest.mark.parametrize("name", ["noise", "user", "log_joint"])
+@pytest.mark.parametrize("name", ["targets", "user", "log_joint"])
 def test_names_of_the_model_are_taken(cohort, pool, table, name):
     taken = population_parameter(name, pm.Normal.dist(0, 1))
     with pytest.raises(InputError, match=f"The model has {name} besides .* another name"):
@@ -107,6 +111,96 @@ def test_a_spread_that_may_be_negative_is_refused(pool, table):
     wrong = table.replace(lengthscale=pm.LogNormal.dist(0, spread))
     with pytest.raises(InputError, match=r"LogNormal\(0, spread\) is none at some .*HalfNormal"):
         wrong.compile(pool)
+
+
+@pytest.mark.parametrize("prior", [pm.Normal.dist(0, 1), pm.Normal.dist(-1, 0.1)])
+def test_noise_that_may_be_impossible_is_refused(pool, table, prior):
+    spread = population_parameter("spread", prior)
+    wrong = table.replace(noise=lambda parent: pm.LogNormal.dist(0, spread))  # noqa: ARG005
+    with pytest.raises(InputError, match=r"prior of the noise is none at some .*HalfNormal"):
+        wrong.compile(pool)
+
+
+@pytest.mark.parametrize(
+    "prior", [pm.HalfCauchy.dist(10), pm.InverseGamma.dist(0.1, 0.1), pm.Uniform.dist(0, 1000)]
+)
+def test_a_wide_prior_is_not_taken_for_a_wrong_one(pool, table, prior):
+    spread = population_parameter("spread", prior)
+    table.replace(lengthscale=pm.LogNormal.dist(0, spread)).compile(pool)
+
+
+def test_a_prior_beyond_all_numbers_is_refused(pool, table):
+    vague = population_parameter("vague", pm.InverseGamma.dist(0.01, 0.01))
+    with pytest.raises(InputError, match=r"vague is too vague.* Give one that says more"):
+        table.replace(lengthscale=pm.LogNormal.dist(0, vague)).compile(pool)
+
+
+def test_a_start_beyond_the_support_is_refused(model):
+    with model, pytest.raises(InputError, match=r"probability zero\. Give initial values"):
+        pm.sample(**SHORT, cores=1, initvals={"spread": -0.9}, **SAMPLING)
+
+
+@pytest.mark.parametrize("add", ["observed", "free", "potential"])
+def test_nothing_else_may_depend_on_what_a_sweep_changes(cohort, pool, hierarchical, add):
+    model = EvolutionModel(cohort, pool, hierarchical, schedule=QUICK)
+    with model:
+        pm.Deterministic("twice", 2 * model["median"])  # this may
+        if add == "potential":
+            pm.Potential("more", -(model["median"] ** 2))
+        else:
+            pm.Normal("more", model["median"], 1, observed=5.0 if add == "observed" else None)
+    with model, pytest.raises(InputError, match=r"more depends on median.*belongs in its prior"):
+        pm.sample(**SHORT, cores=1, **SAMPLING)
+
+
+def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
+    def made(name):
+        shift = population_parameter(name, pm.Normal.dist(0, 1))
+        priors = table.replace(noise=lambda parent: pm.LogNormal.dist(shift, 1))  # noqa: ARG005
+        return EvolutionModel(cohort, pool, priors)
+
+    one, other = (fingerprint(made(name), np.zeros(3))["priors"] for name in ("a", "b"))
+    assert one != other
+
+
+def test_mixtures_of_them_are_told_and_sampled(cohort, pool, table):
+    parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
+    priors = table.replace(lengthscale=pm.Mixture.dist([0.3, 0.7], parts))
+    assert "LogNormal(median, spread)" in priors.to_dict()["hyperparameters"]["lengthscale"]["text"]
+    model = EvolutionModel(cohort, pool, priors, schedule=QUICK)
+    assert len(kem.sample(model, **SHORT, cores=1, progress=False)["posterior"]["spread"]) == 2
+
+
+def test_noise_may_be_a_mixture_too(cohort, pool, table):
+    def truncated(parent):  # noqa: ARG001
+        return pm.Truncated.dist(pm.LogNormal.dist(LEVEL, 1.0), lower=0.01)
+
+    made = EvolutionModel(cohort, pool, table.replace(noise=truncated))
+    assert [p.name for p in made.engine.population] == ["level"]
+
+
+def test_operations_can_be_made_anew(model):
+    with pytensor.config.change_flags(on_opt_error="raise"), model:
+        pm.sample_prior_predictive(3, random_seed=1)
+
+
+def test_infinite_ends_of_a_distribution_are_data(table):
+    bounded = population_parameter("bounded", pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2))
+    priors = table.replace(lengthscale=pm.LogNormal.dist(0, bounded))
+    text = json.dumps(priors.to_dict(), allow_nan=False)
+    assert Priors.from_dict(json.loads(text)).to_dict() == priors.to_dict()
+
+
+def test_values_that_a_prior_excludes_are_refused(hierarchical):
+    with pytest.raises(InputError, match=r"spread = -0\.3 is impossible by its prior"):
+        hierarchical.at({"spread": -0.3})
+    with pytest.raises(InputError, match="aren't all numbers"):
+        hierarchical.at({"spread": "wide"})
+
+
+def test_noise_by_size_says_that_it_takes_numbers():
+    with pytest.raises(InputError, match=r"numbers alone\. Write a function"):
+        kem.priors.noise_by_size((LEVEL, 1), (1, 1))
 
 
 def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, table):

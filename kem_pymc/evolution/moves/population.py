@@ -63,6 +63,9 @@ def redraw_parameter(study, state, i, rng):
     value, width = study.priors.population[i], study.priors.population_width[i]
     x = math.log(value) if study.priors.population_positive[i] else value
     height = log_conditional_at(study, state, i, x) + math.log1p(-rng.random())
+    if not math.isfinite(height):  # nothing would ever be above it
+        study.priors.population[i] = value
+        return
     low = x - width * rng.random()
     high = low + width
     below = int(MOST * rng.random())
