@@ -3,6 +3,7 @@
 Every refusal is an :class:`InputError` that names the column, the row or the user.
 """
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from numbers import Integral
 
@@ -15,6 +16,9 @@ from kem_pymc.errors import InputError
 
 #: Beyond this, squares and products of values lose the digits that a covariance needs.
 LARGEST = 1e12
+
+#: Names of an index whose labels are places in a file; other indices label rows.
+FILE_ROWS = ("line", "data row")
 
 
 def check_points(
@@ -128,49 +132,120 @@ def check_columns(
     return features
 
 
-def numbers(df: pd.DataFrame, column: Hashable) -> np.ndarray:
-    """Return a column as float64, once it holds nothing but usable numbers."""
-    found = finite(df, column)
-    huge = np.abs(found) > LARGEST
-    if huge.any():
-        raise InputError(
-            f"Column {column!r} has a value beyond {LARGEST:.0e} in row {df.index[huge.argmax()]}. "
-            "Rescale the column, for example by another unit."
-        )
-    return found
+def place(index: pd.Index, position: int | np.integer) -> str:
+    """Return how people find a row: by its label, or its line in a file that it was read from."""
+    kind = index.name if index.name in FILE_ROWS else "row"
+    return f"{kind} {index[position]}"
 
 
-def finite(df: pd.DataFrame, column: Hashable) -> np.ndarray:
-    """Return a column as float64, once it holds nothing but finite numbers."""
-    values = df[column]
-    if not dtypes.is_numeric_dtype(values) or dtypes.is_complex_dtype(values):
+def not_numbers(values: pd.Series) -> np.ndarray:
+    """Return which cells are there, but aren't numbers."""
+    found = pd.to_numeric(values.astype("str"), errors="coerce")
+    return (found.isna() & values.notna()).to_numpy()
+
+
+def check_numeric(df: pd.DataFrame, columns: Sequence[Hashable]) -> None:
+    """Check that columns have the type of numbers."""
+    for column in columns:
+        values = df[column]
+        if dtypes.is_numeric_dtype(values) and not dtypes.is_complex_dtype(values):
+            continue
+        if _is_text(values) and (bad := not_numbers(values)).any():
+            cell = textwrap.shorten(str(values.iloc[bad.argmax()]), 30, placeholder="...")
+            others = f", as have {bad.sum() - 1} others" if bad.sum() > 1 else ""
+            raise InputError(
+                f"Column {column!r} has {cell!r} in {place(df.index, bad.argmax())}{others}, "
+                "where numbers belong. Correct such cells, drop their rows or leave the column out."
+            )
+        if _is_time(values):
+            raise InputError(
+                f"Column {column!r} has dates where numbers belong. "
+                "Turn them into numbers, or make it the time: of features, only that may be dates."
+            )
         raise InputError(
             f"Column {column!r} has type {values.dtype} where numbers belong. "
             "Convert it, for example with pandas.to_numeric."
         )
-    found = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = ~np.isfinite(found)
-    if bad.any():
+
+
+def numbers(df: pd.DataFrame, column: Hashable) -> np.ndarray:
+    """Return a complete column of numbers as float64, once none is huge."""
+    found = df[column].to_numpy(dtype=np.float64)
+    huge = np.abs(found) > LARGEST
+    if huge.any():
         raise InputError(
-            f"Column {column!r} has a missing or infinite value in row {df.index[bad.argmax()]}. "
-            "Fill in the value or drop the row."
+            f"Column {column!r} has a value beyond {LARGEST:.0e} in "
+            f"{place(df.index, huge.argmax())}. Rescale the column, for example by another unit."
         )
     return found
 
 
-def time_order(df: pd.DataFrame, time: Hashable) -> np.ndarray:
-    """Return the rank of each row's time; equal times share a rank."""
+def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:
+    """Return the time column, once it holds numbers, dates or durations and nothing else."""
     times = df[time]
-    if dtypes.is_datetime64_any_dtype(times) or dtypes.is_timedelta64_dtype(times):
-        missing = times.isna().to_numpy()
-        if missing.any():
-            raise InputError(
-                f"Column {time!r} has no time in row {df.index[missing.argmax()]}. "
-                "Fill in the time or drop the row."
-            )
-    else:
-        finite(df, time)
-    return times.rank(method="dense").to_numpy(dtype=np.int64)
+    if dtypes.infer_dtype(times) == "date":  # as parquet files have them
+        times = pd.to_datetime(times)
+    numeric = dtypes.is_numeric_dtype(times) and not dtypes.is_complex_dtype(times)
+    if not (numeric or _is_time(times)):
+        raise InputError(
+            f"Column {time!r} has type {times.dtype} where numbers or dates belong. "
+            "Convert it with pandas.to_datetime or pandas.to_numeric."
+        )
+    return times
+
+
+def check_complete(
+    index: pd.Index, users: Sequence[Hashable], columns: dict[Hashable, pd.Series]
+) -> None:
+    """Check that columns miss no value; `users` has the user of every row."""
+    missing = np.column_stack([_missing(values) for values in columns.values()])
+    rows = missing.any(axis=1)
+    if not rows.any():
+        return
+    first = int(rows.argmax())
+    column = list(columns)[missing[first].argmax()]
+    where = f"{place(index, first)} (user {users[first]!r})"
+    if rows.sum() == 1:
+        raise InputError(
+            f"Column {column!r} has a missing or infinite value in {where}. "
+            "Fill in the value or drop the row."
+        )
+    raise InputError(
+        f"{rows.sum()} of {len(rows)} rows have missing or infinite values, the first column "
+        f"{column!r} in {where}. Fill the values in or drop the rows."
+    )
+
+
+def _missing(values: pd.Series) -> np.ndarray:
+    if _is_time(values):
+        return values.isna().to_numpy()
+    return ~np.isfinite(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _is_text(values: pd.Series) -> bool:
+    return dtypes.infer_dtype(values) in ("string", "mixed", "mixed-integer")
+
+
+def _is_time(values: pd.Series) -> bool:
+    return dtypes.is_datetime64_any_dtype(values) or dtypes.is_timedelta64_dtype(values)
+
+
+def days(times: pd.Series, users: np.ndarray) -> np.ndarray | None:
+    """Return dates as days since their user's first row, durations as days, None of numbers.
+
+    Parameters
+    ----------
+    times : Series
+        From :func:`times_of`, complete, and in order for every user.
+    users : ndarray of int
+        Each row's user.
+    """
+    if not _is_time(times):
+        return None
+    times = times.reset_index(drop=True)
+    if dtypes.is_datetime64_any_dtype(times):
+        times = times - times.groupby(users).transform("first")
+    return (times / pd.Timedelta(days=1)).to_numpy(dtype=np.float64)
 
 
 def check_order(user: Hashable, index: pd.Index, order: np.ndarray) -> None:
@@ -178,7 +253,8 @@ def check_order(user: Hashable, index: pd.Index, order: np.ndarray) -> None:
     late = np.diff(order) < 0
     if late.any():
         raise InputError(
-            f"Row {index[late.argmax() + 1]} of user {user!r} is earlier than the one before. "
+            f"{place(index, late.argmax() + 1).capitalize()} of user {user!r} is earlier than the "
+            "one before. "
             "Sort the table by user and time."
         )
 
@@ -192,16 +268,19 @@ def check_gaps(users: Sequence[Hashable], rows: list[np.ndarray], times: np.ndar
         if jumps.any():
             raise InputError(
                 f"User {label!r} has no data at time {times[own][jumps.argmax()] + 1:.0f}. "
-                "Add the missing rows, or pass gaps='skip' if time steps may be left out."
+                "Add the missing rows, or allow gaps with gaps='skip' (--skip-gaps)."
             )
 
 
 def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
-    """Check that no column (n, names) is constant."""
+    """Check that no column (n, names) is constant; the last is the target."""
     for name, column in zip(names, values.T, strict=True):
         # The sd of distinct but tiny values can underflow to zero.
         if np.ptp(column) == 0 or column.std() == 0:
+            remedy = (
+                "Predict another" if name == names[-1] else "Leave it out (features=, --features)"
+            )
             raise InputError(
                 f"Column {name!r} is constant over the whole cohort. "
-                "Drop the column, or add users for whom it varies."
+                f"{remedy}, or add users for whom it varies."
             )

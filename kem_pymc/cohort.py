@@ -12,20 +12,22 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from pandas.api import types as dtypes
 
 from kem_pymc.checks import (
     check_columns,
+    check_complete,
     check_ends,
     check_gaps,
+    check_numeric,
     check_options,
     check_order,
     check_points,
     check_varies,
-    finite,
+    days,
     frozen,
     numbers,
-    time_order,
+    place,
+    times_of,
 )
 from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
@@ -135,16 +137,17 @@ class Cohort(Displayed):
         ----------
         df : DataFrame
         user, time, target : column names
-            Users keep their order of first appearance. The time is a number or a date.
+            Users keep their order of first appearance. The time is a number, a date or a duration.
         features : sequence of column names, optional
             By default every numeric column other than user, time and target; if there is none,
-            the time column. It may name the time column.
+            the time column. It may name the time column: dates are then days since the user's
+            first row, durations are days, and numbers stay as they are.
         batch : int, optional
             Points per time step; a user's last time step may have fewer. By default each distinct
             time of a user is a time step.
         gaps : {"error", "skip"}
             What to do when whole-numbered times leave one out between a user's first and last.
-            Not looked at if `batch` is given.
+            Gaps aren't looked for in dates, nor if `batch` is given.
         scope : {"pilot", "new"}
             Users of a pilot study need two points each, and a target and features that vary over
             the cohort. New users, for whom a kernel is selected, don't.
@@ -161,27 +164,37 @@ class Cohort(Displayed):
         """
         check_options(batch, gaps, scope)
         features = check_columns(df, user, time, target, features)
-        x = np.column_stack([numbers(df, feature) for feature in features])
-        y = numbers(df, target)
-        order = time_order(df, time)
+        times = times_of(df, time)
+        check_numeric(df, [column for column in (*features, target) if column != time])
         codes, labels = pd.factorize(df[user])
         if (codes < 0).any():
             raise InputError(
-                f"Column {user!r} has no user in row {df.index[codes.argmin()]}. "
+                f"Column {user!r} has no user in {place(df.index, codes.argmin())}. "
                 "Fill in the user or drop the row."
             )
         users = tuple(labels.tolist())
+        used = {column: df[column] for column in (*features, target)} | {time: times}
+        check_complete(df.index, [users[code] for code in codes], used)
+        order = times.rank(method="dense").to_numpy(dtype=np.int64)
         rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
         for label, own in zip(users, rows, strict=True):
             check_order(label, df.index[own], order[own])
-        if batch is None and gaps == "error" and dtypes.is_numeric_dtype(df[time]):
-            check_gaps(users, rows, finite(df, time))
+        since = days(times, codes)
+        if batch is None and gaps == "error" and since is None:
+            check_gaps(users, rows, times.to_numpy(dtype=np.float64))
+        y = numbers(df, target)
+        x = np.column_stack(
+            [
+                since if since is not None and feature == time else numbers(df, feature)
+                for feature in features
+            ]
+        )
         if scope == "pilot":
             for label, own in zip(users, rows, strict=True):
                 if len(own) < 2:
                     raise InputError(
                         f"User {label!r} has one point, too few to learn from. "
-                        "Leave the user out, or pass scope='new' to select a kernel for new users."
+                        "Leave the user out; new users (scope='new', `kem select`) may have one."
                     )
             check_varies((*features, target), np.column_stack([x, y]))
         repeats = df.duplicated(subset=list(dict.fromkeys((user, time, *features, target)))).sum()

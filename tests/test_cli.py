@@ -45,6 +45,24 @@ def test_help_names_the_commands():
     assert all(command in run().output for command in COMMANDS)
 
 
+def test_help_breaks_no_word_of_a_choice():
+    """Typer breaks choices where the column ends, so long ones have a name instead."""
+    command = [sys.executable, "-c", "from kem_pymc.cli import main; main()"]
+    for name in COMMANDS:
+        done = subprocess.run(
+            [*command, name, "--help"],
+            env={**os.environ, "COLUMNS": "80", "TERM": "dumb"},
+            capture_output=True,
+            text=True,
+        )
+        choices = {
+            choice
+            for parameter in COMMANDS[name].params
+            for choice in getattr(parameter.type, "choices", ())
+        }
+        assert [choice for choice in choices if choice not in done.stdout] == []
+
+
 def test_help_imports_nothing_heavy():
     program = (
         "import sys\n"

@@ -1,3 +1,4 @@
+import datetime
 import re
 from dataclasses import FrozenInstanceError
 
@@ -64,6 +65,32 @@ class TestFromFrame:
         days = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-03-01"] * 2).sort_values()
         got = Cohort.from_frame(frame(week=days.tz_localize(zone)), **ROLES)
         assert [e.tolist() for e in got.ends] == [[1, 2, 3], [1, 2, 3]]
+
+    @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+    def test_dates_as_a_feature_are_days_since_the_users_first_row(self, zone):
+        times = pd.to_datetime(["2026-01-01 06:00", "2026-02-10"] * 3)
+        times += pd.to_timedelta([0, 0, 1, 2, 3, 36], unit="D")
+        df = frame(week=times.tz_localize(zone), id=list("bababa"))
+        got = Cohort.from_frame(df[["id", "week", "y"]], **ROLES)
+        assert got.features == ("week",)
+        np.testing.assert_allclose(np.concatenate(got.inputs)[:, 0], [0, 1, 3, 0, 2, 36])
+        named = Cohort.from_frame(df, **ROLES, features=["x", "week"], batch=2)
+        np.testing.assert_array_equal(named.inputs[1][:, 1], got.inputs[1][:, 0])
+        # New users count from their own first row, too.
+        new = Cohort.from_frame(df.iloc[[2, 4]], **ROLES, features=["week"], scope="new")
+        np.testing.assert_allclose(new.inputs[0][:, 0], [0, 2])
+
+    def test_dates_of_python_are_dates(self):
+        days = [datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)]
+        got = Cohort.from_frame(frame(week=days), **ROLES, features=["week"])
+        np.testing.assert_array_equal(got.inputs[0][:, 0], [0, 3, 8])
+
+    def test_durations_as_a_feature_are_days_and_numbers_stay(self):
+        df = frame(week=pd.to_timedelta(range(24, 36, 2), unit="h"))
+        got = Cohort.from_frame(df, **ROLES, features=["week"])
+        np.testing.assert_allclose(got.inputs[0][:, 0], np.array([24, 28, 34]) / 24)
+        got = Cohort.from_frame(frame(week=[3, 1, 4, 2, 3, 5]), **ROLES, features=["week"])
+        np.testing.assert_array_equal(got.inputs[0][:, 0], [3, 4, 5])
 
     def test_fractional_times_have_no_gaps(self):
         got = Cohort.from_frame(frame(week=[0.5, 1, 7, 8, 9, 20]), **ROLES)
@@ -137,9 +164,22 @@ class TestRefusedTables:
     def test_text_in_a_named_feature(self):
         refused_frame(frame(x=list("123456")), "'x'", "numbers", features=["x"])
 
-    def test_a_date_as_the_only_feature(self):
+    def test_text_says_which_cell(self):
+        refused_frame(frame(x=["1", "n/a?", "3", "4", "-", "6"]), "'n/a?' in row 1", features=["x"])
+
+    def test_dates_that_are_not_the_time(self):
         days = pd.date_range("2026-01-01", periods=6)
-        refused_frame(frame(week=days)[["id", "week", "y"]], "'week'", "numbers")
+        refused_frame(frame(x=days), "'x'", "dates", "make it the time", features=["x"])
+
+    def test_how_many_values_are_missing_and_whose(self):
+        df = frame(x=[1, 2, np.nan, 4, 5, 6], z=[1, 2, 3, 4, np.inf, 6])
+        refused_frame(df, "2 of 6 rows", "'x' in row 2 (user 'b')")
+        refused_frame(df, "'z'", "in row 4 (user 'a')", features=["z"])
+
+    def test_rows_of_a_file_are_lines(self):
+        df = frame(x=[1, 2, np.nan, 4, 5, 6])
+        refused_frame(df.set_index(pd.RangeIndex(2, 8, name="line")), "in line 4 (user 'b')")
+        refused_frame(df.set_index(pd.RangeIndex(6, name="week of trial")), "in row 2")
 
     @pytest.mark.parametrize("column", ["x", "y"])
     def test_huge(self, column):
@@ -152,7 +192,8 @@ class TestRefusedTables:
 
     @pytest.mark.parametrize("column", ["x", "y"])
     def test_constant(self, column):
-        refused_frame(frame(**{column: 0.1}), repr(column), "constant")
+        remedy = "--features" if column == "x" else "Predict another"
+        refused_frame(frame(**{column: 0.1}), repr(column), "constant", remedy)
 
     def test_out_of_time_order(self):
         refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", "'b'", "Sort the table")
@@ -161,7 +202,7 @@ class TestRefusedTables:
         refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", batch=2)
 
     def test_gap(self):
-        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2")
+        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "--skip-gaps")
 
     def test_gap_in_whole_floats(self):
         refused_frame(frame(week=[0.0, 1, 1, 1, 4, 2]), "'a'", "time 2")

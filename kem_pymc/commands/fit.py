@@ -166,7 +166,7 @@ def _write_results(
 
     try:
         with folders.results(out, overwrite, run / DRAFT) as folder:
-            learning.write(outcome, folder)
+            learning.write(outcome, folder, out)
             if job.study is not None:
                 shutil.copy(run / COPY, folder / "study.py")
             _write_settings(folder / "settings.json", job, model, sampler, outcome)

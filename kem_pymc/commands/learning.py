@@ -1,5 +1,6 @@
 """Learn evolutions at the terminal: sample, and write down what was learned."""
 
+import shlex
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from kem_pymc.workers import Workers
 AGREEMENT, ENOUGH = 1.05, 50
 
 #: What the verdict on convergence looks at: single numbers that don't depend on labels.
-SCALARS = ("n_clusters", "log_joint")
+SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
 
 #: Draws per file of a run.
 CHUNK = 100
@@ -83,8 +84,11 @@ def sample(
     return begin(model, step, plan, path, crew, progress=True)
 
 
-def write(outcome: Outcome, folder: Path) -> Evolutions:
-    """Write posterior, summary, evolutions and graph, print what was learned, and return it."""
+def write(outcome: Outcome, folder: Path, out: Path) -> Evolutions:
+    """Write posterior, summary, evolutions and graph, print what was learned, and return it.
+
+    `out` is where the folder will be when all is written.
+    """
     idata = outcome.idata
     learned = Evolutions.from_posterior(idata)
     learned.save(folder / EVOLUTIONS)
@@ -92,7 +96,7 @@ def write(outcome: Outcome, folder: Path) -> Evolutions:
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
     screen.evolutions(learned)
-    screen.say(verdict(idata))
+    screen.say(verdict(idata, out))
     return learned
 
 
@@ -122,14 +126,20 @@ def summary(idata: xr.DataTree) -> pd.DataFrame:
     return table[table["mean"].notna()]  # users without a time step have no noise there
 
 
-def verdict(idata: xr.DataTree) -> str:
-    """Return a sentence or two on whether the chains agree."""
+def verdict(idata: xr.DataTree, out: Path) -> str:
+    """Return a sentence or two on whether the chains agree in the quantities looked at here."""
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if chains < 2 or draws < ENOUGH:
         return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
     rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
-    texts = ", ".join(f"{value:.2f} for {name}" for name, value in rhat.items())
-    if any(value > AGREEMENT for value in rhat.values()):
-        return f"The chains differ still: R-hat {texts}. Sample more with --draws and --tune."
-    return f"On the whole the chains agree: R-hat {texts}. `kem diagnose` looks at every dataset."
+    texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
+    apart = [text for name, text in texts.items() if rhat[name] > AGREEMENT]
+    if apart:
+        what = " and ".join(apart)
+        return f"The chains differ still in {what}. Sample more with --draws and --tune."
+    diagnose = shlex.join(["kem", "diagnose", str(out)])
+    return (
+        f"The chains agree in {' and '.join(texts.values())}. "
+        f"Whether they do in the graph and in every dataset, `{diagnose}` says."
+    )

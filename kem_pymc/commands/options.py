@@ -34,13 +34,16 @@ Data = Annotated[
     _panel("Table", metavar="FILE", text="Table with one row per point: .csv or .parquet."),
 ]
 User = Annotated[str | None, _column("Tells users apart.")]
-Time = Annotated[str | None, _column("Time of each row: a number or a date.")]
+Time = Annotated[str | None, _column("Time of each row: a number, or a date like 2024-03-01.")]
 Target = Annotated[str | None, _column("What to predict.")]
 TestTarget = Annotated[str | None, _column("What to predict; by default the pilot study's target.")]
 Features = Annotated[
     str | None,
     _panel(
-        "Table", metavar="A,B,C", text="Inputs; by default all other numeric columns, or the time."
+        "Table",
+        metavar="A,B,C",
+        text="Inputs; by default all other numeric columns, or else the time. Dates are then days "
+        "since the user's first row.",
     ),
 ]
 Batch = Annotated[
@@ -52,7 +55,15 @@ Batch = Annotated[
         rich_help_panel="Table",
     ),
 ]
-SkipGaps = Annotated[bool, _panel("Table", "--skip-gaps", text="Allow gaps in the time.")]
+SkipGaps = Annotated[
+    bool,
+    _panel(
+        "Table",
+        "--skip-gaps",
+        text="Allow gaps in the time. They are looked for in whole numbers only, not in dates, and "
+        "not with --batch.",
+    ),
+]
 
 Candidates = Annotated[
     str | None,
@@ -67,7 +78,8 @@ Base = Annotated[
     _panel(
         "Model",
         metavar="LIN,SE,...",
-        text="Or base kernels, each on every feature. By default LIN,PER,SE.",
+        text="Or base kernels, each on every feature; ARD comes in where there are several "
+        "features. By default LIN,PER,SE, and of features with two values LIN alone.",
     ),
 ]
 Interactions = Annotated[

@@ -70,7 +70,7 @@ def quickstart(
             step = learning.ready(model, crew)
             with noticing_interruption():
                 outcome = learning.sample(model, step, sampler, folder / "run", crew)
-                learned = learning.write(outcome, folder)
+                learned = learning.write(outcome, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),

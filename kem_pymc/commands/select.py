@@ -36,7 +36,10 @@ def select(
     ] = "pilot",
     criterion: Annotated[
         Literal["process", "bic", "aic", "laplace", "loo"],
-        typer.Option(help="What decides between kernels."),
+        typer.Option(
+            metavar="NAME",  # five names in a row would be broken in the middle of a word
+            help="What decides between kernels: process, bic, aic, laplace or loo.",
+        ),
     ] = "process",
     cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
@@ -50,7 +53,8 @@ def select(
     """Select a kernel for every new user at every time step.
 
     Users come from a table (--data, --user, --time) or are the test users of a study file. The
-    features are the pilot study's, by name. With both, the study file is run for its base kernels
+    features are the pilot study's, by name; dates are days since the user's first row, as in
+    `kem fit`. With both, the study file is run for its base kernels
     and priors, and users come from the table. Predictions are of a user's points up to a time step
     and of those of the next, in order of arrival; `kem report` draws them.
     """

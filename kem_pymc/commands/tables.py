@@ -1,13 +1,29 @@
 """Tables of data from files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+from pandas.api import types as dtypes
 
+from kem_pymc.checks import FILE_ROWS, not_numbers, place
 from kem_pymc.cohort import Cohort
+from kem_pymc.commands import screen
+from kem_pymc.display import some
 from kem_pymc.errors import InputError
+
+#: At most so many columns that aren't used are named.
+UNUSED_SHOWN = 10
+
+#: A column with a smaller share of other cells is meant to hold numbers.
+FEW_CELLS = 0.5
+
+#: The end of a time stamp that says how far it is from UTC.
+OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+
+#: Characters that other files than ours have between columns.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_cohort(
@@ -22,6 +38,8 @@ def read_cohort(
     scope: Literal["pilot", "new"],
 ) -> Cohort:
     """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
+
+    Says which columns aren't used, where nobody chose, and what dates are as a feature.
 
     Raises
     ------
@@ -38,7 +56,10 @@ def read_cohort(
                 f"{path} lacks the pilot study's features {', '.join(missing)}. "
                 "Give a table with the same features under the same names."
             )
-    return Cohort.from_frame(
+    for name in features or ():
+        if name in table and dtypes.is_string_dtype(table[name]) and _all_dates(table[name]):
+            table[name] = _dates(table[name])  # so that a refusal can speak of dates
+    cohort = Cohort.from_frame(
         table,
         user=user,
         time=time,
@@ -48,6 +69,28 @@ def read_cohort(
         gaps="skip" if skip_gaps else "error",
         scope=scope,
     )
+    if features is None:
+        unused = list(_unused(table, (user, time, target)))
+        if unused:
+            screen.say(f"Not used: {some(unused, UNUSED_SHOWN)}.")
+    if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
+        screen.say(f"As a feature, {time} is the days since a user's first row.")
+    return cohort
+
+
+def _unused(table: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
+    """Yield the columns that are no features by default, and why."""
+    for column in table.columns.drop(list(roles)):
+        values = table[column]
+        if dtypes.is_numeric_dtype(values):
+            continue
+        bad = not_numbers(values)
+        if 0 < bad.sum() < FEW_CELLS * values.notna().sum():
+            cell = place(table.index, bad.argmax())
+            cells = "a cell isn't a number" if bad.sum() == 1 else f"{bad.sum()} aren't numbers"
+            yield f"{column} ({cells}, {str(values.iloc[bad.argmax()])!r} in {cell})"
+        else:
+            yield f"{column} (not numbers)"
 
 
 def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
@@ -73,10 +116,16 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"There is no file {path}. Give the path of a table with --data.")
     try:
-        table = pd.read_csv(path, dtype={user: str}) if kind == ".csv" else pd.read_parquet(path)
+        table = _read_csv(path, user) if kind == ".csv" else pd.read_parquet(path)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path} can't be read ({error}). Check the file.") from error
-    except ValueError as error:  # of pandas, pyarrow, or the text decoder
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} isn't text in UTF-8. Save it again as CSV in that encoding."
+        ) from error
+    except ValueError as error:  # of pandas or pyarrow
         raise InputError(
             f"{path} holds no table. Give a CSV file with a header, or a parquet file."
         ) from error
@@ -84,6 +133,28 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
         table[user] = _labels(table[user])
     if time in table and pd.api.types.is_string_dtype(table[time]):
         table[time] = _dates(table[time])
+    return table
+
+
+def _read_csv(path: Path, user: str) -> pd.DataFrame:
+    names = pd.read_csv(path, nrows=0).columns
+    for separator, text in SEPARATORS.items():
+        if len(names) == 1 and separator in names[0]:
+            raise InputError(
+                f"The columns of {path} seem to be separated by {text}. "
+                "Put commas between them, and points into decimal numbers."
+            )
+    table = pd.read_csv(path, dtype={user: str})
+    if not isinstance(table.index, pd.RangeIndex):  # pandas took first columns for labels
+        raise InputError(
+            f"Rows of {path} have more cells than its header. Give every column a name."
+        )
+    with path.open(encoding="utf-8") as file:
+        lines = sum(1 for _ in file)
+    # Empty lines, and cells of several lines, make more lines than there are rows and a header.
+    exact = lines == len(table) + 1
+    first, name = (2, FILE_ROWS[0]) if exact else (1, FILE_ROWS[1])
+    table.index = pd.RangeIndex(first, first + len(table), name=name)
     return table
 
 
@@ -95,8 +166,38 @@ def _labels(labels: pd.Series) -> pd.Series:
     return numbers if numbers.astype(str).equals(labels.astype(str)) else labels
 
 
+def _all_dates(values: pd.Series) -> bool:
+    known = values.dropna()
+    return bool(pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce").notna().all())
+
+
 def _dates(times: pd.Series) -> pd.Series:
+    """Return text as dates, and as UTC if it has several UTC offsets, as around summer time.
+
+    Raises
+    ------
+    InputError
+        If a cell is no date, or only some have a UTC offset.
+    """
     try:
         return pd.to_datetime(times, format="ISO8601")
     except ValueError:
-        return times  # Cohort.from_frame says what is wrong with them
+        pass
+    known = times.dropna()
+    dates = pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce")
+    words = not_numbers(known)
+    bad = words if words.mean() < FEW_CELLS else dates.isna().to_numpy()
+    if bad.any():
+        cell, where = known.iloc[bad.argmax()], place(known.index, bad.argmax())
+        raise InputError(
+            f"Column {times.name!r} is neither all numbers nor all dates: {cell!r} in {where}. "
+            "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
+        )
+    offset = known.str.contains(OFFSET)
+    if not offset.all():
+        other = place(known.index, offset.argmin())
+        raise InputError(
+            f"Some times in column {times.name!r} have a UTC offset, others, as in {other}, don't. "
+            "Write all of them with an offset, or none."
+        )
+    return pd.to_datetime(times, format="ISO8601", utc=True)

@@ -1,10 +1,15 @@
 """Each fault of a table that a user may bring, at the command line."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
+from kem_pymc.cohort import Cohort
+from kem_pymc.commands.job import pool_of
+from kem_pymc.commands.tables import read_cohort
 from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
+from tests.refusals import refused as refused_call
 
 
 def fit(frame, tmp_path, *options):
@@ -25,16 +30,19 @@ def changed(column, row, value):
         (table().drop(columns="steps"), "no column 'steps'"),
         (table().drop(columns="id"), "no column 'id'"),
         (table().head(0), "no rows"),
-        (changed("steps", 3, np.nan), "'steps' has a missing or infinite value in row 3"),
-        (changed("sleep", 4, np.inf), "'sleep' has a missing or infinite value in row 4"),
-        (changed("week", 4, np.nan), "'week' has a missing or infinite value in row 4"),
-        (changed("steps", 3, "many"), "'steps' has type"),
-        (changed("week", 3, "monday"), "'week' has type"),
+        (changed("steps", 3, np.nan), "'steps' has a missing or infinite value in line 5 (user 0)"),
+        (changed("sleep", 4, np.inf), "'sleep' has a missing or infinite value in line 6 (user 0)"),
+        (changed("week", 9, np.nan), "'week' has a missing or infinite value in line 11 (user 1)"),
+        (changed("sleep", [3, 9], np.nan), "2 of 18 rows have missing or infinite values"),
+        (changed("steps", 3, "many"), "'steps' has 'many' in line 5, where numbers belong"),
+        (changed("week", 3, "monday"), "'monday' in line 5. Write dates as 2024-03-01"),
         (table().drop(index=range(1, 6)), "User 0 has one point"),
         (table().assign(steps=1.0), "'steps' is constant"),
         (table().assign(mood=1.0), "'mood' is constant"),
+        (table().assign(mood=1.0), "--features"),
         (table().iloc[::-1], "is earlier than the one before"),
         (table().query("week != 1"), "no data at time 1"),
+        (table().query("week != 1"), "--skip-gaps"),
     ],
 )
 def test_refused(frame, complaint, tmp_path):
@@ -44,7 +52,8 @@ def test_refused(frame, complaint, tmp_path):
 
 def test_text_as_a_feature(tmp_path):
     frame = table().assign(mood="good")
-    assert "'mood' has type" in refused(fit(frame, tmp_path, "--features", "sleep,mood"))
+    message = refused(fit(frame, tmp_path, "--features", "sleep,mood"))
+    assert "'mood' has 'good' in line 2, as have 17 others, where numbers belong" in message
 
 
 def test_gaps_may_be_skipped(tmp_path):
@@ -100,7 +109,14 @@ def test_files(tmp_path):
 
     assert "There is no file" in message("missing.csv")
     assert "holds no table" in message("empty.csv", b"")
-    assert "holds no table" in message("image.csv", b"\x89PNG\xff\xfe")
+    assert "isn't text in UTF-8" in message("image.csv", b"\x89PNG\xff\xfe")
+    assert "isn't text in UTF-8" in message(
+        "latin.csv", "id,week,steps\nJosé,1,2\n".encode("latin1")
+    )
+    rows = b"id;week;steps;sleep\n1;1;2,5;3,5\n"
+    assert "separated by semicolons" in message("german.csv", rows)
+    assert "separated by tabs" in message("tabs.csv", rows.replace(b";", b"\t"))
+    assert "more cells than its header" in message("long.csv", b"id,week,steps\n1,1,2,3\n")
     assert "holds no table" in message("image.parquet", b"\x89PNG\xff\xfe")
     assert "neither .csv nor .parquet" in message("table.xlsx", b"")
 
@@ -123,3 +139,107 @@ def test_numbers_as_options(trial):
 def test_commas_in_candidates_may_have_spaces(trial, tmp_path):
     options = ("--candidates", "LIN0,  LIN0 x SE1", "--out", tmp_path / "results")
     assert "LIN0, LIN0 x SE1" in fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
+
+
+DAYS = pd.date_range("2024-03-01", periods=9).astype(str)
+
+
+def dated(dates=DAYS, **columns):
+    """A table of two users with a row per date: nothing but dates and steps."""
+    steps = np.random.default_rng(0).normal(size=2 * len(dates))
+    return pd.DataFrame(
+        {"id": np.repeat([1, 2], len(dates)), "date": [*dates] * 2, "steps": steps} | columns
+    )
+
+
+def read(frame, tmp_path, features=None, scope="pilot"):
+    frame.to_csv(tmp_path / "dated.csv", index=False)
+    return read_cohort(
+        tmp_path / "dated.csv",
+        user="id",
+        time="date",
+        target="steps",
+        features=features,
+        batch=None,
+        skip_gaps=False,
+        scope=scope,
+    )
+
+
+def test_dates_are_days_since_the_users_first_row(tmp_path, capsys):
+    cohort = read(dated(), tmp_path)
+    assert cohort.features == ("date",)
+    for x in cohort.inputs:
+        np.testing.assert_array_equal(x[:, 0], np.arange(9))
+    assert "date is the days since a user's first row" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("dates", "words"),
+    [
+        (["01.03.2024", "02.03.2024"], "'01.03.2024' in line 2. Write dates as 2024-03-01"),
+        (["03/01/2024", "03/02/2024"], "'03/01/2024' in line 2. Write dates as 2024-03-01"),
+        (["2024-02-29", "2024-02-30"], "'2024-02-30' in line 3. Write dates as 2024-03-01"),
+        (["2024-03-01", "5", "2024-03-03"], "'5' in line 3. Write dates as 2024-03-01"),
+        (["2024-03-01T10:00Z", "2024-03-01"], "as in line 3, don't. Write all of them"),
+    ],
+)
+def test_dates_that_are_refused(dates, words, tmp_path):
+    refused_call(lambda: read(dated(dates), tmp_path), "'date'", words)
+
+
+def test_several_utc_offsets_are_read_as_utc(tmp_path):
+    times = ["2024-03-30T12:00:00+01:00", "2024-03-31T12:00:00+02:00", "2024-04-01T12:00:00+02:00"]
+    cohort = read(dated(times), tmp_path)
+    np.testing.assert_allclose(cohort.inputs[1][:, 0], [0, 23 / 24, 47 / 24])
+
+
+def test_columns_that_are_not_used_are_named(tmp_path, capsys):
+    frame = dated(arm="control", temperature=["21.5", "n/a?", *["20.0"] * 16])
+    cohort = read(frame, tmp_path)
+    assert cohort.features == ("date",)
+    unused = "arm (not numbers), temperature (a cell isn't a number, 'n/a?' in line 3)"
+    assert f"Not used: {unused}.\n" in capsys.readouterr().out
+    read(frame.assign(sleep=frame["steps"]), tmp_path, ["sleep"])
+    assert not capsys.readouterr().out
+
+
+def test_dates_that_are_not_the_time_are_no_feature(tmp_path):
+    frame = dated(start=[*DAYS] * 2)
+    refused_call(lambda: read(frame, tmp_path, ["start"], "new"), "'start' has dates")
+
+
+def test_rows_are_counted_where_lines_are_not(tmp_path):
+    text = dated().to_csv(index=False).replace("2024-03-02", "\n\n1,2024-03-02", 1)
+    text = text.replace("1,\n\n1,", "\n\n1,").replace("2024-03-04,", "2024-03-04,x", 1)
+    (tmp_path / "gaps.csv").write_text(text)
+    columns = ("--user", "id", "--time", "date", "--target", "steps")
+    data = ("--data", tmp_path / "gaps.csv", *columns, "--out", tmp_path / "r")
+    assert "in data row 4, where" in refused(run("fit", *data))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, "LIN0 PER0 SE0 LIN1 ARD"),
+        ({"base": ["SE"]}, "SE0 SE1 ARD"),
+        ({"candidates": ["PER1"]}, "PER1"),
+        (
+            {"interactions": True},
+            "LIN0 PER0 SE0 LIN1 LIN0xLIN0 LIN0xPER0 LIN0xSE0 LIN0xLIN1 PER0xPER0 PER0xSE0 "
+            "PER0xLIN1 SE0xLIN1 ARD",
+        ),
+    ],
+)
+def test_features_with_two_values_have_lin_alone_by_default(options, names):
+    frame = table().assign(mood=np.arange(18) % 2)
+    cohort = Cohort.from_frame(frame, user="id", time="week", target="steps")
+    asked = {"candidates": None, "base": None, "interactions": False} | options
+    found = [name.replace(" ", "") for name in pool_of(cohort, **asked).names]
+    assert sorted(found) == sorted(names.split())
+
+
+def test_by_default_one_feature_with_two_values_has_lin_alone():
+    frame = table().assign(mood=np.arange(18) % 2)
+    cohort = Cohort.from_frame(frame, user="id", time="week", target="steps", features="mood")
+    assert pool_of(cohort, None, None, False).names == ["LIN0"]

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -12,14 +14,21 @@ def posterior(chains, draws, shift=0.0):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
+BOTH = (
+    "The chains agree in the number of clusters (R-hat 1.00) and the log joint density (R-hat 1.00)"
+)
+
+
 @pytest.mark.parametrize(
     ("idata", "words"),
     [
-        (posterior(4, 200), "the chains agree: R-hat 1.00 for n_clusters, 1.00 for log_joint."),
-        (posterior(4, 200, shift=2.0), "The chains differ still"),
+        (posterior(4, 200), BOTH),
+        (posterior(4, 200), "the graph and in every dataset, `kem diagnose 'my fit'` says"),
+        (posterior(4, 200, shift=2.0), "The chains differ still in the number of clusters (R-hat"),
         (posterior(1, 200), "too few to tell"),
         (posterior(4, 20), "too few to tell"),
     ],
 )
 def test_verdict(idata, words):
-    assert words in verdict(idata)
+    """It claims what it looked at, and names who looks at the rest."""
+    assert words in verdict(idata, Path("my fit"))
