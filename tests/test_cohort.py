@@ -68,7 +68,7 @@ class TestFromFrame:
 
     @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
     def test_dates_as_a_feature_are_days_since_the_users_first_row(self, zone):
-        times = pd.to_datetime(["2026-01-01 06:00", "2026-02-10"] * 3)
+        times = pd.to_datetime(["2026-01-01 06:00", "2026-02-10 00:00"] * 3)
         times += pd.to_timedelta([0, 0, 1, 2, 3, 36], unit="D")
         df = frame(week=times.tz_localize(zone), id=list("bababa"))
         got = Cohort.from_frame(df[["id", "week", "y"]], **ROLES)

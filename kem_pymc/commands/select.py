@@ -53,10 +53,10 @@ def select(
     """Select a kernel for every new user at every time step.
 
     Users come from a table (--data, --user, --time) or are the test users of a study file. The
-    features are the pilot study's, by name; dates are days since the user's first row, as in
-    `kem fit`. With both, the study file is run for its base kernels
-    and priors, and users come from the table. Predictions are of a user's points up to a time step
-    and of those of the next, in order of arrival; `kem report` draws them.
+    features are the pilot study's, by name; a date among them is days since the user's first row.
+    With both, the study file is run for its base kernels and priors, and users come from the table.
+    Predictions are of a user's points up to a time step and of those of the next, in order of
+    arrival; `kem report` draws them.
     """
     import pandas as pd
 

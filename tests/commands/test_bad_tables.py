@@ -172,6 +172,11 @@ def test_dates_are_days_since_the_users_first_row(tmp_path, capsys):
     for x in cohort.inputs:
         np.testing.assert_array_equal(x[:, 0], np.arange(9))
     assert "date is the days since a user's first row" in capsys.readouterr().out
+    # New users by their own first row; a table whose dates aren't the time can't be read so.
+    new = read(dated(["2025-05-02", "2025-05-05"]), tmp_path, ["date"], "new")
+    np.testing.assert_array_equal(new.inputs[0][:, 0], [0, 3])
+    frame = dated().rename(columns={"date": "start"}).assign(date=[*range(9)] * 2)
+    refused_call(lambda: read(frame, tmp_path, ["start"], "new"), "'start' has dates", "the time")
 
 
 @pytest.mark.parametrize(
@@ -204,14 +209,9 @@ def test_columns_that_are_not_used_are_named(tmp_path, capsys):
     assert not capsys.readouterr().out
 
 
-def test_dates_that_are_not_the_time_are_no_feature(tmp_path):
-    frame = dated(start=[*DAYS] * 2)
-    refused_call(lambda: read(frame, tmp_path, ["start"], "new"), "'start' has dates")
-
-
 def test_rows_are_counted_where_lines_are_not(tmp_path):
-    text = dated().to_csv(index=False).replace("2024-03-02", "\n\n1,2024-03-02", 1)
-    text = text.replace("1,\n\n1,", "\n\n1,").replace("2024-03-04,", "2024-03-04,x", 1)
+    text = dated().to_csv(index=False).replace("1,2024-03-02", "\n\n1,2024-03-02", 1)
+    text = text.replace("2024-03-04,", "2024-03-04,x", 1)
     (tmp_path / "gaps.csv").write_text(text)
     columns = ("--user", "id", "--time", "date", "--target", "steps")
     data = ("--data", tmp_path / "gaps.csv", *columns, "--out", tmp_path / "r")
@@ -227,7 +227,7 @@ def test_rows_are_counted_where_lines_are_not(tmp_path):
         (
             {"interactions": True},
             "LIN0 PER0 SE0 LIN1 LIN0xLIN0 LIN0xPER0 LIN0xSE0 LIN0xLIN1 PER0xPER0 PER0xSE0 "
-            "PER0xLIN1 SE0xLIN1 ARD",
+            "LIN1xPER0 LIN1xSE0 ARD",
         ),
     ],
 )
