@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
+from textwrap import TextWrapper
 from typing import Any, Literal
 
 import numpy as np
@@ -82,6 +83,9 @@ WIDEST = 30.0
 
 #: Coordinates at which a density is looked at, besides draws.
 ANYWHERE = (-3.0, -1.0, 0.0, 1.0, 3.0)
+
+#: A table as text has room for so many letters of a prior in a line.
+ACROSS = 56
 
 
 @dataclass(frozen=True)
@@ -429,7 +433,19 @@ class Priors(Displayed):
         return parameters_in([*self.hyperparameters.values(), *same, self.noise_without_parent])
 
     def __repr__(self) -> str:
-        return self.to_frame().to_string(index=False, justify="left")
+        frame = self.to_frame()
+        wide = max(map(len, [*frame["what"], "what"])) + 2
+        texts = TextWrapper(
+            wide + ACROSS,
+            subsequent_indent=wide * " ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines = []
+        for what, prior in [tuple(frame), *frame.itertuples(index=False)]:
+            texts.initial_indent = f"{what:{wide}}"
+            lines += texts.wrap(prior)
+        return "\n".join(lines)
 
     def _display(self) -> Display:
         frame = self.to_frame()

@@ -231,8 +231,8 @@ pd.concat({"mean over users": means, "worst user": worst}, axis="columns").round
 # %% [markdown]
 # Read along the rows: which composition is best at 5 points, which at 30? And down the columns:
 # what more points are worth to each. The picture has the user for whom the rich composition, by
-# maximum likelihood, did worst from five points. Black crosses are the user's points; the grey
-# line is the truth, which no method saw.
+# maximum likelihood, did worst from five points. Crosses are the user's points; the black line is
+# the truth, which no method saw.
 
 # %%
 first = tables["rich"].query("time_step == 0").set_index("user")["log_likelihood"]
@@ -242,10 +242,11 @@ few_and_many = {name: [walks[name][person][0], walks[name][person][-1]] for name
 kem.plots.few_and_many(few_and_many, truth=truth, study=people)[0, 0].figure
 
 # %% [markdown]
-# What to look at: where the darker band is narrow and the truth runs outside. That is a confident
-# mistake. The log density falls with the *square* of the distance in sd, so it costs more than an
-# honest "I don't know", which is a wide band. Maximum likelihood has nothing that holds it back:
-# with more hyperparameters than points it may choose a function through all of them.
+# What to look at: where the outer band, that of observations, is narrow and the truth runs outside.
+# That is a confident mistake. The log density falls with the *square* of the distance in sd, so it
+# costs more than an honest "I don't know", which is a wide band. Maximum likelihood has nothing
+# that holds it back: with more hyperparameters than points it may choose a function through all of
+# them.
 #
 # Two things hold it back: fewer hyperparameters, and a prior. The lines below say how much either
 # was worth here, and for how long.
@@ -261,7 +262,7 @@ for name, walk in walks.items():
     outside = np.mean(np.abs(truth[1] - told.mean) > 2 * told.sd)
     score = tables[name].query("user == @person and time_step == 0")["log_likelihood"].item()
     print(f"user {person} from 5 points, {name}: {score:.2f};", end=" ")
-    print(f"truth outside the lighter band at {outside:.0%} of the grid")
+    print(f"truth outside the outer band at {outside:.0%} of the grid")
 
 # %% [markdown]
 # The table doesn't say that simple is best. The simple compositions soon have learned all they can,

@@ -22,7 +22,8 @@
 #
 # The data are daily steps of some of the users of HeartSteps V1, read from the folder that
 # `KEM_DATA` names. No step of this notebook looks at the relation of steps to features: priors come
-# before that.
+# before that. One of the features, `google_fit_steps`, is the phone's own count of the same day's
+# steps, which is known only afterwards: this is a study of how kernels evolve, not a forecast.
 
 # %%
 import matplotlib.pyplot as plt
@@ -77,9 +78,10 @@ for name, values in in_days(priors, "PER0 + SE0").items():
 
 # %% [markdown]
 # `PER0` is a rhythm along the day of the study. The quantiles above say which periods the paper's
-# prior expects, in days; nobody lives by such a rhythm, but most people have a **week**. The
-# lengthscale of `PER0` has no unit: far below one means many ups and downs within each period. And
-# `SE0`, a slow change along the study, shouldn't be about single days.
+# prior expects, in days: mostly longer ones than a **week**, which is the rhythm that most people
+# have. The lengthscale of `PER0` has no unit: far below one means many ups and downs within each
+# period. `SE0` is a change along the study. Its lengthscale says how fast: after a few of them the
+# user's days know nothing of each other. Compare its range with what you believe of habits.
 #
 # ## Elicitation
 #
@@ -137,14 +139,18 @@ plt.show()
 # What isn't explained is noise, so noise should be *large where the composition is small*. In the
 # paper's table the prior of the noise variance depends on the parent, the composition one time step
 # earlier: below `WHITE` it is large, and below richer parents it may be small. It is what keeps the
-# model from explaining five points with a wiggly function. Here it is in the target's unit, beside
-# the variance that the target has.
+# model from explaining five points with a wiggly function. Here it is in the target's unit squared,
+# beside the variance that the target has. Both tables have the elicited entries, and differ in the
+# noise alone.
 
 # %%
 variance = float(np.concatenate(pilot.targets).var())
 parents = ("WHITE", "SE0", "LIN0 + SE0")
 steeper = kem.priors.noise_by_size(mu=(0, -0.5, -1), sigma=(0.5, 1, 1))
-tables = {"the paper's": ours, "in units of the target's variance": ours.replace(noise=steeper)}
+tables = {
+    "the paper's noise": ours,
+    "noise in units of the target's variance": ours.replace(noise=steeper),
+}
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True, sharey=True, layout="constrained")
 for ax, (name, table) in zip(axes, tables.items(), strict=True):
     noises = [
@@ -175,12 +181,14 @@ plt.show()
 
 # %%
 few = ours.expecting(0.4, pool)
-for name, table in {"the paper's": ours, "few enter": few}.items():
+tables = {"the paper's inclusion": ours, "few enter": few}
+for name, table in tables.items():
     entering = sum(table.entering(candidate) for candidate in pool)
     print(f"{name}: {entering:.1f} of {len(pool)} candidates enter at a time step")
 
 # %% [markdown]
-# `Priors.expecting` sets how many enter below `WHITE`, in all. Now simulate whole studies. The
+# `Priors.expecting` sets how many enter below `WHITE`, in all; the elicited entries are in both
+# tables. Now simulate whole studies. The
 # model is a plain PyMC model with a true simulator, so `pm.sample_prior_predictive` does it:
 # structure, hyperparameters, noise, and targets.
 
@@ -199,7 +207,7 @@ _, simulated_few = prior_predictive(few)
 # %%
 figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 place = int(np.argmax(pilot.steps))
-for k, (name, tree) in enumerate({"the paper's": simulated, "few enter": simulated_few}.items()):
+for k, (name, tree) in enumerate(zip(tables, (simulated, simulated_few), strict=True)):
     own = tree["prior"]["inclusion"].isel(user=place)
     sizes = own.sum("candidate").astype(float)
     low, middle, high = sizes.quantile([0.05, 0.5, 0.95], ("chain", "draw")).values
@@ -225,7 +233,7 @@ chosen = smaller.replace(noise=steeper)
 trees = {
     "few enter": simulated_few,
     "... and smaller amplitudes": prior_predictive(smaller)[1],
-    "... and noise in the target's units": prior_predictive(chosen)[1],
+    "... and noise by the target's variance": prior_predictive(chosen)[1],
 }
 y, step = pilot.targets[place], int(pilot.steps[place]) - 1
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="constrained")
@@ -254,4 +262,4 @@ plt.show()
 # from the paper's does.
 
 # %%
-print(chosen.to_frame().to_string(index=False, justify="left"))
+print(chosen)

@@ -29,6 +29,14 @@ def pictures(outcome: Outcome) -> int:
     return sum("image/png" in o.get("data", {}) for o in outputs)
 
 
+def unseen(outcome: Outcome) -> list[str]:
+    """Return what cells ended in that shows nothing but its type and address."""
+    outputs = (o for cell in outcome.notebook.cells for o in cell.get("outputs", []))
+    shown = (o["data"] for o in outputs if "data" in o)
+    bare = (data["text/plain"] for data in shown if set(data) == {"text/plain"})
+    return [text for text in bare if " at 0x" in text]
+
+
 def test_there_are_six():
     assert [path.stem[:2] for path in NOTEBOOKS] == ["1_", "2_", "3_", "4_", "5_", "6_"]
 
@@ -42,6 +50,7 @@ def test_notebook_runs(path, outcomes):
     assert not outcome.error
     assert outcome.result.strip()
     assert pictures(outcome) >= 2
+    assert not unseen(outcome)
     # PyMC tells there what it samples; Python's warnings have a category. Few draws make Pareto k
     # large, of which ArviZ warns, as notebook 4 explains.
     told = [text for text in warned(outcome.notebook) if "Estimated shape parameter" not in text]

@@ -150,6 +150,23 @@ def test_noise_may_look_at_what_the_parent_has(pool):
     assert "Small where the parent has a trend" in repr(table)
 
 
+def test_as_text_both_columns_are_aligned_to_the_left():
+    table = prior_tables.synthetic()
+    lines = repr(table).splitlines()
+    start = lines[0].index("prior")
+    assert max(map(len, lines)) < 90
+    texts, row = {}, ""
+    for line in lines[1:]:
+        what, prior = line[:start].rstrip(), line[start:]
+        assert not prior.startswith(" ")
+        row = what or row
+        texts.setdefault(row, []).append(prior)
+    assert {what: " ".join(parts) for what, parts in texts.items()} == dict(
+        table.to_frame().to_numpy()
+    )
+    assert len(texts["noise"]) == 2  # between words
+
+
 def test_scales_are_prior_deviations_up_to_one(pool):
     scale = prior_tables.synthetic().compile(pool).scale
     assert scale[place(pool, "SE0.lengthscale")] == 1

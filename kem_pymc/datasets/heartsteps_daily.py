@@ -53,6 +53,9 @@ def heartsteps_daily(
     with fewer than `minimum` days. If no pilot user travelled, scaling refuses the constant
     feature; take another seed then.
 
+    ``google_fit_steps`` is the phone's own count of the same day's steps, which is known only
+    afterwards: this is a study of how kernels evolve, not a forecast.
+
     Missing values: steps of the phone aren't filled in, because they say most about the day, so
     users whose phone counted none are dropped. Days without decision points, as on travels, have 0
     available ones and 0 suggestions. Place, weather, use of the app and the recent dosage of

@@ -5,7 +5,8 @@ Functions draw on matplotlib axes, or into a figure, and return the axes. Withou
 and nothing needs closing: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a notebook
 with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
 
-``traces`` and ``hyperparameters`` are ArviZ's pictures, and return its PlotCollection.
+``traces`` and ``hyperparameters`` are ArviZ's pictures, and return its PlotCollection; a cell shows
+one that ends in ``traces(idata).viz["figure"].item()``.
 """
 
 from kem_pymc.plots.convergence import edges_by_chain, traces

@@ -40,7 +40,8 @@ def traces(idata: "DataTree") -> "PlotCollection":
     Returns
     -------
     PlotCollection
-        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure.
+        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure, which
+        shows itself in notebooks.
 
     Raises
     ------

@@ -41,6 +41,8 @@ def hyperparameters(
     Returns
     -------
     PlotCollection
+        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure, which
+        shows itself in notebooks.
 
     Raises
     ------
