@@ -265,9 +265,10 @@ for name, walk in walks.items():
     print(f"truth outside the outer band at {outside:.0%} of the grid")
 
 # %% [markdown]
-# The table doesn't say that simple is best. The simple compositions soon have learned all they can,
-# and change little with more points, while the rich one gains by them. It says that how much a
-# kernel may have should grow with the data. So this package has a prior for every value, and starts
-# every user at `WHITE` before the first point. With the first points, and at every time step after,
-# candidates are added when the data speak for them; what usually comes next is learned from *pilot
-# users*. How much may come next at a time is a prior as well, and priors are the next notebook.
+# The table doesn't say that simple is best: the simple compositions soon have learned all they can,
+# and change little with more points. It says that by maximum likelihood many hyperparameters are
+# dear while points are few, and that a prior takes much of the price back. This package guards in
+# both ways. It has a prior for every value, and compositions grow with the data: every user starts
+# at `WHITE` before the first point, and from then on, at every time step, candidates are added when
+# the data speak for them. What usually comes next is learned from *pilot users*. How much may come
+# next at a time is a prior as well, and priors are the next notebook.

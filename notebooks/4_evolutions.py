@@ -78,7 +78,8 @@ kem.diagnose(idata)
 # Where chains disagree about the composition, several explain these data about as well. What
 # follows is then about *one* explanation, not the only one. The representative clustering stands
 # for all draws. Look at *certainty*, the probability of the composition, and *cohesion*, how
-# probable it is that its members are together.
+# probable it is that its members are together. *Members* are datasets, as user/time step: `1/0` is
+# the first time step of user 1, and here the only one.
 
 # %%
 representative = kem.representative(idata)
@@ -135,8 +136,10 @@ plt.show()
 # are the same, the data had nothing to say about it, and
 # what you report is your prior. Where the posterior sits in a tail of the prior, they disagree.
 #
-# Intervals belong in the units of the data: lengthscales in those of the feature, amplitudes and
-# noise in the target's.
+# Intervals belong in the units of the data: lengthscales and shifts in that of the feature.
+# Amplitudes and noise are variances, in the target's unit squared; with LIN an amplitude is the
+# variance of a slope, so it is per unit of the feature squared as well. The sd of the noise,
+# printed first, is in the target's unit.
 
 # %%
 scaling = cluster.scaling
@@ -163,27 +166,32 @@ plt.show()
 
 # %% [markdown]
 # Each thin curve is the distribution of one simulated user's targets, the black one that of a real
-# user (in sd of the target). The real one should look like one of many. **A bad sign** is a shape
-# that no simulated user has: two separate groups, a long tail. The remedy is a different
-# transformation of the target, or a candidate that is missing from the pool.
+# user (in sd of the target); `y[1, 0]` are the targets of user 1 at time step 0. The real one
+# should look like one of many. **A bad sign** is a shape that no simulated user has: two separate
+# groups, a long tail. The remedy is a different transformation of the target, or a candidate that
+# is missing from the pool.
 #
 # ## LOO, and what Pareto k says
 #
 # `az.loo` estimates how well each user would be predicted by a cluster learned from the others. It
 # reweighs draws instead of refitting, and *Pareto k* says for each user whether that can be
-# trusted: below 0.7 it can.
+# trusted. How large it may be depends on the number of draws S: ArviZ's limit is `1 - 1/log10(S)`,
+# and 0.7 at most, since few draws say less of a long tail. It warns where a k is above.
 
 # %%
 with cluster:
     fitted = pm.compute_log_likelihood(fitted, progressbar=False)
 fitted = kem.log_likelihood_group(fitted)
 loo = az.loo(fitted, pointwise=True)
+print(f"elpd of all users: {loo.elpd:.2f}")
+print(f"limit of Pareto k with {loo.n_samples} draws: {loo.good_k:.2f}")
 pd.DataFrame({"elpd": loo.elpd_i, "Pareto k": loo.pareto_k}, index=loo.elpd_i["user"]).round(2)
 
 # %% [markdown]
-# A user with a large k is one without whom the cluster would be another: influential, or misplaced.
-# Look at that user's data, and at the cohesion of the cluster. The remedy for the *number* is a
-# refit without the user; the remedy for the *model* may be a cluster of its own.
+# A user with a k above the limit may be one without whom the cluster would be another: influential,
+# or misplaced. Look at that user's data, and at the cohesion of the cluster. With few draws k
+# itself is rough; see whether it stays with more. The remedy for the *number* is a refit without
+# the user; the remedy for the *model* may be a cluster of its own.
 #
 # ## Is the composition better than others?
 #
@@ -209,17 +217,24 @@ for name in rivals:
         draws_of_rival = pm.sample(draws=nuts, tune=nuts, **options)
         draws_of_rival = pm.compute_log_likelihood(draws_of_rival, progressbar=False)
     compared[name] = kem.log_likelihood_group(draws_of_rival)
-comparison = az.compare(compared)
+comparison = az.compare(compared, round_to=2)
 comparison
 
 # %% [markdown]
 # What to look at: the difference of elpd against its standard error. With a handful of users the
 # standard error is rough; a difference of less than about two of them decides nothing, and then the
 # *simpler* composition is the better report.
+#
+# *elpd* of ours is that of the table above; *elpd_diff* is the difference to the best, and *dse*
+# its standard error. `N < 100` in *diag_diff* says that there are fewer than 100 observations (here
+# they are users), so the normal approximation behind *p_worse* isn't to be trusted; the difference
+# and its standard error still tell of the size. `1 k̂ > 0.52` in *diag_elpd* would say that one
+# user's Pareto k is above a limit of 0.52, so that the elpd may be biased, mostly in favour of that
+# composition.
 
 # %%
 best = comparison.index[0]
 print(f"{pilot}")
 print(f"largest cluster: {cluster.composition}, {len(cluster.members)} users")
-print(f"largest Pareto k: {float(loo.pareto_k.max()):.2f}")
+print(f"largest Pareto k: {float(loo.pareto_k.max()):.2f}, with a limit of {loo.good_k:.2f}")
 print(f"best by leave-one-user-out: {best}")
