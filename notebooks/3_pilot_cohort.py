@@ -256,7 +256,7 @@ print(f"with equal weights {weights.equal:.1f}")
 # The count of users is a hard test: each candidate of the truth has to be more probable than not.
 # If it is low, or none, these draws haven't found the compositions that the users were drawn from,
 # and none should be reported as found. It needn't mean that predictions are bad: over a few points
-# other candidates can look the same (`LIN0 x LIN0`, a parabola, looks like `LIN0`), and they share
+# other candidates can look the same (`LIN0 x LIN0`, a parabola, and `LIN0`, say), and they share
 # the probability. The line after it is milder: are true candidates more probable than the others?
 
 # %%
