@@ -209,8 +209,8 @@ plt.show()
 #
 # ## What to report
 #
-# The range over settings of everything you conclude, and which setting does it. A range that is no
-# wider than the distance of the two seeds says that nothing moved, as far as these draws can tell:
+# The range over settings of everything you conclude, and which setting does it. Where it is hardly
+# wider than the distance of the two seeds, nothing moved, as far as these draws can tell:
 
 # %%
 for column in ("clusters", "size in the end", "new users: log likelihood"):
