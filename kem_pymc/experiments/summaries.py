@@ -10,12 +10,9 @@ LEVEL = 0.95
 
 
 def interval(values: Sequence[float] | np.ndarray | pd.Series, level: float = LEVEL) -> float:
-    """Return half the length of Student's interval for a mean; NaN for fewer than three values.
-
-    (From two it would be thirteen standard errors.)
-    """
+    """Return half the length of Student's interval for a mean; NaN for fewer than two values."""
     values = np.asarray(values, dtype=np.float64)
-    if len(values) < 3:
+    if len(values) < 2:
         return float("nan")
     error = values.std(ddof=1) / np.sqrt(len(values))
     return float(student.ppf(0.5 + level / 2, len(values) - 1) * error)
