@@ -116,6 +116,11 @@ def parameters_in(variables: Iterable[Variable]) -> tuple[PopulationParameter, .
     return tuple(found.values())
 
 
+def names_of(population: Iterable[PopulationParameter]) -> str:
+    """Return the names of population parameters, for messages."""
+    return ", ".join(p.name for p in population)
+
+
 def _same_distribution(one: TensorVariable, other: TensorVariable) -> bool:
     if one is other:
         return True

@@ -9,9 +9,8 @@ way: by candidate, or for all base kernels and all interactions. Distributions m
 population parameters (:func:`kem_pymc.population_parameter`), which all clusters share.
 """
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from textwrap import TextWrapper
 from typing import Any, Literal
@@ -22,142 +21,34 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from kem_pymc.compiled import FunctionPointer
+from kem_pymc.compiled_priors import compile_priors
 from kem_pymc.display import Display, Displayed, Listing
-from kem_pymc.distributions import (
-    compile_entries,
-    compile_noise,
-    describe,
-    fresh,
-    from_data,
-    location_and_scale,
-    to_data,
-)
+from kem_pymc.distributions import describe, fresh, from_data, to_data
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.noise_priors import (
+    NoisePrior,
+    Parent,
+    SameNoise,
+    distributions_in,
+    noise_at,
+    noise_by_size,
+    noise_from_data,
+    noise_text,
+    noise_to_data,
+)
 from kem_pymc.population import (
     PopulationParameter,
+    names_of,
     parameters_in,
     population_parameter,
     with_values,
 )
 from kem_pymc.prior_table import PriorTable
 
-
-class Parent:
-    """What the noise prior may look at: the parent composition, as PyTensor expressions.
-
-    Attributes
-    ----------
-    inclusion : vector (C,) of bool
-        Which candidates the parent has.
-    size : scalar
-        How many.
-    """
-
-    def __init__(self, inclusion: Any, pool: CandidatePool) -> None:
-        self.inclusion = inclusion
-        self.size = pt.sum(inclusion)
-        self._pool = pool
-
-    def includes(self, candidate: str) -> Any:
-        """Return whether a candidate is in the parent (scalar of bool).
-
-        Raises
-        ------
-        InputError
-            If the pool has no such candidate.
-        """
-        single = Composition((Candidate.parse(candidate, self._pool.dimension),))
-        return self.inclusion[int(np.argmax(self._pool.inclusion(single)))]
-
-
-NoisePrior = Callable[[Parent], TensorVariable]
-
-#: At so many draws of the population parameters is looked whether priors make sense there.
-POPULATION_DRAWS = 200
-
-#: So wide may the prior of a positive population parameter be: the standard deviation of its log.
-WIDEST = 30.0
-
-#: Coordinates at which a density is looked at, besides draws.
-ANYWHERE = (-3.0, -1.0, 0.0, 1.0, 3.0)
-
 #: A table as text has room for so many letters of a prior in a line.
 ACROSS = 56
-
-
-@dataclass(frozen=True)
-class NoiseBySize:
-    """The paper's noise prior: LogNormal(mu[k], sigma[k]) below a parent of size k.
-
-    Parents with more candidates than the last entry get the last entry.
-    """
-
-    mu: tuple[float, ...]
-    sigma: tuple[float, ...]
-
-    def __call__(self, parent: Parent) -> TensorVariable:
-        """Return the prior of the noise variance below a parent."""
-        k = pt.minimum(parent.size, len(self.mu) - 1)
-        return pm.LogNormal.dist(pt.as_tensor(self.mu)[k], pt.as_tensor(self.sigma)[k])
-
-    def __str__(self) -> str:
-        pairs = zip(self.mu, self.sigma, strict=True)
-        text = ", ".join(f"LogNormal({m:g}, {s:g})" for m, s in pairs)
-        return f"{text}, ... below a parent of size 0, 1, ..."
-
-
-def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
-    """Return the noise prior LogNormal(mu[k], sigma[k]) below a parent of size k.
-
-    Raises
-    ------
-    InputError
-        If there isn't one sigma for every mu, or a sigma isn't positive.
-    """
-    if any(isinstance(v, TensorVariable) for v in (*mu, *sigma)):
-        raise InputError(
-            "noise_by_size takes numbers alone. Write a function of the parent that returns a PyMC "
-            "distribution: population parameters may stand in that."
-        )
-    if len(mu) != len(sigma) or not mu or not all(s > 0 for s in sigma):
-        raise InputError(
-            f"The noise prior has mu {list(mu)} and sigma {list(sigma)}. "
-            "Give one positive sigma for every mu."
-        )
-    return NoiseBySize(tuple(map(float, mu)), tuple(map(float, sigma)))
-
-
-@dataclass(frozen=True, eq=False)
-class SameNoise:
-    """One noise prior, whatever the parent."""
-
-    distribution: TensorVariable
-
-    def __call__(self, parent: Parent) -> TensorVariable:
-        """Return the prior of the noise variance below a parent."""
-        return self.distribution
-
-    def __str__(self) -> str:
-        return describe(self.distribution)
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseAt:
-    """A noise prior at values of population parameters."""
-
-    noise: NoisePrior
-    values: Mapping[str, float]
-
-    def __call__(self, parent: Parent) -> TensorVariable:
-        """Return the prior of the noise variance below a parent."""
-        return with_values(self.noise(parent), self.values)
-
-    def __str__(self) -> str:
-        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.values.items())
-        return f"{_noise_text(self.noise)}, at {values}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -329,17 +220,12 @@ class Priors(Displayed):
                     f"{parameter.name} = {value:.4g} is impossible by its prior, "
                     f"{describe(parameter.prior)}. Give a value that isn't."
                 )
-        noise: NoisePrior = self.noise
-        if isinstance(noise, SameNoise):
-            noise = SameNoise(with_values(noise.distribution, numbers))
-        elif numbers and not isinstance(noise, NoiseBySize):
-            noise = NoiseAt(noise, numbers)
         return replace(
             self,
             hyperparameters={
                 name: with_values(rv, numbers) for name, rv in self.hyperparameters.items()
             },
-            noise=noise,
+            noise=noise_at(self.noise, numbers),
             noise_without_parent=with_values(self.noise_without_parent, numbers),
         )
 
@@ -354,7 +240,7 @@ class Priors(Displayed):
         unknown = self.population(pool)
         if unknown:
             raise InputError(
-                f"These priors depend on population parameters ({_names(unknown)}), which are "
+                f"These priors depend on population parameters ({names_of(unknown)}), which are "
                 "learned from pilot users. Give numbers for them by priors.at({name: value})."
             )
 
@@ -410,7 +296,7 @@ class Priors(Displayed):
 
     def to_frame(self, pool: CandidatePool | None = None) -> pd.DataFrame:
         """Return the table; with a pool, one row for every hyperparameter and candidate in it."""
-        rows = [("noise", _noise_text(self.noise))]
+        rows = [("noise", noise_text(self.noise))]
         rows.append(("noise without a parent", describe(self.noise_without_parent)))
         if pool is None:
             rows += [(name, describe(rv)) for name, rv in self.hyperparameters.items()]
@@ -429,8 +315,8 @@ class Priors(Displayed):
         """
         if pool is not None:
             return self.population(pool)
-        same = [self.noise.distribution] if isinstance(self.noise, SameNoise) else []
-        return parameters_in([*self.hyperparameters.values(), *same, self.noise_without_parent])
+        noise = [*distributions_in(self.noise), self.noise_without_parent]
+        return parameters_in([*self.hyperparameters.values(), *noise])
 
     def __repr__(self) -> str:
         frame = self.to_frame()
@@ -462,68 +348,16 @@ class Priors(Displayed):
         Raises
         ------
         InputError
-            If an entry is missing, or the prior of a positive hyperparameter isn't positive.
+            If an entry is missing, the prior of a positive hyperparameter isn't positive, or
+            population parameters can go where a prior is none.
         """
-        population = self.population(pool)
-        names = [p.name for p in population]
-        distinct: list[tuple[TensorVariable, bool]] = []
-        entry = np.empty(len(pool.hyperparameters), dtype=np.int64)
-        for i, hyperparameter in enumerate(pool.hyperparameters):
-            found = (self.of(hyperparameter), hyperparameter.positive)
-            if found not in distinct:
-                distinct.append(found)
-            entry[i] = distinct.index(found)
-        own = len(distinct) + np.arange(len(population))
-        distinct += [(p.prior, p.positive) for p in population]
-        log_density, gradient, draw = compile_entries(distinct, names)
-        noise_log_density, noise_gradient, noise_draw = compile_noise(
-            lambda parent: self.noise(Parent(parent, pool)), names
-        )
-        positive = np.array([p.positive for p in population], dtype=np.bool_)
-        nowhere = np.full(len(population), np.nan)
-        middle, width = _located(draw, own, nowhere)
-        for parameter, place, size in zip(population, middle, width, strict=True):
-            if not (np.isfinite(place) and (size < WIDEST or not parameter.positive)):
-                raise InputError(
-                    f"The prior {describe(parameter.prior)} of {parameter.name} is too vague: it "
-                    "has values that no computer holds. Give one that says more."
-                )
-        reference = np.where(positive, np.exp(middle), middle)
-        centres, scales = _located(draw, np.arange(len(distinct) - len(own)), reference)
-        if not np.isfinite(scales).all():
-            wrong = distinct[int(np.flatnonzero(~np.isfinite(scales))[0])][0]
-            raise InputError(
-                f"The prior {describe(wrong)} of a positive hyperparameter gives negative values. "
-                "Truncate it, or use a positive distribution."
-            )
-        table = PriorTable(
-            log_density=log_density,
-            gradient=gradient,
-            draw=draw,
-            noise_log_density=noise_log_density,
-            noise_gradient=noise_gradient,
-            noise_draw=noise_draw,
-            entry=entry,
-            centre=centres[entry],
-            scale=np.minimum(scales, 1.0)[entry],
+        return compile_priors(
+            [(self.of(h), h.positive) for h in pool.hyperparameters],
+            lambda inclusion: self.noise(Parent(inclusion, pool)),
+            self.population(pool),
             stay=np.full(len(pool), self.stay),
             enter=np.array([self.entering(c) for c in pool]),
-            population=reference.copy(),
-            reference=reference,
-            population_entry=own,
-            population_positive=positive,
-            population_width=width,
-            uses=_uses([rv for rv, _ in distinct], names),
-            noise_uses=_uses([self.noise(Parent(pt.vector(dtype="bool"), pool))], names)[0],
         )
-        for what in _impossible(table, len(pool)):
-            told = "of the noise" if what is None else describe(distinct[what][0])
-            raise InputError(
-                f"The prior {told} is none at some values that the priors of "
-                f"its population parameters ({_names(population)}) allow. "
-                "Give a parameter that has to be positive a prior like pm.HalfNormal.dist(1)."
-            )
-        return table
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data, for files; distributions outside PyMC's own as text.
@@ -534,7 +368,7 @@ class Priors(Displayed):
         population = {p.name: to_data(p.prior) for p in self._told(None)}
         return {
             "hyperparameters": {n: to_data(rv) for n, rv in self.hyperparameters.items()},
-            "noise": _noise_data(self.noise),
+            "noise": noise_to_data(self.noise),
             "noise_without_parent": to_data(self.noise_without_parent),
             "stay": self.stay,
             "enter": dict(self.enter),
@@ -555,20 +389,11 @@ class Priors(Displayed):
             name: population_parameter(name, from_data(prior))
             for name, prior in data.get("population", {}).items()
         }
-        noise: NoisePrior
-        if "by_size" in data["noise"]:
-            noise = noise_by_size(**data["noise"]["by_size"])
-        elif "same" in data["noise"]:
-            noise = SameNoise(from_data(data["noise"]["same"], population))
-        else:
-            raise InputError(
-                "The noise prior was stored as text only. Pass the study's own priors instead."
-            )
         return cls(
             hyperparameters={
                 n: from_data(d, population) for n, d in data["hyperparameters"].items()
             },
-            noise=noise,
+            noise=noise_from_data(data["noise"], population),
             noise_without_parent=from_data(data["noise_without_parent"], population),
             stay=data["stay"],
             enter=data["enter"],
@@ -601,68 +426,3 @@ def synthetic() -> Priors:
 def unit_scale() -> Priors:
     """Return the paper's priors for real data: features in [0, 1], standardised targets."""
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
-
-
-def _located(
-    draw: FunctionPointer, entries: np.ndarray, population: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations of some entries, as coordinates."""
-    located = [location_and_scale(draw, int(entry), population) for entry in entries]
-    centres, scales = np.array(located).reshape(-1, 2).T
-    return centres, scales
-
-
-def _impossible(table: PriorTable, size: int) -> Iterator[int | None]:
-    """Yield distinct priors, None for the noise's, without a density at some population parameters.
-
-    That is where a density is zero wherever one looks. (It may be in places: those of a uniform
-    distribution, or draws of a very wide one, which overflow.)
-    """
-    rng = np.random.default_rng(0)
-    population = table.reference.copy()
-    dependent = [int(k) for k in np.flatnonzero(table.uses.any(axis=1))]
-    parents = [np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)]
-    places: dict[int, list[float]] = {
-        k: [location_and_scale(table.draw, k, table.reference)[0], *ANYWHERE] for k in dependent
-    }
-    for _ in range(POPULATION_DRAWS if table.uses.any() or table.noise_uses.any() else 0):
-        for k in dependent:
-            if not any(
-                np.isfinite(table.log_density(k, v, population))
-                for v in (table.draw(k, rng, population), *places[k])
-            ):
-                yield k
-        for parent in parents if table.noise_uses.any() else ():
-            if not any(
-                np.isfinite(table.noise_log_density(parent, v, population))
-                for v in (table.noise_draw(parent, rng, population), *ANYWHERE)
-            ):
-                yield None
-        for i, entry in enumerate(table.population_entry):
-            v = table.draw(int(entry), rng, population)
-            population[i] = np.exp(v) if table.population_positive[i] else v
-
-
-def _uses(priors: Sequence[TensorVariable], names: Sequence[str]) -> np.ndarray:
-    """Return which priors depend on which population parameters (number of priors, P)."""
-    inside = [{p.name for p in parameters_in([rv])} for rv in priors]
-    uses = [[name in found for name in names] for found in inside]
-    return np.array(uses, dtype=np.bool_).reshape(len(priors), len(names))
-
-
-def _names(population: Sequence[PopulationParameter]) -> str:
-    return ", ".join(p.name for p in population)
-
-
-def _noise_data(noise: NoisePrior) -> dict[str, Any]:
-    if isinstance(noise, NoiseBySize):
-        return {"by_size": asdict(noise)}
-    if isinstance(noise, SameNoise):
-        return {"same": to_data(noise.distribution)}
-    return {"text": _noise_text(noise)}
-
-
-def _noise_text(noise: NoisePrior) -> str:
-    if isinstance(noise, NoiseBySize | SameNoise | NoiseAt):
-        return str(noise)
-    return inspect.getdoc(noise) or "a function of the parent"

@@ -68,9 +68,20 @@ def test_functions_may_hold_things(crew):
     assert done(crew, lambda task: int(offset[task % 4])) == [k % 4 for k in TASKS]
 
 
-def test_results_come_as_they_are_ready(crew):
-    numbers = [number for number, _ in crew.each(lambda t: time.sleep(1.0 * (t == 0)), [0, 1])]
-    assert numbers == [1, 0]
+def second_first(flag, task):
+    """The first task ends only after the second."""
+    if task == 1:
+        flag.touch()
+    for _ in range(600):
+        if flag.exists():
+            break
+        time.sleep(0.1)
+    time.sleep(0.5 * (task == 0))
+
+
+def test_results_come_as_they_are_ready(crew, tmp_path):
+    results = crew.each(partial(second_first, tmp_path / "second"), [0, 1])
+    assert [number for number, _ in results] == [1, 0]
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -152,7 +163,7 @@ def test_a_place_whose_worker_died_is_filled_again(tmp_path):
     with running_cluster(env=slow) as (_, found), closing(Cluster(found)) as crew:
         assert crew.width == 4
         assert done(crew, partial(dying_once, tmp_path / "died")) == done(Here(), drawn)
-        for _ in range(300):
+        for _ in range(1200):
             if crew.width == 4:
                 break
             time.sleep(0.1)
