@@ -3,6 +3,7 @@
 Every refusal is an :class:`InputError` that names the column, the row or the user.
 """
 
+import re
 import textwrap
 from collections.abc import Hashable, Sequence
 from numbers import Integral
@@ -19,6 +20,9 @@ LARGEST = 1e12
 
 #: Names of an index whose labels are places in a file; other indices label rows.
 FILE_ROWS = ("line", "data row")
+
+#: What pandas calls a column without a name, such as row numbers that `DataFrame.to_csv` wrote.
+NAMELESS = re.compile(r"Unnamed: \d+")
 
 
 def check_points(
@@ -113,7 +117,8 @@ def check_columns(
     roles = (user, time, target)
     if features is None:
         numeric = [column for column in df.columns if dtypes.is_numeric_dtype(df[column])]
-        features = [column for column in numeric if column not in roles] or [time]
+        others = [c for c in numeric if c not in roles and not is_nameless(c)]
+        features = others or [time]
     features = (features,) if isinstance(features, str) else tuple(features)
     for column in (*roles, *features):
         if column not in df.columns:
@@ -130,6 +135,11 @@ def check_columns(
     if df.empty:
         raise InputError("The table has no rows. Give at least one row per user.")
     return features
+
+
+def is_nameless(column: Hashable) -> bool:
+    """Return whether pandas read a column whose name is empty: row numbers, as a rule."""
+    return isinstance(column, str) and NAMELESS.fullmatch(column) is not None
 
 
 def place(index: pd.Index, position: int | np.integer) -> str:

@@ -139,9 +139,9 @@ class Cohort(Displayed):
         user, time, target : column names
             Users keep their order of first appearance. The time is a number, a date or a duration.
         features : sequence of column names, optional
-            By default every numeric column other than user, time and target; if there is none,
-            the time column. It may name the time column: dates are then days since the user's
-            first row, durations are days, and numbers stay as they are.
+            By default every numeric column with a name other than user, time and target; if there
+            is none, the time column. It may name the time column: dates are then days since the
+            user's first row, durations are days, and numbers stay as they are.
         batch : int, optional
             Points per time step; a user's last time step may have fewer. By default each distinct
             time of a user is a time step.

@@ -183,6 +183,7 @@ def _heading(
     lines = [
         f"Made by kem_pymc {', '.join(store.codes(pieces))}, seed {seed}.",
         f"Trials: {counts}. Intervals are Student's 95 % over {unit}.",
+        "Time steps count from 1, as in the paper; in the CSV file from 0.",
     ]
     if any(piece.cohort is not None or piece.study.judged == "next" for piece in pieces):
         lines.append("Trials on real data deal the same users anew.")

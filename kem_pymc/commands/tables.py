@@ -7,7 +7,7 @@ from typing import Literal
 import pandas as pd
 from pandas.api import types as dtypes
 
-from kem_pymc.checks import FILE_ROWS, not_numbers, place
+from kem_pymc.checks import FILE_ROWS, is_nameless, not_numbers, place
 from kem_pymc.cohort import Cohort
 from kem_pymc.commands import screen
 from kem_pymc.display import some
@@ -82,6 +82,9 @@ def _unused(table: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
     """Yield the columns that are no features by default, and why."""
     for column in table.columns.drop(list(roles)):
         values = table[column]
+        if is_nameless(column):
+            yield f"{column} (it has no name in the file)"
+            continue
         if dtypes.is_numeric_dtype(values):
             continue
         bad = not_numbers(values)
