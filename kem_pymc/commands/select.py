@@ -1,5 +1,6 @@
 """``kem select``: kernels for new users, time step by time step, from learned evolutions."""
 
+from collections.abc import Hashable
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -10,6 +11,8 @@ from kem_pymc.commands import folders, options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from kem_pymc.cohort import Cohort
     from kem_pymc.commands.study import Study
     from kem_pymc.evolution.evolutions import Evolutions
@@ -48,6 +51,12 @@ def select(
         Path | None,
         typer.Option(metavar="FILE", help="Also write what each kernel predicts, point by point."),
     ] = None,
+    future: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Table of points to come, without targets, for --predictions."
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Select a kernel for every new user at every time step.
@@ -56,7 +65,7 @@ def select(
     features are the pilot study's, by name; a date among them is days since the user's first row.
     With both, the study file is run for its base kernels and priors, and users come from the table.
     Predictions are of a user's points up to a time step and of those of the next, in order of
-    arrival; `kem report` draws them.
+    arrival, and after the last of those in --future; `kem report` draws them.
     """
     import pandas as pd
 
@@ -86,6 +95,7 @@ def select(
         cohort = _in_table(data, columns, learned)
     if predictions is not None:
         check_names(cohort)
+    coming = None if future is None else _future(future, data, predictions, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(workers(cores, cluster)) as crew,
@@ -102,7 +112,7 @@ def select(
         ]
         pd.DataFrame(rows).to_csv(file, index=False)
         if beside is not None:
-            predicted(walks, cohort).to_csv(beside, index=False)
+            predicted(walks, cohort, coming).to_csv(beside, index=False)
     screen.paths(walks)
     _tell(rows, out)
 
@@ -123,6 +133,30 @@ def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Co
 
     named = columns | {"target": columns["target"] or learned.target}
     return read_cohort(path, **named, features=learned.features, scope="new")
+
+
+def _future(
+    path: Path,
+    data: Path | None,
+    predictions: Path | None,
+    columns: dict[str, Any],
+    learned: "Evolutions",
+) -> "dict[Hashable, np.ndarray]":
+    from kem_pymc.commands.tables import read_future
+
+    if data is None or predictions is None:
+        raise InputError(
+            "--future gives points to predict for the users of a table. "
+            "Add --data, and --predictions for the file to write."
+        )
+    return read_future(
+        path,
+        data,
+        user=columns["user"],
+        time=columns["time"],
+        target=columns["target"] or learned.target,
+        features=learned.features,
+    )
 
 
 def _test_users(path: Path, test: "Cohort | None", learned: "Evolutions") -> "Cohort":

@@ -1,9 +1,11 @@
 """Tables of data from files."""
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
@@ -11,7 +13,7 @@ from kem_pymc.checks import FILE_ROWS, is_nameless, not_numbers, place
 from kem_pymc.cohort import Cohort
 from kem_pymc.commands import screen
 from kem_pymc.display import some
-from kem_pymc.errors import InputError
+from kem_pymc.errors import DataWarning, InputError
 
 #: At most so many columns that aren't used are named.
 UNUSED_SHOWN = 10
@@ -76,6 +78,74 @@ def read_cohort(
     if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
         screen.say(f"As a feature, {time} is the days since a user's first row.")
     return cohort
+
+
+def read_future(
+    path: Path,
+    data: Path,
+    *,
+    user: str,
+    time: str,
+    target: str,
+    features: Sequence[str],
+) -> dict[Hashable, np.ndarray]:
+    """Read points to come: inputs (m, D) of users, whose targets nobody knows.
+
+    Parameters
+    ----------
+    path : Path
+        A table like the users' own; a target in it isn't looked at.
+    data : Path
+        The users' own: days in `path` count from its first rows.
+    user, time, target : str
+        Columns.
+    features : sequence of str
+        Of the study.
+
+    Raises
+    ------
+    InputError
+        If a table can't be used, or one has a user whom `data` doesn't have.
+    """
+    past, coming = (read_table(file, user, time) for file in (data, path))
+    columns = list(dict.fromkeys((user, time, *features)))
+    missing = [name for name in columns if name not in coming]
+    if missing:
+        raise InputError(
+            f"{path} lacks the columns {', '.join(missing)}. "
+            "Give a table like that of the users, without targets."
+        )
+    if coming.empty:
+        raise InputError(f"{path} has no rows. Give at least one point to come.")
+    known = {str(label): label for label in past[user].unique()}
+    labels = coming[user].astype(str)
+    strange = ~labels.isin(known).to_numpy()
+    if strange.any():
+        raise InputError(
+            f"User {labels.iloc[strange.argmax()]} in {place(coming.index, strange.argmax())} of "
+            f"{path} has no points in {data}. "
+            "Give points to come of users whose kernels are selected."
+        )
+    coming[user] = [known[label] for label in labels]
+    coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
+    # What makes a table of users a cohort makes these points ones that follow theirs.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        cohort = Cohort.from_frame(
+            pd.concat([past[[*columns, target]], coming[columns].assign(**{target: 0.0})]),
+            user=user,
+            time=time,
+            target=target,
+            features=features,
+            gaps="skip",
+            scope="new",
+        )
+    counts = coming[user].value_counts()
+    return {
+        label: x[-counts[label] :]
+        for label, x in zip(cohort.users, cohort.inputs, strict=True)
+        if label in counts
+    }
 
 
 def _unused(table: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:

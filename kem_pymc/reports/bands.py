@@ -121,12 +121,13 @@ class Predicted:
     seen : ndarray, shape (n, 2)
         Place on the horizontal axis and target of the points up to then.
     following : ndarray, shape (m, 2)
-        Of the points of the next time step; none after the last.
+        Of the points of the next time step; after the last, of points to come, if any were asked
+        for: their targets are NaN.
     curve : Band
         Over the range of the one feature; with several features, at the points seen, whose place
         is their number in order of arrival.
     ahead : Band
-        At the points of the next time step.
+        At the points that follow.
     continuous : bool
         Whether `curve` may be drawn as a line.
     """
@@ -138,8 +139,18 @@ class Predicted:
     continuous: bool
 
     @property
+    def judged(self) -> int:
+        """How many of the next points have a target to judge their prediction by."""
+        return int(np.isfinite(self.following[:, 1]).sum())
+
+    @property
+    def to_come(self) -> int:
+        """How many have none yet."""
+        return len(self.following) - self.judged
+
+    @property
     def covered(self) -> int:
-        """How many of the next points lie within the 95 % interval of their prediction."""
+        """How many of the judged ones lie within the 95 % interval of their prediction."""
         low, high = self.ahead.observed
         target = self.following[:, 1]
         return int(((low <= target) & (target <= high)).sum())

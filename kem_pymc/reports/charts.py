@@ -48,7 +48,7 @@ def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
     """
     points = np.concatenate([np.concatenate([p.seen, p.following]) for p in steps])
     places = np.concatenate([points[:, 0], *(p.curve.at for p in steps)])
-    low, high = points[:, 1].min(), points[:, 1].max()
+    low, high = np.nanmin(points[:, 1]), np.nanmax(points[:, 1])
     room = 0.25 * (high - low) or 1.0
     most = BEYOND * (high - low) or 1.0
     ends = np.concatenate([np.ravel(b.observed) for p in steps for b in (p.curve, p.ahead)])
@@ -74,8 +74,8 @@ def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) 
         parts = [_band(curve, frame), _line(curve, frame)]
     else:
         parts = [_bars(curve, frame, "fit"), _bars(ahead, frame, "ahead")]
-    seen, following = predicted.seen, predicted.following
-    parts += [_crosses(seen, frame), _rings(following, frame)]
+    judged = predicted.following[np.isfinite(predicted.following[:, 1])]
+    parts += [_crosses(predicted.seen, frame), _rings(judged, frame)]
     body = Markup("").join([_axes(frame), _clipped(Markup("").join(parts))])
     return Markup(
         '<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}">'

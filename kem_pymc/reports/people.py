@@ -184,10 +184,10 @@ def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
     """
     counts: dict[int, list[int]] = {}
     for moment in (m for person in people for m in person.moments):
-        if moment.predicted is not None and len(moment.predicted.following):
+        if moment.predicted is not None and moment.predicted.judged:
             found = counts.setdefault(moment.step, [0, 0])
             found[0] += moment.predicted.covered
-            found[1] += len(moment.predicted.following)
+            found[1] += moment.predicted.judged
     return [(step, inside, total) for step, (inside, total) in sorted(counts.items())]
 
 
@@ -221,9 +221,11 @@ def _told(predicted: Predicted) -> str:
     if np.isfinite(median).any():
         text += f"The prediction lies between {number(np.nanmin(median))} and "
         text += f"{number(np.nanmax(median))}. "
-    total = len(predicted.following)
+    total = predicted.judged
     if total:
-        text += f"{predicted.covered} of the next {total} points lie within their 95 % intervals."
+        text += f"{predicted.covered} of the next {total} points lie within their 95 % intervals. "
+    if predicted.to_come:
+        text += f"Points to come: {predicted.to_come}."
     return text.rstrip()
 
 

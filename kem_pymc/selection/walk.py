@@ -1,7 +1,7 @@
 """Walk users through their time steps, each selection starting from the one before."""
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -57,13 +57,24 @@ def walk(
     return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
 
 
-def predictions(walks: Walks, cohort: Cohort) -> pd.DataFrame:
+def predictions(
+    walks: Walks, cohort: Cohort, future: Mapping[Hashable, np.ndarray] | None = None
+) -> pd.DataFrame:
     """Return what every selection says of the user's points up to then, and of those that follow.
 
     One row per point of each user, time step by time step, up to the end of the next time step:
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
     it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, in the target's
     unit; then the features.
+
+    Parameters
+    ----------
+    walks : mapping of user to selections
+    cohort : Cohort
+        Whose walks they are.
+    future : mapping of user to ndarray, shape (m, D), optional
+        Inputs of points that are to come, whose targets nobody knows: the last selection predicts
+        them, and ``observed`` is NaN.
 
     Raises
     ------
@@ -75,17 +86,20 @@ def predictions(walks: Walks, cohort: Cohort) -> pd.DataFrame:
     for user, x, y, ends in zip(
         cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
     ):
+        coming = (future or {}).get(user, np.empty((0, cohort.dimension)))
+        last = len(ends) - 1
+        inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
         for step, selection in enumerate(walks[user]):
-            n = int(ends[min(step + 1, len(ends) - 1)])
-            told = selection.predict(x[:n], include_noise=True)
+            n = int(ends[step + 1]) if step < last else len(inputs)
+            told = selection.predict(inputs[:n], include_noise=True)
             point = np.arange(n)
             frames.append(
                 pd.DataFrame(
                     {
                         **{"user": user, "time_step": step, "point": point},
-                        **{"seen": point < ends[step], "observed": y[:n]},
+                        **{"seen": point < ends[step], "observed": targets[:n]},
                         **{"mean": told.mean, "sd": told.sd},
-                        **dict(zip(cohort.features, x[:n].T, strict=True)),
+                        **dict(zip(cohort.features, inputs[:n].T, strict=True)),
                     }
                 )
             )

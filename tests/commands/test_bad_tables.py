@@ -7,7 +7,7 @@ import xarray as xr
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.commands.job import pool_of
-from kem_pymc.commands.tables import read_cohort
+from kem_pymc.commands.tables import read_cohort, read_future
 from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
 from tests.refusals import refused as refused_call
 
@@ -177,6 +177,18 @@ def test_dates_are_days_since_the_users_first_row(tmp_path, capsys):
     np.testing.assert_array_equal(new.inputs[0][:, 0], [0, 3])
     frame = dated().rename(columns={"date": "start"}).assign(date=[*range(9)] * 2)
     refused_call(lambda: read(frame, tmp_path, ["start"], "new"), "'start' has dates", "the time")
+
+
+def test_days_to_come_count_from_a_users_first_row(tmp_path):
+    pd.DataFrame(
+        {"id": [1, 1, 2, 2], "date": ["2024-03-01", "2024-03-03", "2024-03-05", "2024-03-06"]}
+    ).assign(steps=[5, 7, 6, 8]).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"id": [2, 1, 2], "date": ["2024-03-10", "2024-03-15", "2024-04-01"]}).to_csv(
+        tmp_path / "tomorrow.csv", index=False
+    )
+    columns = {"user": "id", "time": "date", "target": "steps", "features": ["date"]}
+    found = read_future(tmp_path / "tomorrow.csv", tmp_path / "t.csv", **columns)
+    assert {label: x.tolist() for label, x in found.items()} == {1: [[14]], 2: [[5], [27]]}
 
 
 @pytest.mark.parametrize(

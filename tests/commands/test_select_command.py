@@ -58,6 +58,70 @@ def test_predictions_are_those_of_the_selections(evolutions, new, tmp_path):
     assert first[["sleep", "mood"]].to_numpy() == pytest.approx(x)
 
 
+def to_come(tmp_path, frame, name="tomorrow.csv"):
+    frame.to_csv(tmp_path / name, index=False)
+    return ("--predictions", tmp_path / "p.csv", "--future", tmp_path / name)
+
+
+def test_points_to_come_are_predicted_by_the_last_selections(evolutions, new, tmp_path):
+    coming = table(users=1, weeks=2, seed=2).tail(3).assign(week=[2, 2, 3], id=[7, 1, 7])
+    options = to_come(tmp_path, coming.drop(columns="steps"))
+    selections(evolutions, new, tmp_path / "s.csv", *options)
+    rows = pd.read_csv(tmp_path / "p.csv")
+    unknown = rows[rows["observed"].isna()]
+    columns = ["user", "time_step", "point", "seen"]
+    assert unknown[columns].to_numpy().tolist() == [
+        *([1, 1, 4, False], [7, 0, 1, False], [7, 0, 2, False])
+    ]
+    past = pd.read_csv(new).query("id == 7")
+    x, y = past[["sleep", "mood"]].to_numpy(), past["steps"].to_numpy()
+    at = coming.query("id == 7")[["sleep", "mood"]].to_numpy()
+    told = KEMSelector(Evolutions.load(evolutions)).select(x, y).predict(at, True)
+    own = unknown[unknown["user"] == 7]
+    assert own["mean"].to_numpy() == pytest.approx(told.mean)
+    assert own["sd"].to_numpy() == pytest.approx(told.sd)
+    assert own[["sleep", "mood"]].to_numpy() == pytest.approx(at)
+    # Whatever stands there as their target changes nothing, nor do the other rows change.
+    options = to_come(tmp_path, coming.assign(steps="?"))
+    selections(evolutions, new, tmp_path / "t.csv", *options, "--overwrite")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "p.csv"), rows)
+    selections(evolutions, new, tmp_path / "u.csv", "--predictions", tmp_path / "q.csv")
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "q.csv"), rows.dropna().reset_index(drop=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": 9}, "User 9 in line 2 of"),
+        ({"week": 0}, "Line 2 of tomorrow.csv of user 7 is earlier"),
+        ({"sleep": None}, "'sleep' has a missing or infinite value in line 2 of tomorrow.csv"),
+        ({"mood": "good"}, "'mood' has 'good' in line 2 of tomorrow.csv"),
+    ],
+)
+def test_points_to_come_that_are_refused(evolutions, new, tmp_path, change, words):
+    coming = table().head(1).assign(**{"id": 7, "week": 5} | change)
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    options = to_come(tmp_path, coming)
+    message = refused(run("select", "--evolutions", evolutions, *arguments, *options))
+    assert words in message
+    assert {path.name for path in tmp_path.iterdir()} == {"new.csv", "tomorrow.csv"}
+
+
+def test_points_to_come_need_a_table_and_a_place(evolutions, new, tmp_path):
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    few = to_come(tmp_path, table().head(1).drop(columns=["sleep", "week"]))
+    assert "lacks the columns week, sleep" in refused(
+        run("select", "--evolutions", evolutions, *arguments, *few)
+    )
+    assert "Add --data, and --predictions" in refused(
+        run("select", "--evolutions", evolutions, *arguments, *few[2:])
+    )
+    none = to_come(tmp_path, table().head(0))
+    assert "has no rows" in refused(run("select", "--evolutions", evolutions, *arguments, *none))
+
+
 def test_neither_file_is_written_if_one_cant_be(evolutions, new, tmp_path):
     (tmp_path / "p.csv").touch()
     arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")

@@ -6,7 +6,7 @@ import pytest
 
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.reports.look import Look
-from kem_pymc.reports.people import new_people, selected
+from kem_pymc.reports.people import coverage, new_people, selected
 from kem_pymc.selection import walk
 from kem_pymc.selection.kem import KEMSelector
 from tests.reports.conftest import FEATURE, cohort
@@ -43,6 +43,29 @@ def test_curves_are_what_the_selections_predict(study):
         x = new.inputs[new.users.index(user)]
         assert curve.at.min() < x.min()
         assert curve.at.max() > x.max()
+
+
+def test_points_to_come_are_drawn_but_not_judged(study):
+    selections, predictions, learned = tables(study)
+    before = people_of(selections, predictions, learned)
+    user = before[0].name
+    own = predictions[predictions["user"] == user]
+    last = own[own["time_step"] == own["time_step"].max()].tail(1)
+    coming = last.assign(**{FEATURE: last[FEATURE] + 3, "point": last["point"] + 1, "seen": False})
+    longer = pd.concat([predictions, coming.assign(observed=np.nan)], ignore_index=True)
+    people = people_of(selections, longer, learned)
+    moment, was = people[0].moments[-1], before[0].moments[-1]
+    assert (moment.predicted.judged, moment.predicted.to_come) == (0, 1)
+    assert moment.predicted.curve.at.max() >= float(last[FEATURE].iloc[0]) + 3
+    assert "Points to come: 1." in moment.alt
+    assert "nan" not in str(moment.picture)
+    assert was.predicted.to_come == 0
+    assert "to come" not in was.alt
+    assert coverage(people) == coverage(before)
+    # Without a curve, there is a bar for each of them.
+    bars = people_of(selections.drop(columns="noise"), longer, learned)
+    assert str(bars[0].moments[-1].picture).count('class="bar ahead"') == 1
+    assert "nan" not in str(bars[0].moments[-1].picture)
 
 
 @pytest.mark.parametrize("column", ["hyperparameters", "noise"])
