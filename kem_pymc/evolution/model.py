@@ -80,8 +80,6 @@ class EvolutionModel(pm.Model):
         How much of every move a sweep makes.
     observed : bool
         Whether the cohort's targets are observed; if not, ``pm.observe`` can set others.
-    name : str
-        As for ``pm.Model``.
 
     Raises
     ------
@@ -102,7 +100,6 @@ class EvolutionModel(pm.Model):
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,
-        name: str = "",
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
         _check(cohort, pool, feedback, likelihood_power)
@@ -118,7 +115,7 @@ class EvolutionModel(pm.Model):
             )
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
         # Priors are made within the model's context: some of PyMC's distributions look into it.
-        super().__init__(name)
+        super().__init__()
         self.engine = Engine(
             self.scaling.apply(cohort), pool, priors, alpha, likelihood_power, schedule
         )
