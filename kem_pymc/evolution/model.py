@@ -277,6 +277,13 @@ class ClusterModel(pm.Model):
     ------
     InputError
         If a user or a time step isn't in the cohort, or a candidate isn't in the pool.
+
+    Notes
+    -----
+    PyTensor's arithmetic may round otherwise in a process that compiles the model than in one that
+    finds it compiled, so draws of one seed agree to eight digits at first, and then to fewer. With
+    ``PYTENSOR_FLAGS=numba__fastmath=False`` they agree to the last bit, as those of an
+    ``EvolutionModel`` always do.
     """
 
     def __init__(
