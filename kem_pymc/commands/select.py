@@ -21,6 +21,9 @@ EXAMPLE = (
     "Example: kem select --evolutions kem-fit/evolutions.json --data new.csv --user id --time week"
 )
 
+#: So many ranges of the pilot users' beyond theirs, and so many sds, new values make one wonder.
+FAR, FAR_TARGET = 3.0, 20.0
+
 
 def select(
     evolutions: Annotated[
@@ -95,6 +98,7 @@ def select(
         cohort = _in_table(data, columns, learned)
     if predictions is not None:
         check_names(cohort)
+    _compare_ranges(cohort, learned)
     coming = None if future is None else _future(future, data, predictions, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
@@ -115,6 +119,33 @@ def select(
             predicted(walks, cohort, coming).to_csv(beside, index=False)
     screen.paths(walks)
     _tell(rows, out)
+
+
+def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
+    """Warn where new users' values are so far from the pilot users' that the unit may be another.
+
+    Without scaling, nothing is known of the pilot users' values.
+    """
+    import numpy as np
+
+    scaling = learned.scaling
+    if scaling.to_dict() == scaling.identity(len(learned.features)).to_dict():
+        return
+    x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
+    for d, name in enumerate(learned.features):
+        low, high = scaling.feature_low[d], scaling.feature_high[d]
+        room = FAR * (high - low)
+        if x[:, d].min() < low - room or x[:, d].max() > high + room:
+            screen.warn(
+                f"{name} is between {x[:, d].min():.6g} and {x[:, d].max():.6g}; of the pilot "
+                f"users it was between {low:.6g} and {high:.6g}. Check that its unit is the same."
+            )
+    if np.abs(scaling.targets(y)).max() > FAR_TARGET:
+        screen.warn(
+            f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users it "
+            f"had mean {scaling.target_mean:.6g} and sd {scaling.target_sd:.6g}. "
+            "Check that its unit is the same."
+        )
 
 
 def _tell(rows: list[dict[str, Any]], out: Path) -> None:

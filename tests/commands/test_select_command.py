@@ -122,6 +122,25 @@ def test_points_to_come_need_a_table_and_a_place(evolutions, new, tmp_path):
     assert "has no rows" in refused(run("select", "--evolutions", evolutions, *arguments, *none))
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.assign(sleep=60 * t["sleep"]), "sleep is between 2"),
+        (lambda t: t.assign(steps=t["steps"] / 1000), None),
+        (lambda t: t.assign(steps=1000 * t["steps"]), "of the pilot users it had mean"),
+        (lambda t: t, None),
+    ],
+)
+def test_other_units_are_suspected(evolutions, new, tmp_path, change, words):
+    change(pd.read_csv(new)).to_csv(new, index=False)
+    columns = ("--data", new, "--user", "id", "--time", "week")
+    result = run("select", "--evolutions", evolutions, *columns, "--out", tmp_path / "s.csv")
+    assert result.exit_code == 0
+    warned = "Check that its unit is the same" in result.stderr
+    assert warned == (words is not None)
+    assert words is None or words in result.stderr
+
+
 def test_neither_file_is_written_if_one_cant_be(evolutions, new, tmp_path):
     (tmp_path / "p.csv").touch()
     arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
