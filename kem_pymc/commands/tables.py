@@ -127,6 +127,8 @@ def read_future(
             "Give points to come of users whose kernels are selected."
         )
     coming[user] = [known[label] for label in labels]
+    # Refusals now are of these rows: those of `data` have been read before.
+    past.index.name = coming.index.name
     coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
     # What makes a table of users a cohort makes these points ones that follow theirs.
     with warnings.catch_warnings():
