@@ -38,9 +38,9 @@ def elsewhere(tmp_path):
         ("ARCHITECTURE.md", ";  modes.py", ";  moods.py", "names moods.py"),
         ("ARCHITECTURE.md", "    engine.py ", "    ", "about kem_pymc/evolution/engine.py"),
         ("ARCHITECTURE.md", "  plots/ ", "  ", "about kem_pymc/plots/curves.py"),
-        ("ARCHITECTURE.md", "< priors, gp <", "< gp <", "Layer 10 is gp in ARCHITECTURE.md"),
+        ("ARCHITECTURE.md", "< priors, gp <", "< gp <", "Layer 11 is gp in ARCHITECTURE.md"),
         ("pyproject.toml", '"kem_pymc.scaling",', "", "Layer 6 is scaling in ARCHITECTURE.md"),
-        ("ARCHITECTURE.md", "`distributions`, `pri", "`pri", "distributions does import PyMC"),
+        ("ARCHITECTURE.md", "`distributions`, `noise", "`noise", "distributions does import PyMC"),
         ("ARCHITECTURE.md", "`diagnostics`", "`gp`", "kem_pymc/gp doesn't import ArviZ"),
     ],
 )
