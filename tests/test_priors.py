@@ -180,6 +180,18 @@ def test_inclusion_can_be_set_for_one_candidate(pool):
     np.testing.assert_array_equal(compiled_priors.stay, 0.8)
 
 
+def test_a_level_has_the_amplitudes_prior_unless_it_has_its_own():
+    pool = CandidatePool(["LIN0", "CONST", "LIN0 x PER0"])
+    table = prior_tables.synthetic()
+    np.testing.assert_array_equal(table.compile(pool).enter, [0.1, 0.1, 0.02])
+    assert dict(table.to_frame(pool).to_numpy())["CONST.amplitude"] == "LogNormal(0, 2)"
+    own = table.replace({"CONST.amplitude": pm.LogNormal.dist(-1, 1)}, enter={"CONST": 0.4})
+    np.testing.assert_array_equal(own.compile(pool).enter, [0.1, 0.4, 0.02])
+    described = dict(own.to_frame(pool).to_numpy())
+    assert described["CONST.amplitude"] == "LogNormal(-1, 1)"
+    assert described["LIN0.amplitude"] == "LogNormal(0, 2)"
+
+
 def test_tables_round_trip_through_plain_data(pool):
     table = prior_tables.unit_scale().replace(
         {"PER.period": pm.Gamma.dist(2, 3)}, noise=noise_by_size((1, 0), (1, 2))

@@ -24,7 +24,7 @@ NAME, COPY, DRAFT = "fit.json", "study.py", "results"
 SCHEMA_VERSION = 1
 
 #: Base kernels where the command line names neither them nor candidates.
-DEFAULT_BASE = ("LIN", "PER", "SE")
+DEFAULT_BASE = ("CONST", "LIN", "PER", "SE")
 
 #: How to sample where neither the study nor the command line says.
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
@@ -207,8 +207,8 @@ def pool_of(
 ) -> "CandidatePool":
     """Return the candidates that a command line asks for.
 
-    Where it says nothing, they are LIN, PER and SE on every feature, and ARD; but a feature with
-    two values has LIN alone, as in the paper's studies: a line goes through any two points.
+    Where it says nothing, they are CONST, LIN, PER and SE on every feature, and ARD; but a feature
+    with two values has LIN alone, as in the paper's studies: a line goes through any two points.
 
     Raises
     ------

@@ -79,7 +79,8 @@ Base = Annotated[
         "Model",
         metavar="LIN,SE,...",
         text="Or base kernels, each on every feature; ARD comes in where there are several "
-        "features. By default LIN,PER,SE, and of features with two values LIN alone.",
+        "features. CONST is a level, which has no feature. By default CONST,LIN,PER,SE, and of "
+        "features with two values LIN alone.",
     ),
 ]
 Interactions = Annotated[

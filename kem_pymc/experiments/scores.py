@@ -118,7 +118,7 @@ def normal_crps(z: np.ndarray) -> np.ndarray:
 
 def features_of(composition: Composition) -> frozenset[int]:
     """Return the input dimensions that a composition looks at."""
-    return frozenset(f.dimension for candidate in composition for f in candidate.factors)
+    return composition.dimensions
 
 
 def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:

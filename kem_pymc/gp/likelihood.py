@@ -216,6 +216,10 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
     for c in active:
         first, last = layout.factor_start[c], layout.factor_start[c + 1]
         amplitude = math.exp(h[layout.hyper_start[c]])
+        if first == last:  # CONST
+            for i in range(x.shape[1]):
+                for j in range(i, x.shape[1]):
+                    out[layout.hyper_start[c]] += amplitude * adjoint[i, j]
         for f in range(first, last):
             weights[:] = adjoint
             for other in range(first, last):

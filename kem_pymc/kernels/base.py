@@ -35,6 +35,10 @@ KINDS: MappingProxyType[str, bool] = MappingProxyType(
     }
 )
 
+#: The candidate that is a product of no base kernels: a user's own level. What it is written as is
+#: here, because no base kernel may be called so.
+CONST = "CONST"
+
 #: Names that mean something else in a table of priors.
 TAKEN = frozenset({"amplitude", "noise", "noise_without_parent", "stay", "enter", "scaling"})
 
@@ -87,7 +91,12 @@ class BaseKernel:
     unitless: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name) or self.name in ("ARD", "WHITE"):
+        if re.fullmatch(rf"ARD|WHITE|{CONST}\d*", self.name):
+            raise InputError(
+                f"{self.name!r} can't name a base kernel: it means something else in a "
+                "composition. Use another name."
+            )
+        if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name):
             raise InputError(
                 f"{self.name!r} can't name a base kernel. "
                 "Use upper-case letters and digits, starting with a letter."

@@ -1,8 +1,9 @@
 """Candidates and compositions: what a kernel is made of, as frozen values that print and parse.
 
-A *candidate* is one additive term: a product of base kernels, each on one input dimension. A
-*composition* is a sum of candidates; the empty one is ``WHITE`` (noise only). Both compare, sort
-and hash by what they are, not by how they were written::
+A *candidate* is one additive term: a product of base kernels, each on one input dimension; the
+empty product is ``CONST``, a user's own level. A *composition* is a sum of candidates; the empty
+one is ``WHITE`` (noise only). Both compare, sort and hash by what they are, not by how they were
+written::
 
     >>> Composition.parse("PER0 + LIN0 x SE1")
     Composition('LIN0 x SE1 + PER0')
@@ -19,7 +20,7 @@ import numpy as np
 
 from kem_pymc.display import Display, Displayed, Listing
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import base_kernel, base_kernels
+from kem_pymc.kernels.base import CONST, base_kernel, base_kernels
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -71,23 +72,17 @@ class Candidate(Displayed):
     Parameters
     ----------
     factors : tuple of Factor
-        In any order; kept sorted.
-
-    Raises
-    ------
-    InputError
-        If there are no factors.
+        In any order; kept sorted. Without any it is ``CONST``, a level: one value for all inputs (a
+        random intercept), with the amplitude as its variance.
     """
 
-    factors: tuple[Factor, ...]
+    factors: tuple[Factor, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.factors:
-            raise InputError("A candidate has no factors. Give at least one, like SE0.")
         object.__setattr__(self, "factors", tuple(sorted(self.factors)))
 
     def __str__(self) -> str:
-        return " x ".join(map(str, self.factors))
+        return " x ".join(map(str, self.factors)) or CONST
 
     def __repr__(self) -> str:
         return f"Candidate({str(self)!r})"
@@ -110,13 +105,22 @@ class Candidate(Displayed):
         Raises
         ------
         InputError
-            If a factor can't be read, or lies outside the given dimension.
+            If a factor can't be read, or lies outside the given dimension, or CONST is a factor.
         """
-        if text.strip() == "ARD":
+        parts = re.split(r"\s[x*]\s", text.strip())
+        if parts == [CONST]:
+            return cls()
+        if any(re.fullmatch(rf"{CONST}\d*", part.strip()) for part in parts):
+            raise InputError(
+                f"{text.strip()!r} is no candidate: CONST is a level, which looks at no input "
+                "dimension and would change nothing but the amplitude of a product. "
+                "Write CONST alone, and add it: CONST + SE0."
+            )
+        if parts == ["ARD"]:
             if dimension is None:
                 raise InputError("ARD says nothing of its dimensions. Give dimension= as well.")
             return cls.ard(dimension)
-        factors = tuple(Factor.parse(part) for part in re.split(r"\s[x*]\s", text.strip()))
+        factors = tuple(map(Factor.parse, parts))
         for factor in factors:
             if dimension is not None and factor.dimension >= dimension:
                 raise InputError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from kem_pymc.display import Display, Displayed, some
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import BUILT_IN, base_kernel, base_kernels, receive_kernel
+from kem_pymc.kernels.base import BUILT_IN, CONST, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
     Candidate,
     Composition,
@@ -86,7 +86,8 @@ class CandidatePool(Displayed):
         Parameters
         ----------
         names : sequence of str
-            Base kernels, e.g. ``["LIN", "PER", "SE"]``.
+            Base kernels, e.g. ``["LIN", "PER", "SE"]``, and ``"CONST"`` for a level, which has no
+            dimension and is in no product.
         dimension : int
             Number of input dimensions.
         interactions : bool
@@ -100,10 +101,12 @@ class CandidatePool(Displayed):
         InputError
             If a base kernel is unknown.
         """
+        levels = [Candidate() for name in names if name == CONST]
+        names = [name for name in names if name != CONST]
         for name in names:
             base_kernel(name)
         atoms = [Factor(name, d) for d in range(dimension) for name in names]
-        candidates = [Candidate((a,)) for a in atoms]
+        candidates = levels + [Candidate((a,)) for a in atoms]
         if interactions:
             same = {(Factor("SE", d), Factor("SE", d)) for d in range(dimension)}
             pairs = [p for p in combinations_with_replacement(atoms, 2) if p not in same]

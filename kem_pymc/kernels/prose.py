@@ -13,6 +13,9 @@ from kem_pymc.kernels.composition import Candidate, Factor
 #: What a composition without candidates is.
 NOTHING = "nothing but noise"
 
+#: What the candidate without factors is.
+LEVEL = "a constant level"
+
 #: Of a product, the first of these is the noun, the others tell what happens to it.
 NOUNS, LAST = ("PER",), "LIN"
 
@@ -52,6 +55,8 @@ def describe_candidate(
     candidate: Candidate, features: Sequence[str], values: Mapping[str, float] | None = None
 ) -> str:
     """Return what one candidate says; the arguments are those of :func:`describe`."""
+    if not candidate.factors:
+        return LEVEL
     surface = _surface(candidate, features)
     if surface:
         return surface

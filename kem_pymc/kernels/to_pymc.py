@@ -120,7 +120,7 @@ def covariance(
     values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
     terms = [_term(c, values, dimension) for c in as_candidates(composition, dimension)]
     if not terms:
-        return ElementwiseCovariance(dimension, 0, lambda x, z: pt.zeros_like(x - z))
+        return _level(dimension) * 0.0
     return reduce(add, terms)
 
 
@@ -138,4 +138,9 @@ def _term(
         else:
             made = ElementwiseCovariance(dimension, factor.dimension, kernel.expression, arguments)
         factors.append(made)
-    return reduce(mul, factors) * amplitude
+    return reduce(mul, factors or [_level(dimension)]) * amplitude
+
+
+def _level(dimension: int) -> ElementwiseCovariance:
+    """Return CONST without its amplitude; PyMC's own constant says nothing of input columns."""
+    return ElementwiseCovariance(dimension, 0, lambda x, z: pt.ones_like(x - z))

@@ -57,7 +57,7 @@ def components(
     predictions(selection, study=study, legend=False, ax=axes[0])
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
-        features = sorted(candidate.dimensions)
+        features = sorted(candidate.dimensions) or [0]  # a level is flat along any feature
         if len(features) == 1:
             _draw_curve(selection, candidate, features[0], ax)
             ax.set(xlabel=names[features[0]], ylabel=f"share of {target}")

@@ -133,7 +133,7 @@ def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> 
         if candidate.label(len(features)) == "ARD":
             return "ARD"
         factors = (f"{f.base}({features[f.dimension]})" for f in candidate.factors)
-        return " x ".join(factors)
+        return " x ".join(factors) or str(candidate)
 
     return " + ".join(map(one, composition)) or "WHITE"
 

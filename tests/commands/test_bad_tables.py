@@ -245,12 +245,12 @@ def test_rows_are_counted_where_lines_are_not(tmp_path):
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({}, "LIN0 PER0 SE0 LIN1 ARD"),
+        ({}, "CONST LIN0 PER0 SE0 LIN1 ARD"),
         ({"base": ["SE"]}, "SE0 SE1 ARD"),
         ({"candidates": ["PER1"]}, "PER1"),
         (
             {"interactions": True},
-            "LIN0 PER0 SE0 LIN1 LIN0xLIN0 LIN0xPER0 LIN0xSE0 LIN0xLIN1 PER0xPER0 PER0xSE0 "
+            "CONST LIN0 PER0 SE0 LIN1 LIN0xLIN0 LIN0xPER0 LIN0xSE0 LIN0xLIN1 PER0xPER0 PER0xSE0 "
             "LIN1xPER0 LIN1xSE0 ARD",
         ),
     ],
@@ -266,4 +266,4 @@ def test_features_with_two_values_have_lin_alone_by_default(options, names):
 def test_by_default_one_feature_with_two_values_has_lin_alone():
     frame = table().assign(mood=np.arange(18) % 2)
     cohort = Cohort.from_frame(frame, user="id", time="week", target="steps", features="mood")
-    assert pool_of(cohort, None, None, False).names == ["LIN0"]
+    assert pool_of(cohort, None, None, False).names == ["CONST", "LIN0"]

@@ -21,8 +21,10 @@ from kem_pymc.evolution.state import copy_state
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
+from tests.evolution.conftest import make_cohort
 
 CANDIDATES = ["LIN0", "PER0", "SE0", "LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]
+CANDIDATES += ["CONST"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,10 @@ def choices(pool, composition, candidate):
 
 
 def test_what_differs_by_one_factor(pool):
-    assert choices(pool, ["LIN0"], "LIN0") == ["LIN0 x PER0", "LIN0 x LIN0", "LIN0 x LIN0"]
+    more = ["LIN0 x PER0", "LIN0 x LIN0", "LIN0 x LIN0"]
+    assert choices(pool, ["LIN0"], "LIN0") == [*more, "CONST"]
+    assert choices(pool, ["CONST", "LIN0"], "LIN0") == more
+    assert choices(pool, ["CONST"], "CONST") == ["LIN0", "PER0", "SE0"]  # a level is no factor
     assert choices(pool, ["LIN0 x PER0"], "LIN0 x PER0") == ["LIN0", "PER0"]
     assert choices(pool, ["LIN0", "LIN0 x PER0"], "LIN0 x PER0") == ["PER0"]
     assert choices(pool, ["PER0 x PER0"], "PER0 x PER0") == ["PER0", "PER0"]
@@ -156,3 +161,29 @@ def test_moves_keep_the_running_density(large, joint):
         sizes = state.included[state.live[: state.sizes[0]]].sum(1)
         np.testing.assert_array_equal(sizes, 1)
     assert accepted > 10
+
+
+def test_levels_come_and_go_as_often_as_the_prior_says(table):
+    """A wrong ratio where a level gains its first factor, or loses amplitude or prior, shows."""
+    pool = CandidatePool(["CONST", "LIN0", "SE0", "LIN0 x PER0"])
+    table = table.replace(enter={"base kernel": 0.4, "interaction": 0.2})
+    engine = Engine(make_cohort(((1, 2),)), pool, table, concentration=1.3, likelihood_power=1e-9)
+    study, rng = engine.study, np.random.default_rng(4)
+    before, after, changed = [], [], 0
+    for _ in range(2500):
+        state = engine.load(study, *engine.simulate(rng))
+        before.append(seen(state))
+        for _ in range(4):
+            slot = state.live[int(rng.random() * state.sizes[0])]
+            changed += extend_or_contract(study, state, slot, True, rng)
+        after.append(seen(state))
+    assert changed > 400
+    difference = np.array(after) - before
+    error = difference.std(0) / math.sqrt(len(difference))
+    assert (np.abs(difference.mean(0)) < 4 * error).all()
+
+
+def seen(state):
+    """Which candidates the first dataset has, and the log amplitude of its level, if it has one."""
+    slot = state.assignment[0]
+    return [*state.included[slot], state.included[slot, 0] * state.h[slot, 0]]

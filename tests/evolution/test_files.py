@@ -57,6 +57,17 @@ def test_ard_keeps_its_name_in_files(tmp_path):
     assert Evolutions.load(tmp_path / "e.json").children("WHITE")[0].composition == ard
 
 
+def test_levels_are_in_files_under_their_name(tmp_path):
+    pool = CandidatePool(["CONST", "LIN0"])
+    both = Composition.parse("CONST + LIN0")
+    learned = evolutions((Cluster(0, WHITE, both, 1, (0.1, 0.2, 0.3, 0.4)),), pool=pool)
+    learned.save(tmp_path / "e.json")
+    data = json.loads((tmp_path / "e.json").read_text())
+    assert data["coordinates"]["CONST + LIN0"][0] == "log CONST.amplitude"
+    loaded = Evolutions.load(tmp_path / "e.json")
+    assert (loaded.pool, loaded.clusters) == (pool, learned.clusters)
+
+
 def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "e.json"
     evolutions().save(path)

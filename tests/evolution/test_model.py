@@ -263,6 +263,17 @@ def kernel_log_prior_of_inclusion(engine, pool, cluster):
     return np.log(np.where(own, p, 1 - p)).sum()
 
 
+def test_a_level_adds_its_variance_everywhere(cohort, table):
+    pool = CandidatePool(["CONST", "LIN0"])
+    own = ClusterModel(cohort, pool, "CONST + LIN0", members=MEMBERS, priors=table)
+    x = np.array([[1.0], [2.0], [4.0]])
+    values = {"CONST.amplitude": 0.3, "LIN0.amplitude": 2.0, "LIN0.shift": 1.0}
+    level = ClusterModel(cohort, pool, "CONST", members=MEMBERS, priors=table)
+    np.testing.assert_allclose(level.composition_covariance(values, x).eval(), np.full((3, 3), 0.3))
+    total = own.composition_covariance(values, x).eval()
+    np.testing.assert_allclose(total, 0.3 + 2 * (x - 1) * (x - 1).T, rtol=1e-12)
+
+
 def test_cluster_model_is_plain_pymc(cluster):
     assert {rv.name for rv in cluster.free_RVs} == {
         *(h.name for h in cluster.composition.hyperparameters),

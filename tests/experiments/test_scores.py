@@ -68,6 +68,7 @@ def test_the_next_batch_judges():
 def test_features_and_those_dropped(selection):
     assert features_of(Composition.parse("LIN0 x SE2 + PER2", 3)) == {0, 2}
     assert features_of(Composition()) == frozenset()
+    assert features_of(Composition.parse("CONST + LIN1")) == {1}  # a level looks at no feature
 
     class Earlier:
         composition = Composition.parse("LIN0 x SE2 + PER1", 3)

@@ -15,7 +15,7 @@ from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lanes import padded
 
-POOL = CandidatePool(["LIN0", "PER1", "SE0 x PER1", "RQ0"], 2)
+POOL = CandidatePool(["LIN0", "PER1", "SE0 x PER1", "RQ0", "CONST"], 2)
 POINTS = 13
 
 
@@ -52,7 +52,7 @@ def test_sums_are_the_same_to_the_last_bit(memory):
     case, rng = Case(), np.random.default_rng(1)
     for _ in range(300):
         user, n = int(rng.integers(2)), int(rng.integers(1, POINTS + 1))
-        active = np.flatnonzero(rng.random(4) < 0.6)
+        active = np.flatnonzero(rng.random(5) < 0.6)
         if rng.random() < 0.5:
             case.h[rng.integers(len(case.h))] += 0.1
         known, anew = case.computed(active, user, n, memory), case.computed(active, user, n)

@@ -26,6 +26,9 @@ PAIRS = [
     for text in (f"{one}0 + {other}1", f"{one}0 x {other}0", f"{one}0 x {other}1")
 ]
 LONGER = [
+    "CONST",
+    "CONST + LIN1",
+    "CONST + SE0 + LIN0 x PER1 + RQ2",
     "ARD",
     "LIN0 x PER1 x SE2",
     "SE0 x SE0 x SE0",

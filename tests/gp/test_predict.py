@@ -10,9 +10,10 @@ from kem_pymc.gp.predict import Component, Conditioned, Prediction, covariance_f
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
-POOL = CandidatePool(["LIN0", "SE1", "LIN1 x PER0", "ARD"], dimension=2)
-TEXT = "LIN0 + LIN1 x PER0 + SE1"
+POOL = CandidatePool(["LIN0", "SE1", "CONST", "LIN1 x PER0", "ARD"], dimension=2)
+TEXT = "CONST + LIN0 + LIN1 x PER0 + SE1"
 HYPERPARAMETERS = {
+    "CONST.amplitude": 0.5,
     "LIN0.amplitude": 1.3,
     "LIN0.shift": 0.4,
     "SE1.amplitude": 0.8,
@@ -23,6 +24,10 @@ HYPERPARAMETERS = {
     "LIN1 x PER0.PER0.period": 0.9,
 }
 NOISE = 0.2
+
+
+def level(x, z):
+    return np.full((len(x), len(z)), 0.5)
 
 
 def lin0(x, z):
@@ -39,7 +44,7 @@ def product(x, z):
     return 0.6 * linear * np.exp(-2 * (sine / 1.1) ** 2)
 
 
-PARTS = {"LIN0": lin0, "SE1": se1, "LIN1 x PER0": product}
+PARTS = {"CONST": level, "LIN0": lin0, "SE1": se1, "LIN1 x PER0": product}
 
 
 @pytest.fixture

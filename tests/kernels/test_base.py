@@ -43,7 +43,9 @@ def test_unknown_kernel():
     refused(lambda: base_kernel("SQ"), "'SQ'", "LIN, PER, SE")
 
 
-@pytest.mark.parametrize("name", ["", "se", "1SE", "S E", "SE_", "SÉ", "ARD", "WHITE"])
+@pytest.mark.parametrize(
+    "name", ["", "se", "1SE", "S E", "SE_", "SÉ", "ARD", "WHITE", "CONST", "CONST2"]
+)
 def test_name_that_would_not_read_back(name):
     refused(lambda: BaseKernel(name, (), product), repr(name))
 

@@ -15,7 +15,8 @@ from kem_pymc.kernels.composition import (
 from tests.refusals import refused
 
 FACTORS = st.builds(Factor, st.sampled_from([k.name for k in base_kernels()]), st.integers(0, 30))
-CANDIDATES = st.lists(FACTORS, min_size=1, max_size=4).map(lambda f: Candidate(tuple(f)))
+CANDIDATES = st.lists(FACTORS, max_size=4).map(lambda f: Candidate(tuple(f)))  # CONST as well
+PRODUCTS = CANDIDATES.filter(lambda candidate: candidate.factors)
 COMPOSITIONS = st.lists(CANDIDATES, max_size=4).map(lambda c: Composition(tuple(c)))
 
 parse = Composition.parse
@@ -59,7 +60,7 @@ class TestCandidate:
         assert hash(one) == hash(other)
         assert str(one) == str(other)
 
-    @given(CANDIDATES, CANDIDATES)
+    @given(PRODUCTS, PRODUCTS)
     def test_product_has_the_factors_of_both(self, one, other):
         assert (one * other).factors == tuple(sorted(one.factors + other.factors))
         assert (one * other).is_interaction
@@ -117,8 +118,17 @@ class TestCandidate:
     def test_outside_the_dimension(self):
         refused(lambda: Candidate.parse("LIN0 x SE2", dimension=2), "SE2", "0 to 1")
 
-    def test_no_factors(self):
-        refused(lambda: Candidate(()), "SE0")
+    def test_a_level_has_no_dimension_and_one_hyperparameter(self):
+        level = Candidate.parse(" CONST ", dimension=2)
+        assert level == Candidate()
+        assert (str(level), level.label(1), level.label(2)) == ("CONST", "CONST", "CONST")
+        assert not level.dimensions
+        assert not level.is_interaction
+        assert [(h.name, h.positive) for h in level.hyperparameters] == [("CONST.amplitude", True)]
+
+    @pytest.mark.parametrize("text", ["CONST x SE0", "SE0 * CONST", "CONST x CONST", "CONST0"])
+    def test_a_level_is_in_no_product(self, text):
+        refused(lambda: Candidate.parse(text, dimension=2), repr(text), "no input", "CONST + SE0")
 
 
 class TestComposition:
@@ -130,6 +140,7 @@ class TestComposition:
             ("SE10+SE2", "SE2 + SE10"),
             ("SE0 + SE0", "SE0"),
             ("SE1 x SE0 + SE0 x SE1", "SE0 x SE1"),
+            ("LIN0 + CONST", "CONST + LIN0"),
         ],
     )
     def test_prints_in_one_way(self, text, printed):

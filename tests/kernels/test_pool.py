@@ -18,7 +18,7 @@ DIMENSION = 4
 FACTORS = st.builds(
     Factor, st.sampled_from([k.name for k in base_kernels()]), st.integers(0, DIMENSION - 1)
 )
-CANDIDATES = st.lists(FACTORS, min_size=1, max_size=3).map(lambda f: Candidate(tuple(f)))
+CANDIDATES = st.lists(FACTORS, max_size=3).map(lambda f: Candidate(tuple(f)))
 POOLS = st.lists(CANDIDATES, min_size=1, max_size=6, unique=True).map(
     lambda candidates: CandidatePool(candidates, DIMENSION)
 )
@@ -54,6 +54,11 @@ class TestFromBase:
         assert CandidatePool.from_base(["SE"], 1, ard=True).names == ["SE0"]
         assert CandidatePool.from_base(["SE"], 2, interactions=True).names == ["SE0", "SE1", "ARD"]
 
+    def test_a_level_is_there_once_and_in_no_product(self):
+        names = CandidatePool.from_base(["CONST", "LIN"], 2, interactions=True, ard=False).names
+        assert names == ["CONST", "LIN0", "LIN1", "LIN0 x LIN0", "LIN0 x LIN1", "LIN1 x LIN1"]
+        assert CandidatePool.from_base(["CONST"], 3, ard=False).names == ["CONST"]
+
     def test_interactions_span_dimensions(self):
         names = CandidatePool.from_base(["LIN", "SE"], 2, interactions=True, ard=False).names
         # Ten pairs of four factors, without SE0 x SE0 and SE1 x SE1.
@@ -75,6 +80,9 @@ class TestRefused:
 
     def test_outside_the_dimension(self):
         refused(lambda: CandidatePool(["SE1"]), "SE1")
+
+    def test_a_level_in_a_product(self):
+        refused(lambda: CandidatePool(["CONST x SE0"]), "CONST x SE0", "Write CONST alone")
 
     def test_given_twice(self):
         refused(lambda: CandidatePool(["ARD", "SE1 x SE0"], 2), "twice")

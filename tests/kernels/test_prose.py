@@ -19,6 +19,8 @@ FEATURES = ("day", "week", "age")
     [
         ("WHITE", "nothing but noise"),
         ("LIN0", "a straight line in day"),
+        ("CONST", "a constant level"),
+        ("CONST + LIN0", "a constant level plus a straight line in day"),
         ("LIN0 + PER1", "a straight line in day plus a rhythm in week"),
         ("SE2", "a smooth curve in age"),
         ("RQ0", "a curve in day with slow and fast changes"),

@@ -104,6 +104,11 @@ def test_white_is_zero_and_adds_to_others():
     np.testing.assert_array_equal(both, alone)
 
 
+@pytest.mark.parametrize("text", ["CONST", "CONST + LIN0", "CONST + SE0 + LIN1 x PER0"])
+def test_levels(text):
+    assert_equals_ours(Case(text))
+
+
 def test_built_in_kernels_are_pymcs_own():
     lin, per, rq, se = Case("LIN0 + PER0 + RQ0 + SE0").to_pymc()._factor_list
     for term, cls in {lin: "Linear", per: "Periodic", rq: "RatQuad", se: "ExpQuad"}.items():

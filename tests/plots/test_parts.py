@@ -33,12 +33,13 @@ def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, 
 
 def test_every_kind_of_component_has_its_axes_named(make_selection, points):
     x, y = points(12, dimension=3)
-    selection = make_selection("SE2 + LIN0 x SE1 + ARD", x, y)
+    selection = make_selection("CONST + SE2 + LIN0 x SE1 + ARD", x, y)
     axes = components(selection, study=Study)
     named = {ax.get_title(loc="left"): (ax.get_xlabel(), ax.get_ylabel()) for ax in axes[1:]}
     product = next(name for name in named if name.startswith("LIN0"))
     assert named.pop(product) == ("age", "bmi")
     assert named == {
+        "CONST": ("age", "share of steps"),
         "SE2": ("day", "share of steps"),
         "ARD": ("observed steps", "share of steps"),
     }

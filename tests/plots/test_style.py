@@ -9,7 +9,15 @@ from matplotlib.colors import to_rgb
 
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import composition_colours
-from kem_pymc.plots.style import LINES, PALETTE, balanced, ink_on, spelled, text_size
+from kem_pymc.plots.style import (
+    LINES,
+    PALETTE,
+    balanced,
+    ink_on,
+    spelled,
+    text_size,
+    with_features,
+)
 
 #: Linear RGB as people without one kind of cone see it (Machado et al. 2009, severity 1).
 BLINDNESS = {
@@ -79,6 +87,10 @@ def test_long_labels_are_broken_evenly_before_a_plus_and_never_in_a_product(type
     assert max(map(len, lines)) <= 30
     assert lines[1].startswith("+")
     assert abs(len(lines[0]) - len(lines[1])) < 12
+
+
+def test_levels_keep_their_name_beside_features():
+    assert with_features(Composition.parse("CONST + LIN1"), ("age", "day")) == ("CONST + LIN(day)")
 
 
 def test_text_is_measured_by_its_longest_line():

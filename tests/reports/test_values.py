@@ -50,6 +50,8 @@ def test_values_are_in_the_studys_own_units():
         ("noise", "sd"): (4.0, "steps"),
     }
     assert told(study("LIN0", [0.25, 0.2, 1.0]))["LIN(week)", "shift"] == (14.0, "week")
+    level = told(study("CONST", [9.0, 0.04]))
+    assert level["CONST", "size (sd)"] == (12.0, "steps")  # sqrt(9) x 4, whatever the features
 
 
 def test_products_name_their_factors():
