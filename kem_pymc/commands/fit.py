@@ -37,6 +37,7 @@ def fit(
     interactions: options.Interactions = False,
     priors: options.PriorTable = None,
     feedback: options.Feedback = None,
+    likelihood: options.Likelihood = None,
     draws: options.Draws = None,
     tune: options.Tune = None,
     chains: options.Chains = None,
@@ -70,8 +71,9 @@ def fit(
     }
     sampler = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
     if resume is not None:
-        sources = {"study": study, "data": data, "feedback": feedback, "seed": seed}
-        given = {**sources, **columns, **model_of, **sampler, "overwrite": overwrite}
+        sources = {"study": study, "data": data, "seed": seed}
+        target_of = {"feedback": feedback, "likelihood": likelihood}
+        given = {**sources, **target_of, **columns, **model_of, **sampler, "overwrite": overwrite}
         options.alone_with_resume(given | {"out": None if out == OUT else out})
         run = find_run(resume)
         _carry_out(Job.load(run), run, cores, cluster)
@@ -88,6 +90,7 @@ def fit(
         columns=columns,
         model_of=model_of,
         feedback=feedback,
+        likelihood=likelihood,
         sampler=sampler | {"cores": cores},
     )
     _carry_out(job, run_folder(out), cores, cluster, new=True, overwrite=overwrite)

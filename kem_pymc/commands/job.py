@@ -40,7 +40,7 @@ class Job:
         Path of a study file, or of a table.
     columns, model_of : dict
         How to read the table and what to make of it.
-    feedback : str or None
+    feedback, likelihood : str or None
     sampler : dict
         What the command line said of sampling.
     out : str
@@ -60,6 +60,7 @@ class Job:
     out: str
     directory: str
     command: str
+    likelihood: str | None = None
 
     @classmethod
     def asked(cls, study: Path | None, data: Path | None, out: Path, **described: Any) -> "Job":
@@ -140,7 +141,7 @@ class Job:
         asked = {name: value for name, value in self.sampler.items() if value is not None}
         return replace(
             found,
-            model=_with_feedback(found.model, self.feedback),
+            model=_with_target(found.model, self.feedback, self.likelihood),
             sampler=SAMPLER | found.sampler | asked,
         )
 
@@ -247,9 +248,10 @@ def _for_two_values(pool: "CandidatePool", cohort: "Cohort") -> "CandidatePool":
     return CandidatePool([c for c in pool if kept(c) or (several and c == ard)], cohort.dimension)
 
 
-def _with_feedback(model: "EvolutionModel", feedback: Any) -> "EvolutionModel":
-    """Return the model with the other target, if the command line asks for it."""
-    if feedback in (None, model.feedback):
+def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "EvolutionModel":
+    """Return the model with another feedback or likelihood, if the command line asks for it."""
+    feedback, likelihood = feedback or model.feedback, likelihood or model.likelihood
+    if (feedback, likelihood) == (model.feedback, model.likelihood):
         return model
     return type(model)(
         model.cohort,
@@ -258,5 +260,6 @@ def _with_feedback(model: "EvolutionModel", feedback: Any) -> "EvolutionModel":
         model.concentration,
         feedback,
         scaling=model.scaling,
+        likelihood=likelihood,
         likelihood_power=model.engine.likelihood_power,
     )

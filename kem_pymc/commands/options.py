@@ -94,6 +94,14 @@ Feedback = Annotated[
     Literal["cut", "joint"] | None,
     _panel("Model", text="Do kernels of early time steps look at later data? cut: no, joint: yes."),
 ]
+Likelihood = Annotated[
+    Literal["cumulative", "sequential"] | None,
+    _panel(
+        "Model",
+        text="What a time step says of its kernel. cumulative (default): the density of all "
+        "points so far. sequential: that of the new ones given the earlier.",
+    ),
+]
 
 Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
 Tune = Annotated[int | None, _sampler("Draws per chain to settle before.", least=0)]

@@ -19,9 +19,10 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     """Return the posterior with a group ``log_likelihood`` of every dataset, for ``az.loo``.
 
     Its variable ``targets`` has dims (chain, draw, dataset); coordinates ``user`` and
-    ``time_step`` tell datasets apart. A user's datasets are cumulative, so leaving one out leaves
-    most of its points in the others; and a dataset alone in its cluster decides on its kernel, so
-    expect large Pareto k. For prediction look at :func:`next_batch` instead.
+    ``time_step`` tell datasets apart. Under the cumulative likelihood leaving one out leaves most
+    of its points in the others; under the sequential one a batch is left out, on which the user's
+    later batches are still conditioned. And a dataset alone in its cluster decides on its kernel,
+    so expect large Pareto k. For prediction look at :func:`next_batch` instead.
 
     Parameters
     ----------
@@ -84,8 +85,8 @@ def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
 def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     """Return the log predictive density of each pilot user's next batch, in every draw.
 
-    log p(y_{t+1} | y_{1:t}, kernel of dataset t) = log p(y_{1:t+1} | .) - log p(y_{1:t} | .), both
-    under the kernel of the cluster that dataset (u, t) sits in.
+    log p(y_{t+1} | y_{1:t}, kernel of dataset t), under the kernel of the cluster that dataset
+    (u, t) sits in, whatever the likelihood of the model.
 
     Parameters
     ----------
@@ -117,9 +118,8 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     log_density = np.empty((*shape, int(follows.sum())))
     for k, s in np.ndindex(shape):
         structure, hyperparameters, noise = (a[k, s] for a in arrays)
-        now = engine.log_likelihood((structure, hyperparameters, noise))
-        ahead = engine.log_likelihood(_handed_on(structure, hyperparameters, noise))
-        log_density[k, s] = (ahead[:, 1:] - now[:, :-1])[follows]
+        ahead = engine.log_density_of_batches(_handed_on(structure, hyperparameters, noise))
+        log_density[k, s] = ahead[:, 1:][follows]
     u, t = np.nonzero(follows)
     coords = {name: idata["posterior"][name].values for name in ("chain", "draw")}
     dims = ("chain", "draw", "batch")

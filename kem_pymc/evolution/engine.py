@@ -23,14 +23,18 @@ import numpy.typing as npt
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.compiled import compiled
+from kem_pymc.errors import InputError
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.fit_memory import no_fits
 from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.moves.sweep import CUT, Schedule, spare_room
 from kem_pymc.evolution.process import (
+    draw_kernels,
     draw_population,
+    kernel_terms,
     log_likelihoods,
     log_seating,
+    noise_draws,
     simulate,
     simulate_targets,
 )
@@ -39,11 +43,7 @@ from kem_pymc.evolution.state import (
     Study,
     attach,
     concentration_log_prior,
-    draw_candidate,
-    draw_noise,
     empty_state,
-    inclusion_log_prior,
-    noise_log_prior,
     population_term,
 )
 from kem_pymc.gp.covariance_memory import no_covariances
@@ -76,6 +76,8 @@ class Engine:
         1 is the paper's model.
     schedule : Schedule
         How much of every move a sweep makes.
+    sequential : bool
+        Whether the likelihood of a dataset is that of its last batch given the points before it.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Engine:
         concentration: Any,
         likelihood_power: float,
         schedule: Schedule = CUT,
+        sequential: bool = False,
     ) -> None:
         self.cohort = cohort
         self.pool = pool
@@ -93,6 +96,7 @@ class Engine:
         self.concentration = Concentration.of(concentration)
         self.likelihood_power = float(likelihood_power)
         self.schedule = schedule
+        self.sequential = sequential
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -107,6 +111,7 @@ class Engine:
             self.concentration,
             self.likelihood_power,
             self.schedule,
+            self.sequential,
         )
         alone.prior_table = self.prior_table
         return alone
@@ -148,7 +153,7 @@ class Engine:
             kernels=kernels(),
             layout=self.pool.layout,
             priors=self.prior_table,
-            data=Data(padded.x, self.targets.copy(), padded.ends, steps, nested=True),
+            data=Data(padded.x, self.targets.copy(), padded.ends, steps, True, self.sequential),
             concentration=self.concentration.value,
             concentration_shape=self.concentration.shape,
             concentration_rate=self.concentration.rate,
@@ -164,6 +169,11 @@ class Engine:
         """Return the study with other targets (U, T, n), drawn independently by time step or not.
 
         Where every dataset begins with the one before, one substitution serves all time steps.
+
+        Raises
+        ------
+        InputError
+            If one doesn't under the sequential likelihood, by which it has to.
         """
         data = self.study.data
         nested = all(
@@ -171,6 +181,11 @@ class Engine:
             for u in range(len(data.steps))
             for t in range(data.steps[u] - 1)
         )
+        if self.sequential and not nested:
+            raise InputError(
+                "Under likelihood='sequential' targets of a dataset begin with those of the "
+                "dataset before, and these don't. Observe targets of one user that agree."
+            )
         y = np.ascontiguousarray(y, dtype=np.float64)
         return self.study._replace(data=data._replace(y=y, nested=nested))
 
@@ -263,7 +278,7 @@ class Engine:
         structure[..., 0] = np.where(self.present, 0, -1)
         hyperparameters = np.full((users, steps, len(self.pool.hyperparameters)), np.nan)
         parent = np.zeros(len(self.pool), dtype=np.bool_)
-        draws = _noise_draws(self.prior_study, parent, np.random.default_rng(0), 999)
+        draws = noise_draws(self.prior_study, parent, np.random.default_rng(0), 999)
         noise = np.where(self.present, np.exp(np.median(draws)), np.nan)
         return structure, hyperparameters, noise
 
@@ -296,11 +311,11 @@ class Engine:
         """Draw hyperparameters and noise of every cluster of a structure from the prior."""
         study = self.with_population(self.prior_study, *population)
         state = self.load(study, structure)
-        _draw_kernels(study, state, rng)
+        draw_kernels(study, state, rng)
         return self.dump(state, study)
 
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
-        """Draw targets (U, T, n) given kernels, independently by time step."""
+        """Draw targets (U, T, n) given kernels, as the likelihood has them."""
         return simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
 
     @cached_property
@@ -356,7 +371,7 @@ class Engine:
         state = self.load(study, structure, hyperparameters)
         logs = np.log(hyperparameters[self._first_members(state)][:, positive])
         # From densities of logs to densities of natural values.
-        return float(_kernel_terms(study, state)[0] - np.nansum(logs))
+        return float(kernel_terms(study, state)[0] - np.nansum(logs))
 
     def log_noise(
         self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
@@ -367,7 +382,7 @@ class Engine:
         study = self.with_population(self.prior_study, *population)
         state = self.load(study, structure, None, noise)
         logs = np.log(noise[self._first_members(state)])
-        return float(_kernel_terms(study, state)[1] - logs.sum())
+        return float(kernel_terms(study, state)[1] - logs.sum())
 
     def log_population(self, *population: npt.ArrayLike) -> np.ndarray:
         """Return the log prior densities (P,) of population parameters (natural values)."""
@@ -403,6 +418,11 @@ class Engine:
         study = self.study if y is None else self.with_targets(y)
         return log_likelihoods(study, self.load(self.prior_study, *arrays))
 
+    def log_density_of_batches(self, arrays: Arrays) -> np.ndarray:
+        """Return the log density (U, T) of datasets' last batches given the points before them."""
+        study = self.study._replace(data=self.study.data._replace(sequential=True))
+        return log_likelihoods(study, self.load(self.prior_study, *arrays))
+
     def _first_members(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         _, first = np.unique(state.assignment, return_index=True)
         return self.study.user[first], self.study.step[first]
@@ -415,36 +435,3 @@ def _load(study, state, labels, included, h, log_noise):
         if slots[labels[d]] < 0:
             slots[labels[d]] = open_cluster(study, state, d, included[d], h[d], log_noise[d])
         attach(study, state, d, slots[labels[d]])
-
-
-@compiled
-def _draw_kernels(study, state, rng):
-    for k in range(state.sizes[0]):
-        slot = state.live[k]
-        for c in range(state.included.shape[1]):
-            if state.included[slot, c]:
-                draw_candidate(study, c, rng, state.h[slot])
-        parent = state.parent[state.process[slot]]
-        state.log_noise[slot] = draw_noise(study, parent, rng)
-
-
-@compiled
-def _noise_draws(study, parent, rng, n):
-    out = np.empty(n)
-    for i in range(n):
-        out[i] = draw_noise(study, parent, rng)
-    return out
-
-
-@compiled
-def _kernel_terms(study, state):
-    """Return the summed log densities of clusters' hyperparameters and of their noise, as logs."""
-    out = np.zeros(2)
-    for k in range(state.sizes[0]):
-        slot = state.live[k]
-        parent = state.parent[state.process[slot]]
-        inclusion = inclusion_log_prior(study, parent, state.included[slot])
-        noise = noise_log_prior(study, parent, state.log_noise[slot])
-        out[0] += state.log_prior[slot] - inclusion - noise
-        out[1] += noise
-    return out

@@ -42,6 +42,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "priors": _hash(_prior_text(model), *_prior_values(engine)),
         "concentration": engine.concentration.to_data(),
         "feedback": model.feedback,
+        "likelihood": model.likelihood,
         "likelihood power": engine.likelihood_power,
         "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},
         "scaling": model.scaling.to_dict(),
@@ -63,7 +64,7 @@ def _told(part: str, then: Any, now: Any) -> Iterator[str]:
     if isinstance(now, dict) and isinstance(then, dict):
         inner = sorted(name for name in now if now[name] != then.get(name))
         yield f"{part} ({', '.join(f'{n} was {then.get(n)}, is {now[n]}' for n in inner)})"
-    elif isinstance(now, float) or part == "feedback":
+    elif isinstance(now, float) or part in ("feedback", "likelihood"):
         yield f"{part} (was {then}, is {now})"
     else:
         yield part

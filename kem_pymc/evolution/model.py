@@ -36,6 +36,7 @@ from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
 
 Feedback = Literal["cut", "joint"]
+Likelihood = Literal["cumulative", "sequential"]
 
 #: Names of a model's variables, for which population parameters need others.
 VARIABLES = (
@@ -74,8 +75,13 @@ class EvolutionModel(pm.Model):
         a modular posterior without a joint density. "joint" is the posterior of the whole model.
     scaling : Scaling, optional
         By default the identity or unit scaling of this cohort, as `priors` were made for.
+    likelihood : {"cumulative", "sequential"}
+        What dataset (u, t) says about its kernel. "cumulative" is the paper's: the density of all
+        points of the user so far, so that early points count anew at every time step. Under
+        "sequential" it is the density of the batch of time step t given the user's earlier points,
+        so every point counts once, and all targets have one density.
     likelihood_power : float
-        1 is the paper's model, in which overlapping datasets count anew at every time step.
+        Power of that density; 1 is the posterior, 0 the prior.
     schedule : Schedule, optional
         How much of every move a sweep makes.
     observed : bool
@@ -97,16 +103,18 @@ class EvolutionModel(pm.Model):
         feedback: Feedback = "cut",
         *,
         scaling: Scaling | None = None,
+        likelihood: Likelihood = "cumulative",
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
         _check(cohort, pool, feedback, likelihood_power)
+        _check_likelihood(likelihood)
         alpha = Concentration.of(concentration)
         self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.cohort, self.pool, self.priors = cohort, pool, priors
-        self.feedback = feedback
+        self.feedback, self.likelihood = feedback, likelihood
         self.concentration = concentration if alpha.learned else alpha.value
         if schedule is not None and schedule.joint != (feedback == "joint"):
             raise InputError(
@@ -116,9 +124,8 @@ class EvolutionModel(pm.Model):
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
         # Priors are made within the model's context: some of PyMC's distributions look into it.
         super().__init__()
-        self.engine = Engine(
-            self.scaling.apply(cohort), pool, priors, alpha, likelihood_power, schedule
-        )
+        scaled, sequential = self.scaling.apply(cohort), likelihood == "sequential"
+        self.engine = Engine(scaled, pool, priors, alpha, likelihood_power, schedule, sequential)
         coords = _coords(cohort, pool, self.settings())
         _check_names(self.engine.population, coords)
         self.add_coords(coords)
@@ -208,6 +215,7 @@ class EvolutionModel(pm.Model):
             "concentration": self.engine.concentration.to_data(),
             **({"population": told} if told else {}),
             "feedback": self.feedback,
+            "likelihood": self.likelihood,
             "likelihood_power": self.engine.likelihood_power,
             "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
         }
@@ -246,6 +254,7 @@ class EvolutionModel(pm.Model):
                 {p.name: float(posterior[p.name]) for p in self.engine.population}
             ),
             scaling=self.scaling,
+            likelihood=self.likelihood,
         )
 
 
@@ -270,6 +279,9 @@ class ClusterModel(pm.Model):
         By default :func:`kem_pymc.priors.unit_scale`.
     scaling : Scaling, optional
         By default as for :class:`EvolutionModel`.
+    likelihood : {"cumulative", "sequential"}
+        As for :class:`EvolutionModel`; under "sequential" only the last batch of each member is
+        observed, given the user's earlier points.
     name : str
         As for ``pm.Model``.
 
@@ -296,9 +308,11 @@ class ClusterModel(pm.Model):
         members: Sequence[tuple[Hashable, int]] | None = None,
         priors: Priors | None = None,
         scaling: Scaling | None = None,
+        likelihood: Likelihood = "cumulative",
         name: str = "",
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
+        _check_likelihood(likelihood)
         scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.composition = _as_composition(composition, pool)
         self.parent_composition = _as_composition(parent, pool)
@@ -321,13 +335,11 @@ class ClusterModel(pm.Model):
             for user, step in self.members:
                 u = scaled.users.index(user)
                 n = scaled.ends[u][step]
-                covariance = self.composition_covariance(values, scaled.inputs[u][:n])
-                pm.MvNormal(
-                    f"y[{user}, {step}]",
-                    mu=np.zeros(n),
-                    cov=covariance + noise * pt.eye(n),
-                    observed=scaled.targets[u][:n],
-                )
+                known = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
+                x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
+                covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
+                mu, cov = _given_first(covariance, y[:known])
+                pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[known:])
 
     def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:
         """Return the noise-free covariance (n, n) at scaled inputs (n, D)."""
@@ -342,6 +354,16 @@ class ClusterModel(pm.Model):
                 term = term * kernel.expression(column[:, None], column[None, :], *arguments)
             total = total + term
         return total
+
+
+def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
+    """Return mean and covariance of the last of jointly normal targets, given the first (k,)."""
+    k = len(y)
+    if k == 0:
+        return pt.zeros_like(covariance[0]), covariance
+    across = covariance[:k, k:]
+    weights = pt.linalg.solve(covariance[:k, :k], across, assume_a="pos").T
+    return weights @ y, covariance[k:, k:] - weights @ across
 
 
 def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
@@ -406,6 +428,11 @@ def _check_members(
                 "Give users of the cohort, and time steps counted from 0."
             )
     return list(members)
+
+
+def _check_likelihood(likelihood: str) -> None:
+    if likelihood not in ("cumulative", "sequential"):
+        raise InputError(f"likelihood={likelihood!r} is unknown. Use 'cumulative' or 'sequential'.")
 
 
 def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> None:

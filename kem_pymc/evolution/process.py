@@ -4,7 +4,13 @@
                               prod_c G_P(K_c, theta_c, sigma_c^2)
     p(y | ...)              = prod_{u,t} N(y_{u,t}; 0, K_c(X_{u,t}, X_{u,t}) + sigma_c^2 I)
 
-with one process for every parent composition P. Hyperparameters of candidates that are out are
+under the cumulative likelihood, where y_{u,t} holds all of a user's targets so far; under the
+sequential one the factor of (u, t) is the density of the last batch given the points before it,
+
+    p(y_{u,t} | y_{u,t-1}) = N(y_{u,t}; 0, K_c + sigma_c^2 I) / N(y_{u,t-1}; 0, K_c + sigma_c^2 I)
+
+with both densities under the kernel c of (u, t), and their product is a density of all targets.
+There is one process for every parent composition P. Hyperparameters of candidates that are out are
 integrated out. Where alpha is learned, the prior of its log is a factor too; where priors have
 population parameters, so are the priors of these, as coordinates. The sampler, the PyMC model,
 ``prior_predictive`` and the tests all use this file.
@@ -23,7 +29,9 @@ from kem_pymc.evolution.state import (
     candidate_log_prior,
     change_concentration,
     concentration_log_prior,
+    draw_candidate,
     draw_kernel,
+    draw_noise,
     empty_state,
     give_slot,
     inclusion_log_prior,
@@ -34,8 +42,9 @@ from kem_pymc.evolution.state import (
     same_row,
     take_slot,
 )
+from kem_pymc.gp.cholesky import forward_substitution
 from kem_pymc.gp.covariance import covariance
-from kem_pymc.gp.likelihood import factorise, prefix_log_likelihood
+from kem_pymc.gp.likelihood import factorise, first_point, prefix_log_likelihood
 from kem_pymc.lanes import padded
 
 #: Least value of alpha: its log is finite.
@@ -205,9 +214,11 @@ def simulate(study: Study, rng: np.random.Generator) -> State:
 
 @compiled
 def simulate_targets(study, state, rng):
-    """Draw targets (U, T, n) of every dataset given its kernel, independently by time step.
+    """Draw targets (U, T, n) of every dataset given its kernel.
 
-    The model treats the cumulative datasets of a user as separate draws (paper, section 5.2).
+    The cumulative likelihood treats the datasets of a user as separate draws (paper, section 5.2).
+    Under the sequential one a dataset begins with the targets of the one before, and the rest is
+    drawn given these.
     """
     users, steps = study.data.ends.shape
     out = np.zeros((users, steps, study.data.x.shape[2]))
@@ -221,8 +232,49 @@ def simulate_targets(study, state, rng):
         covariance(study.kernels, study.layout, active, state.h[slot], x, a, np.empty_like(a))
         if factorise(a, state.log_noise[slot], counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
+        # Targets are U' z; those that are known give the first z, and the others are normal.
+        z = np.empty(n)
+        known = first_point(study.data, user, step)
+        forward_substitution(a, out[user, step - 1], known, z)
+        for k in range(known, n):
+            z[k] = rng.normal()
         for k in range(n):
-            normal = rng.normal()
-            for j in range(k, n):
-                out[user, step, j] += a[k, j] * normal
+            for j in range(max(k, known), n):
+                out[user, step, j] += a[k, j] * z[k]
+        out[user, step, :known] = out[user, step - 1, :known]
+    return out
+
+
+@compiled
+def draw_kernels(study, state, rng):
+    """Give all clusters hyperparameters and noise drawn from the prior, given compositions."""
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        for c in range(state.included.shape[1]):
+            if state.included[slot, c]:
+                draw_candidate(study, c, rng, state.h[slot])
+        parent = state.parent[state.process[slot]]
+        state.log_noise[slot] = draw_noise(study, parent, rng)
+
+
+@compiled
+def noise_draws(study, parent, rng, n):
+    """Draw the log noise below a parent composition (n,) from its prior."""
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = draw_noise(study, parent, rng)
+    return out
+
+
+@compiled
+def kernel_terms(study, state):
+    """Return the summed log densities of clusters' hyperparameters and of their noise, as logs."""
+    out = np.zeros(2)
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        parent = state.parent[state.process[slot]]
+        inclusion = inclusion_log_prior(study, parent, state.included[slot])
+        noise = noise_log_prior(study, parent, state.log_noise[slot])
+        out[0] += state.log_prior[slot] - inclusion - noise
+        out[1] += noise
     return out

@@ -5,8 +5,9 @@ diagonal of U belong to the first n points alone, so
 
     log p(y_1..n) = sum_{i <= n} ( -v_i^2 / 2 - log U_ii - log(2 pi) / 2 )
 
-and one factorisation serves all time steps of a user. Everything here is compiled, works on plain
-arrays and takes compositions as data.
+and one factorisation serves all time steps of a user. Under the sequential likelihood a dataset
+contributes the terms of its last batch alone. Everything here is compiled, works on plain arrays
+and takes compositions as data.
 """
 
 import math
@@ -48,7 +49,11 @@ class Data(NamedTuple):
         Number of time steps of each user.
     nested : bool
         Whether every dataset of a user begins with the targets of the one before. True for real
-        data; False for targets drawn independently by time step, as the model has them.
+        data; False for targets drawn independently by time step, as the cumulative likelihood has
+        them.
+    sequential : bool
+        Whether the likelihood of dataset (u, t) is that of its last batch given the user's earlier
+        points, so that every point counts once, and not that of all its points (cumulative).
     """
 
     x: np.ndarray
@@ -56,6 +61,13 @@ class Data(NamedTuple):
     ends: np.ndarray
     steps: np.ndarray
     nested: bool
+    sequential: bool = False
+
+
+@compiled
+def first_point(data, user, step):
+    """Return the first of the points that count in the likelihood of a dataset."""
+    return data.ends[user, step - 1] if data.sequential and step > 0 else 0
 
 
 @compiled
@@ -110,6 +122,9 @@ def prefix_log_likelihood(
 ):
     """Write the log likelihood of a user's datasets of time steps 0 to upto - 1 to `out`.
 
+    It is log p(y_1..n), or where `data.sequential` log p(y_m+1..n | y_1..m) with m the number of
+    points of the dataset before.
+
     Parameters
     ----------
     kernels, layout, data : Kernels, Layout, Data
@@ -153,8 +168,9 @@ def prefix_log_likelihood(
             continue
         if not data.nested:
             forward_substitution(u, data.y[user, t], end, v)
+            start = first_point(data, user, t)
+        if data.sequential or not data.nested:
             total = 0.0
-            start = 0
         for i in range(start, end):
             total -= 0.5 * v[i] * v[i] + math.log(u[i, i]) + HALF_LOG_2PI
         start = end
@@ -246,4 +262,12 @@ def as_active(inclusion: np.ndarray) -> np.ndarray:
     return np.flatnonzero(inclusion).astype(np.int64)
 
 
-__all__ = ["Data", "Kernels", "Layout", "as_active", "prefix_log_likelihood", "weighted_gradient"]
+__all__ = [
+    "Data",
+    "Kernels",
+    "Layout",
+    "as_active",
+    "first_point",
+    "prefix_log_likelihood",
+    "weighted_gradient",
+]

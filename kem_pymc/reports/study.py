@@ -16,6 +16,10 @@ TARGETS = {
     "cut": "cut: kernels of early time steps don't look at later data, as at deployment",
     "joint": "joint: the posterior of the whole model, in which later data speak as well",
 }
+LIKELIHOODS = {
+    "cumulative": "cumulative: every time step looks at all points so far, as the paper has it",
+    "sequential": "sequential: every time step looks at its own points, given the earlier ones",
+}
 
 #: What to cite: text, address, BibTeX.
 CITATIONS = (
@@ -134,6 +138,8 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
     yield "Concentration", _concentration(material)
     for name, values in material.evolutions.population.items():
         yield f"Population parameter {name}", _learned(values)
+    likelihood = str(learned.settings.get("likelihood", "cumulative"))
+    yield "Likelihood", LIKELIHOODS.get(likelihood, likelihood)
     power = learned.settings.get("likelihood_power", 1.0)
     if power != 1:
         yield "Likelihood power", f"{power:g}"

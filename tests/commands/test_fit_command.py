@@ -88,11 +88,13 @@ def test_parquet_dates_features_and_batches(tmp_path):
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
     frame.to_parquet(tmp_path / "trial.parquet")
     options = ("--features", "sleep", "--batch", 4, "--base", "SE", "--feedback", "joint")
+    options += ("--likelihood", "sequential")
     columns = ("--user", "id", "--time", "day", "--target", "steps")
     data = ("--data", tmp_path / "trial.parquet", *columns)
     text = fine("fit", *data, *options, *SMALL, "--out", tmp_path / "r")
     assert "3 users, 2 time steps, 24 points: sleep -> steps" in text
-    assert json.loads((tmp_path / "r" / "settings.json").read_text())["feedback"] == "joint"
+    settings = json.loads((tmp_path / "r" / "settings.json").read_text())
+    assert (settings["feedback"], settings["likelihood"]) == ("joint", "sequential")
 
 
 def test_priors_of_the_synthetic_study_leave_data_as_they_are(trial, tmp_path):

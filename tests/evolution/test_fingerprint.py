@@ -63,6 +63,8 @@ def test_other_settings_are_told(usual, cohort, pool, table):
 def test_another_target_is_told(usual, cohort, pool, table):
     now = described(cohort, pool, table, feedback="joint")
     assert differences(usual, now)[0] == "feedback (was cut, is joint)"
+    now = described(cohort, pool, table, likelihood="sequential")
+    assert differences(usual, now) == ["likelihood (was cumulative, is sequential)"]
 
 
 def test_other_candidates_are_told(usual, cohort, table):

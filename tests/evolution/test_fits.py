@@ -22,15 +22,19 @@ from kem_pymc.gp.objective import evaluate
 from kem_pymc.references import reference
 
 
-@pytest.fixture(params=[True, False], ids=["prefixes", "independent"])
+@pytest.fixture(
+    params=[(True, False), (False, False), (True, True)],
+    ids=["prefixes", "independent", "sequential"],
+)
 def crowded(engine, request):
     """A cluster with several datasets of several users, targets nested or not."""
     data = engine.study.data
+    nested, sequential = request.param
     study = engine.study._replace(
-        data=data._replace(y=data.y.copy(), nested=request.param),
+        data=data._replace(y=data.y.copy(), nested=nested, sequential=sequential),
         fits=no_fits(len(engine.study.user), len(engine.pool)),
     )
-    if not request.param:
+    if not nested:
         study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
     structure, hyperparameters, noise = engine.simplest()
     structure[:, 0, 1] = engine.present[:, 0]  # all first datasets share LIN0, the rest

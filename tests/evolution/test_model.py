@@ -173,6 +173,7 @@ def test_settings_travel_with_the_posterior(idata, model):
     settings = {line.split(": ", 1)[0]: json.loads(line.split(": ", 1)[1]) for line in lines}
     assert settings["pool"] == ["LIN0", "SE0", "LIN0 x PER0"]
     assert settings["feedback"] == "cut"
+    assert settings["likelihood"] == "cumulative"
     assert settings["concentration"] == CONCENTRATION
     assert settings["scaling"] == model.scaling.to_dict()
     assert set(settings["versions"]) == {"kem-pymc", "pymc", "pytensor"}
@@ -204,6 +205,7 @@ def test_unit_priors_scale_with_pilot_users_only(cohort, pool):
         ({"concentration": 0.0}, "concentration"),
         ({"feedback": "both"}, "'cut' or 'joint'"),
         ({"likelihood_power": 2.0}, "power"),
+        ({"likelihood": "batch"}, "'cumulative' or 'sequential'"),
         ({"schedule": JOINT}, "other target"),
     ],
 )
@@ -222,14 +224,21 @@ def test_dimensions_must_agree(cohort):
 MEMBERS = [("a", 1), ("a", 2), ("c", 2)]
 
 
-@pytest.fixture(scope="module")
-def cluster(cohort, pool, table):
+def make_cluster(cohort, pool, table, **options):
     return ClusterModel(
-        cohort, pool, "LIN0 x PER0 + SE0", parent="SE0", members=MEMBERS, priors=table
+        cohort, pool, "LIN0 x PER0 + SE0", parent="SE0", members=MEMBERS, priors=table, **options
     )
 
 
-def test_cluster_density_equals_the_samplers(cluster, engine, cohort, pool):
+@pytest.fixture(scope="module")
+def cluster(cohort, pool, table):
+    return make_cluster(cohort, pool, table)
+
+
+@pytest.mark.parametrize("likelihood", ["cumulative", "sequential"])
+def test_cluster_density_equals_the_samplers(likelihood, cohort, pool, table):
+    cluster = make_cluster(cohort, pool, table, likelihood=likelihood)
+    engine = EvolutionModel(cohort, pool, table, likelihood=likelihood).engine
     rng = np.random.default_rng(1)
     logp = cluster.compile_logp()
     included = pool.inclusion(cluster.composition)
@@ -285,6 +294,14 @@ def test_cluster_model_is_plain_pymc(cluster):
     with cluster:
         idata = pm.sample(draws=20, tune=20, chains=1, random_seed=1, **SAMPLING)
     assert "diverging" in idata["sample_stats"]
+
+
+def test_cluster_of_a_sequential_model_observes_the_last_batch(cohort, pool, table, idata):
+    model = EvolutionModel(cohort, pool, table, likelihood="sequential")
+    assert 'likelihood: "sequential"' in model.coords["setting"]
+    found = model.cluster(idata, chain=0, draw=5, user="a", time_step=1)
+    observed = found.rvs_to_values[found["y[a, 1]"]].eval()
+    np.testing.assert_allclose(observed, model.engine.cohort.targets[0][2:4])
 
 
 def test_cluster_of_a_draw(model, idata, pool):

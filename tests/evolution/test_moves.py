@@ -40,7 +40,7 @@ from kem_pymc.evolution.state import (
 )
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.kernels.pool import CandidatePool
-from tests.evolution.conftest import make_cohort
+from tests.evolution.conftest import CONCENTRATION, make_cohort
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,9 @@ from tests.evolution.conftest import make_cohort
     ],
     ids=["cut", "joint", "paper"],
 )
-def test_running_density_stays_exact_after_every_move(engine, schedule):
+@pytest.mark.parametrize("sequential", [False, True])
+def test_running_density_stays_exact_after_every_move(cohort, pool, table, schedule, sequential):
+    engine = Engine(cohort, pool, table, CONCENTRATION, 1.0, sequential=sequential)
     accepted = np.zeros(len(MOVES), dtype=int)
     for seed in range(4):  # a chain may stay where everything is noise, and no component can change
         rng = np.random.default_rng(seed)

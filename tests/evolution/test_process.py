@@ -1,3 +1,4 @@
+import copy
 import math
 from collections import defaultdict
 
@@ -7,6 +8,7 @@ import pytest
 from scipy import stats
 
 from kem_pymc.datasets.simulate import covariance
+from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.process import simulate, simulate_targets
 from kem_pymc.evolution.state import State, Study, dataset_log_likelihood, kernel_changed
@@ -23,7 +25,14 @@ PRIORS = {  # of natural values, as in the `table` fixture
 NOISE = [stats.lognorm(s=0.5, scale=math.exp(2)), stats.lognorm(s=1, scale=math.e)]
 
 
-def joint_by_hand(cohort, pool, structure, hyperparameters, noise):
+def conditional(covariance, y, known):
+    """Mean and covariance of targets given the first `known` of y."""
+    old, across = covariance[:known, :known], covariance[:known, known:]
+    weights = np.linalg.solve(old, across).T
+    return weights @ y[:known], covariance[known:, known:] - weights @ across
+
+
+def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=False):
     """The spec's joint density, written with dictionaries and scipy."""
     processes = defaultdict(lambda: defaultdict(list))
     for u, ends in enumerate(cohort.ends):
@@ -54,17 +63,28 @@ def joint_by_hand(cohort, pool, structure, hyperparameters, noise):
                 x = cohort.inputs[user][:n, 0]
                 active = {h.name: values[h.name] for h in own.hyperparameters}
                 k = covariance(str(own), active, x, x) if len(own) else np.zeros((n, n))
-                likelihood += stats.multivariate_normal(
-                    np.zeros(n), k + noise[u, t] * np.eye(n)
-                ).logpdf(cohort.targets[user][:n])
+                known = cohort.ends[user][step - 1] if sequential and step else 0
+                y = cohort.targets[user][:n]
+                law = conditional(k + noise[u, t] * np.eye(n), y, known)
+                likelihood += stats.multivariate_normal(*law).logpdf(y[known:])
     return prior, likelihood
 
 
+def with_likelihood(engine, sequential):
+    """The same study under either likelihood."""
+    other = copy.copy(engine)
+    other.__dict__.pop("study", None)
+    other.sequential = sequential
+    return other
+
+
+@pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_densities_equal_those_by_hand(engine, cohort, pool, seed):
+def test_densities_equal_those_by_hand(engine, cohort, pool, seed, sequential):
+    engine = with_likelihood(engine, sequential)
     arrays = engine.simulate(np.random.default_rng(seed))
     structure, hyperparameters, noise = arrays
-    prior, likelihood = joint_by_hand(cohort, pool, *arrays)
+    prior, likelihood = joint_by_hand(cohort, pool, *arrays, sequential)
     ours = (
         engine.log_structure(structure)
         + engine.log_hyperparameters(structure, hyperparameters)
@@ -74,10 +94,12 @@ def test_densities_equal_those_by_hand(engine, cohort, pool, seed):
     assert engine.log_likelihood(arrays).sum() == pytest.approx(likelihood, abs=1e-8)
 
 
-def test_running_density_is_the_joint_density_of_logs(engine, cohort, pool):
+@pytest.mark.parametrize("sequential", [False, True])
+def test_running_density_is_the_joint_density_of_logs(engine, cohort, pool, sequential):
+    engine = with_likelihood(engine, sequential)
     arrays = engine.simulate(np.random.default_rng(5))
     structure, hyperparameters, noise = arrays
-    prior, likelihood = joint_by_hand(cohort, pool, *arrays)
+    prior, likelihood = joint_by_hand(cohort, pool, *arrays, sequential)
     first = np.unique(structure[..., 0][structure[..., 0] >= 0])
     places = np.unravel_index(first, engine.shape)
     positive = pool.layout.positive
@@ -176,6 +198,41 @@ def test_simulated_targets_have_the_covariance_of_the_kernel(engine, pool):
     error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
     assert (np.abs(sample - expected) < 4.5 * error).all()
     assert abs(np.mean(draws[:, 0, 1, 0] * draws[:, 0, 2, 0])) < 4 * error[0, 0]
+
+
+def test_sequential_targets_are_drawn_given_those_before(engine):
+    """Of kernels that change, so that a past under another kernel, or none, would be noticed."""
+    engine = with_likelihood(engine, True)
+    structure, hyperparameters, noise = engine.simplest()
+    structure[:, :, 0] = np.where(engine.present, np.arange(9).reshape(3, 3), -1)
+    structure[:, 1:, 1] = engine.present[:, 1:]  # WHITE, then LIN0 with another noise every time
+    hyperparameters[:, 1:, :2][engine.present[:, 1:]] = [0.7, 0.4]
+    noise *= np.array([1.0, 0.3, 0.05])
+    rng = np.random.default_rng(2)
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+    draws = np.array([simulate_targets(engine.study, state, rng)[0] for _ in range(6000)])
+    for t in (1, 2):  # a dataset begins with the one before, exactly
+        known = engine.cohort.ends[0][t - 1]
+        np.testing.assert_array_equal(draws[:, t, :known], draws[:, t - 1, :known])
+    x = engine.cohort.inputs[0][:6, 0]
+    expected = noise[0, 0] * np.eye(2)
+    for t, n in ((1, 4), (2, 6)):
+        k = 0.7 * np.outer(x[:n] - 0.4, x[:n] - 0.4) + noise[0, t] * np.eye(n)
+        weights = np.linalg.solve(k[: n - 2, : n - 2], k[: n - 2, n - 2 :]).T
+        rest = conditional(k, np.zeros(n), n - 2)[1]
+        across = expected @ weights.T
+        expected = np.block([[expected, across], [across.T, weights @ across + rest]])
+    sample = draws[:, 2].T @ draws[:, 2] / len(draws)
+    error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
+    assert (np.abs(sample - expected) < 4.5 * error).all()
+
+
+def test_sequential_targets_have_to_agree(engine):
+    y = with_likelihood(engine, True).targets.copy()
+    y[0, 1, 0] += 1.0
+    with pytest.raises(InputError, match="begin with those of the"):
+        with_likelihood(engine, True).with_targets(y)
+    assert not with_likelihood(engine, False).with_targets(y).data.nested
 
 
 def test_a_study_and_a_state_are_single_pointers_in_compiled_code(engine):

@@ -105,11 +105,11 @@ class Problem:
             other.h[self.places[coordinate]] += by
         return other
 
-    def prefixes(self, ends, y=None, nested=True):
+    def prefixes(self, ends, y=None, nested=True, sequential=False):
         """Log likelihoods of this user's datasets, and the numbers of factorisations."""
         ends = np.array([ends])
         y = np.tile(self.y, (ends.shape[1], 1)) if y is None else y
-        data = Data(self.x[None], y[None], ends, np.array([ends.shape[1]]), nested)
+        data = Data(self.x[None], y[None], ends, np.array([ends.shape[1]]), nested, sequential)
         return log_likelihoods(self, data, 0, ends.shape[1])
 
 
@@ -130,7 +130,7 @@ def assert_no_gradient(problem):
     assert (out == 3.0).all()
 
 
-def ragged(problem, nested):
+def ragged(problem, nested, sequential=False):
     """Three users with one, four and two time steps."""
     rng = np.random.default_rng(5)
     ends = np.array([[4, 4, 4, 4], [1, 2, 7, 12], [3, 9, 9, 9]])
@@ -143,7 +143,7 @@ def ragged(problem, nested):
     for user, last in enumerate(ends[:, -1]):
         x[user, :, last:] = np.nan
         y[user, :, last:] = np.nan
-    return Data(x, y, ends, steps, nested)
+    return Data(x, y, ends, steps, nested, sequential)
 
 
 class TestCovariance:
@@ -157,10 +157,11 @@ class TestCovariance:
 
 class TestPrefixes:
     @pytest.mark.parametrize("nested", [True, False])
+    @pytest.mark.parametrize("sequential", [False, True])
     @pytest.mark.parametrize("text", ["WHITE", "PER0", "LIN0 x SE1 + MATERN322", *LONGER])
-    def test_every_dataset_of_ragged_users(self, text, nested):
+    def test_every_dataset_of_ragged_users(self, text, sequential, nested):
         problem = Problem(text)
-        data = ragged(problem, nested)
+        data = ragged(problem, nested, sequential)
         for user, upto in enumerate(data.steps):
             out, counts = log_likelihoods(problem, data, user, upto)
             assert counts == [1, 0]
@@ -168,10 +169,12 @@ class TestPrefixes:
             last = data.ends[user, upto - 1]
             problem.x = np.ascontiguousarray(data.x[user, :, :last])
             k = problem.kernel_matrix() + math.exp(problem.log_noise) * np.eye(last)
-            expected = [
-                normal_log_density(data.y[user, t, : data.ends[user, t]], k) for t in range(upto)
-            ]
-            np.testing.assert_allclose(out[:upto], expected, rtol=1e-10)
+            ends = data.ends[user]
+            expected = [normal_log_density(data.y[user, t, : ends[t]], k) for t in range(upto)]
+            if sequential:  # log p(new | old) = log p(new, old) - log p(old), in one row of targets
+                for t in range(1, upto):
+                    expected[t] -= normal_log_density(data.y[user, t, : ends[t - 1]], k)
+            np.testing.assert_allclose(out[:upto], expected, rtol=1e-9)
 
     def test_white_is_noise_alone(self):
         problem = Problem("WHITE")
@@ -254,14 +257,15 @@ class TestNotPositiveDefinite:
         assert counts == [1, 0]
         assert_no_gradient(problem)
 
+    @pytest.mark.parametrize("sequential", [False, True])
     @pytest.mark.parametrize("nested", [True, False])
-    def test_independent_targets_fail_at_the_same_place(self, nested):
+    def test_other_targets_fail_at_the_same_place(self, nested, sequential):
         problem = Problem("LIN0 x LIN0")
         problem.x[0, 8] = 1e90
         y = np.random.default_rng(6).normal(size=(3, 12))
         if nested:
             y[:] = y[0]
-        out, _ = problem.prefixes([4, 8, 12], y, nested)
+        out, _ = problem.prefixes([4, 8, 12], y, nested, sequential)
         assert np.isfinite(out).tolist() == [True, True, False]
 
 

@@ -37,6 +37,8 @@ class Problem(NamedTuple):
     enter : tuple of float
     noise : tuple of (mu, sigma)
         Log-normal prior of the noise variance by the parent's size.
+    known : tuple of int
+        How many of the first points of every dataset its likelihood is conditioned on.
     """
 
     covariances: Sequence[np.ndarray]
@@ -46,9 +48,18 @@ class Problem(NamedTuple):
     stay: float
     enter: tuple[float, ...]
     noise: tuple[tuple[float, float], ...]
+    known: tuple[int, ...]
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def normal_log_densities(covariance: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return log N(y; 0, covariance + v I) for every v of the noise variances."""
+    variance, vectors = np.linalg.eigh(covariance)
+    sums = variance[:, None] + noise
+    squares = ((vectors.T @ y) ** 2)[:, None]
+    return -0.5 * (squares / sums + np.log(2 * math.pi * sums)).sum(0)
 
 
 @cache
@@ -63,12 +74,9 @@ def log_base(problem: Problem, parent: Composition, own: Composition, members: t
     log_likelihood = np.zeros(len(NODES))
     for d in members:
         covariance = np.einsum("c,cij->ij", np.array(own, dtype=float), problem.covariances[d])
-        y = problem.targets[d]
-        variance, vectors = np.linalg.eigh(covariance)
-        sums = variance[:, None] + noise
-        log_likelihood -= 0.5 * (
-            ((vectors.T @ y) ** 2)[:, None] / sums + np.log(2 * math.pi * sums)
-        ).sum(0)
+        y, known = problem.targets[d], problem.known[d]
+        log_likelihood += normal_log_densities(covariance, y, noise)
+        log_likelihood -= normal_log_densities(covariance[:known, :known], y[:known], noise)
     top = log_likelihood.max()
     weighted = WEIGHTS @ np.exp(log_likelihood - top) / math.sqrt(2 * math.pi)
     return total + top + math.log(weighted)

@@ -82,13 +82,16 @@ def make_setting(
     power: float = 1.0,
     concentration: float | Concentration = CONCENTRATION,
     table: priors.Priors = TABLE,
+    sequential: bool = False,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
     pool = CandidatePool(list(CANDIDATES))
-    engine = Engine(make_cohort(ends), pool, table, concentration, likelihood_power=power)
+    cohort = make_cohort(ends)
+    engine = Engine(cohort, pool, table, concentration, power, sequential=sequential)
     study = engine.study
-    # Targets are drawn independently by time step, so a dataset doesn't begin with the one before.
-    study = study._replace(data=study.data._replace(nested=False))
+    # Under the cumulative likelihood targets are drawn independently by time step, so a dataset
+    # doesn't begin with the one before.
+    study = study._replace(data=study.data._replace(nested=sequential))
     if parents is None:
         parents = np.zeros((0, len(pool)), dtype=np.bool_)
     return Setting(study, parents, schedule)

@@ -25,8 +25,10 @@ SCHEDULE = JOINT._replace(
     steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5, heating=0
 )
 
-CONCENTRATIONS = pytest.mark.parametrize(
-    "concentration", [CONCENTRATION, pm.Gamma.dist(3, 2)], ids=["fixed", "learned"]
+MODELS = pytest.mark.parametrize(
+    ("concentration", "sequential"),
+    [(CONCENTRATION, False), (pm.Gamma.dist(3, 2), False), (CONCENTRATION, True)],
+    ids=["fixed", "learned", "sequential"],
 )
 
 #: Level of a test of one quantity.
@@ -58,9 +60,9 @@ def quantities(engine, study, state):
     )
 
 
-def engine_ranks(concentration, simulations, draws, thin, seed):
+def engine_ranks(concentration, sequential, simulations, draws, thin, seed):
     """Return ranks (simulations, 4 or 5) of the quantities of `EVOLUTION`, and a learned alpha."""
-    engine = Engine(COHORT, POOL, TABLE, concentration, likelihood_power=1.0)
+    engine = Engine(COHORT, POOL, TABLE, concentration, 1.0, sequential=sequential)
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(simulations):
@@ -78,23 +80,23 @@ def engine_ranks(concentration, simulations, draws, thin, seed):
     return np.array(found)
 
 
-def check_engine(concentration, simulations, draws, thin, figures):
-    found = engine_ranks(concentration, simulations, draws, thin, seed=1)
+def check_engine(concentration, sequential, simulations, draws, thin, figures):
+    found = engine_ranks(concentration, sequential, simulations, draws, thin, seed=1)
     names = (*EVOLUTION, "concentration")
     values = {name: p_value(r, draws) for name, r in zip(names, found.T, strict=False)}
     figures(values)
     assert min(values.values()) > LEVEL, values
 
 
-@CONCENTRATIONS
-def test_calibration_of_the_sampler(concentration, figures):
-    check_engine(concentration, 80, 9, thin=8, figures=figures)
+@MODELS
+def test_calibration_of_the_sampler(concentration, sequential, figures):
+    check_engine(concentration, sequential, 80, 9, thin=8, figures=figures)
 
 
 @pytest.mark.slow
-@CONCENTRATIONS
-def test_calibration_of_the_sampler_at_length(concentration, figures):
-    check_engine(concentration, 1000, 19, thin=15, figures=figures)
+@MODELS
+def test_calibration_of_the_sampler_at_length(concentration, sequential, figures):
+    check_engine(concentration, sequential, 1000, 19, thin=15, figures=figures)
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ NARROW = 1e-4
 ROWS = ([0.3, 1.9, 2.6], [-0.4, -1.7], [0.9, -0.8, 0.5], [1.2, 1.4])
 
 
-def make_problem(ends, enter, alpha=0.9, stay=0.7):
+def make_problem(ends, enter, alpha=0.9, stay=0.7, sequential=False):
     """Return an engine and the same study for enumeration."""
     rng = np.random.default_rng(8)
     sizes = [e[-1] for e in ends]
@@ -50,7 +50,7 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7):
         stay=stay,
         enter=dict(zip(POOL.names, enter, strict=True)),
     )
-    engine = Engine(cohort, POOL, table, concentration=alpha, likelihood_power=1.0)
+    engine = Engine(cohort, POOL, table, alpha, 1.0, sequential=sequential)
     places = [(u, n) for u, e in enumerate(ends) for n in e]
     terms = [
         np.array([covariance(str(c), _values(c), x, x) for c in POOL])
@@ -58,7 +58,8 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7):
     ]
     steps = tuple(t for e in ends for t in range(len(e)))
     rows = [targets[u][:n] for u, n in places]
-    return engine, Problem(terms, rows, steps, alpha, stay, tuple(enter), NOISE)
+    known = tuple(m if sequential else 0 for e in ends for m in (0, *e[:-1]))
+    return engine, Problem(terms, rows, steps, alpha, stay, tuple(enter), NOISE, known)
 
 
 def _values(candidate):
@@ -103,15 +104,24 @@ def test_one_time_step_is_as_enumeration_says(schedule):
     assert largest(scores) < 4, scores
 
 
-def test_two_time_steps_joint_is_as_enumeration_says():
-    engine, problem = make_problem(*TWO_STEPS)
-    scores = z_scores(visits(engine, FEW_JOINT, 4000, seed=2), joint_posterior(problem))
+LIKELIHOODS = pytest.mark.parametrize("sequential", [False, True], ids=["cumulative", "sequential"])
+
+
+@LIKELIHOODS
+def test_two_time_steps_joint_is_as_enumeration_says(sequential):
+    engine, problem = make_problem(*TWO_STEPS, sequential=sequential)
+    found = visits(engine, FEW_JOINT, 8000, seed=2)
+    scores = z_scores(found, joint_posterior(problem))
     assert len(scores) > 20
     assert largest(scores) < 4, scores
+    # The other likelihood has another posterior, so the agreement says which one is sampled.
+    _, other = make_problem(*TWO_STEPS, sequential=not sequential)
+    assert largest(z_scores(found, joint_posterior(other))) > 6
 
 
-def test_two_time_steps_cut_is_as_enumeration_says():
-    engine, problem = make_problem(*NEVER_EMPTY)
+@LIKELIHOODS
+def test_two_time_steps_cut_is_as_enumeration_says(sequential):
+    engine, problem = make_problem(*NEVER_EMPTY, sequential=sequential)
     exact = cut_posterior(problem)
     assert sum(exact.values()) == pytest.approx(1, abs=1e-6)
     found = visits(engine, MANY_CUT, 2500, seed=3)

@@ -1,7 +1,7 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of 22 cases are compared, most of them correlated with others. If all were
-independent, one |z| of the 1,100 would pass 4 with probability 0.07, and 3.5 with 0.40.
+About 50 statistics of 26 cases are compared, most of them correlated with others. If all were
+independent, one |z| of the 1,300 would pass 4 with probability 0.08, and 3.5 with 0.45.
 """
 
 import numpy as np
@@ -134,6 +134,7 @@ SHARED_BY_ALL = {
     )
 }
 LEARNED = {"concentration": Concentration(1.5, shape=3.0, rate=2.0)}
+SEQUENTIAL = {"sequential": True}
 FREE = {"schedule": JOINT_SWEEP}
 FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
 ONE_STEP = {"schedule": CUT_SWEEP, "ends": ((4,), (3,), (4,), (2,))}  # cut and joint are the same
@@ -166,6 +167,10 @@ CASES = {
     "population": (redraw_population, FREE | SHARED_BY_ALL, 6000, 3),
     "joint sweep, population": (joint_sweep, FREE | SHARED_BY_ALL, 5000, None),
     "processes of the cut sweep, population": (processes_alone, FIXED | SHARED_BY_ALL, 2500, None),
+    "joint sweep, sequential": (joint_sweep, FREE | SEQUENTIAL, 5000, None),
+    "processes of the cut sweep, sequential": (processes_alone, FIXED | SEQUENTIAL, 2500, None),
+    "refit of a cluster, sequential": (refits, FIXED | SEQUENTIAL, 2000, 10),
+    "split and merge of paths, sequential": (path_splits, SHARED | SEQUENTIAL, 6000, 3),
 }
 
 

@@ -16,6 +16,7 @@ from kem_pymc.evolution.fit_memory import LARGEST, MEMORY
 from kem_pymc.evolution.state import active_candidates, same_row
 from kem_pymc.gp.cholesky import cholesky
 from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.likelihood import first_point
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.objective import Prior, Problem, evaluate
 from kem_pymc.lanes import padded
@@ -83,7 +84,7 @@ def _data(study, members):
     """Return points, targets, weights and starts of members.
 
     Where datasets are prefixes of one another, all of a user's are one data set, whose points count
-    as often as members hold them.
+    as often as they do in the likelihoods of members.
     """
     data = study.data
     last = np.full(study.first.shape[0], -1)  # of every user's members
@@ -107,8 +108,9 @@ def _data(study, members):
         if data.nested:
             for earlier in range(study.first[user], d + 1):
                 if members[earlier]:
+                    begin = first_point(data, user, study.step[earlier])
                     end = data.ends[user, study.step[earlier]]
-                    weights[start : start + end] += study.power
+                    weights[start + begin : start + end] += study.power
         starts[b + 1] = start + n
     return x, y, weights, starts
 

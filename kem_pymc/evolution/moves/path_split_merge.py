@@ -52,6 +52,7 @@ from kem_pymc.evolution.state import (
     log_sum_exp,
     same_row,
 )
+from kem_pymc.gp.likelihood import first_point
 
 #: Probability of trying to split. Good values for copies are a lucky draw while their merge is
 #: accepted easily, so trying to split more often makes both happen more often.
@@ -163,7 +164,9 @@ def _shares(study, place, sides, visits, rng):
         points = np.zeros(2)
         for d in range(place.shape[0]):
             if place[d] == visits[k]:
-                points[int(sides[study.user[d]])] += study.data.ends[study.user[d], study.step[d]]
+                user, step = study.user[d], study.step[d]
+                own = study.data.ends[user, step] - first_point(study.data, user, step)
+                points[int(sides[user])] += own
         shares[k] = points[1] / (points[0] + points[1])
     return shares
 
