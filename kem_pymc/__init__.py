@@ -68,7 +68,9 @@ if TYPE_CHECKING:
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.memoryless import MemorylessSelector
     from kem_pymc.selection.selector import Selection
+    from kem_pymc.selection.two_level import TwoLevelSelector
     from kem_pymc.selection.walk import walk
+    from kem_pymc.shared.choice import SharedPart, learn_shared
 
     __version__: str
 
@@ -96,7 +98,9 @@ __all__ = [
     "Scaling",
     "Selection",
     "SelectionWarning",
+    "SharedPart",
     "StratifiedSelector",
+    "TwoLevelSelector",
     "__version__",
     "check_kernel",
     "cohort",
@@ -109,6 +113,7 @@ __all__ = [
     "final_model",
     "gp",
     "kernels",
+    "learn_shared",
     "log_likelihood_group",
     "log_likelihoods",
     "log_prior_group",
@@ -154,11 +159,14 @@ _HOMES = {
     "Scaling": "scaling",
     "Selection": "selection.selector",
     "SelectionWarning": "errors",
+    "SharedPart": "shared.choice",
     "StratifiedSelector": "selection.ablations",
+    "TwoLevelSelector": "selection.two_level",
     "check_kernel": "kernels.checking",
     "diagnose": "diagnostics.diagnosis",
     "draw_functions": "gp.draws",
     "final_model": "evolution.ablations",
+    "learn_shared": "shared.choice",
     "log_likelihood_group": "diagnostics.prediction",
     "log_likelihoods": "gp.many",
     "log_prior_group": "diagnostics.power_scaling",

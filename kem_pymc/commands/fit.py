@@ -36,6 +36,7 @@ def fit(
     base: options.Base = None,
     interactions: options.Interactions = False,
     priors: options.PriorTable = None,
+    shared: options.Shared = None,
     feedback: options.Feedback = None,
     likelihood: options.Likelihood = None,
     draws: options.Draws = None,
@@ -68,6 +69,7 @@ def fit(
         "base": options.listed(base),
         "interactions": interactions,
         "priors": priors,
+        "shared": shared,
     }
     sampler = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
     if resume is not None:
@@ -82,6 +84,8 @@ def fit(
         raise InputError("Give either a study file or a table. The table comes with --data.")
     if study is not None:
         options.only_with_table(columns | model_of)
+    if data is not None:
+        model_of["shared"] = shared or "auto"
     folders.check(out, overwrite)
     job = Job.asked(
         study,
@@ -128,6 +132,7 @@ def _sample_and_write(
         check_free(run, overwrite)
         job.save(run)
     screen.study(found.model.cohort, found.model.pool)
+    screen.shared(found.model)
     out = Path(job.directory, job.out) if not new else Path(job.out)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:

@@ -194,13 +194,14 @@ def _model(
     base: list[str] | None,
     interactions: bool,
     priors: str | None,
+    shared: str = "none",
 ) -> "EvolutionModel":
     from kem_pymc import priors as tables
     from kem_pymc.evolution.model import EvolutionModel
 
     pool = pool_of(cohort, candidates, base, interactions)
     table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
-    return EvolutionModel(cohort, pool, table)
+    return EvolutionModel(cohort, pool, table, shared=None if shared == "none" else shared)
 
 
 def pool_of(
@@ -261,5 +262,6 @@ def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "Ev
         feedback,
         scaling=model.scaling,
         likelihood=likelihood,
+        shared=model.shared,
         likelihood_power=model.engine.likelihood_power,
     )

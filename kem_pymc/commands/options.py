@@ -90,6 +90,16 @@ PriorTable = Annotated[
     Literal["unit", "synthetic"] | None,
     _panel("Model", text="Priors for data that are scaled to unit range (default), or unscaled."),
 ]
+Shared = Annotated[
+    str | None,
+    _panel(
+        "Model",
+        metavar="auto|none|KERNELS",
+        text="What all users share, beside what is each user's own. auto (default): a line, a "
+        "smooth function or a sum of curves, if that predicts pilot users better from the others; "
+        'none; or candidates of your own, like "CONST + SE0".',
+    ),
+]
 Feedback = Annotated[
     Literal["cut", "joint"] | None,
     _panel("Model", text="Do kernels of early time steps look at later data? cut: no, joint: yes."),

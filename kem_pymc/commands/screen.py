@@ -16,6 +16,7 @@ from kem_pymc.commands.folders import EVOLUTIONS
 if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.evolution.evolutions import Evolutions
+    from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.selection.selector import Selection
 
@@ -79,6 +80,12 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
         console.print(f"[bold]{title:<12}[/]{escape(first)}")
         for line in rest:
             say(f"{'':12}{line}")
+
+
+def shared(model: "EvolutionModel") -> None:
+    """Print what the users of a model share, if it is anything."""
+    if model.shared is not None:
+        say(model.shared.describe(model.cohort.features))
 
 
 def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:

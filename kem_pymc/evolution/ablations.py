@@ -10,6 +10,7 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.evolution.model import EvolutionModel, scaling_for
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, unit_scale
+from kem_pymc.shared.choice import SharedPart, learn_shared
 
 
 def final_model(
@@ -46,6 +47,10 @@ def _model_at(
     options: dict[str, Any],
 ) -> EvolutionModel:
     priors = unit_scale() if priors is None else priors
-    # Scaled as the whole cohort is, or strata would have different units.
+    # Scaled as the whole cohort is, or strata would have different units; and users share what
+    # they share in the end.
     options = {"scaling": scaling_for(cohort, priors)} | options
+    shared = options.get("shared")
+    if shared is not None and not isinstance(shared, SharedPart):
+        options["shared"] = learn_shared(options["scaling"].apply(cohort), shared)
     return EvolutionModel(cohort.at(time_step), pool, priors.without_parent(), **options)

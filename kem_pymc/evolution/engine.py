@@ -38,6 +38,7 @@ from kem_pymc.evolution.process import (
     simulate,
     simulate_targets,
 )
+from kem_pymc.evolution.shared import SharedByUser
 from kem_pymc.evolution.state import (
     State,
     Study,
@@ -78,6 +79,8 @@ class Engine:
         How much of every move a sweep makes.
     sequential : bool
         Whether the likelihood of a dataset is that of its last batch given the points before it.
+    shared : SharedByUser, optional
+        Mean and covariance of what users share, at each user's points.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Engine:
         likelihood_power: float,
         schedule: Schedule = CUT,
         sequential: bool = False,
+        shared: SharedByUser | None = None,
     ) -> None:
         self.cohort = cohort
         self.pool = pool
@@ -97,6 +101,7 @@ class Engine:
         self.likelihood_power = float(likelihood_power)
         self.schedule = schedule
         self.sequential = sequential
+        self.shared_by_user = shared
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -112,6 +117,9 @@ class Engine:
             self.likelihood_power,
             self.schedule,
             self.sequential,
+            None
+            if self.shared_by_user is None
+            else self.shared_by_user.of(user, len(self.cohort.targets[user])),
         )
         alone.prior_table = self.prior_table
         return alone
@@ -153,7 +161,7 @@ class Engine:
             kernels=kernels(),
             layout=self.pool.layout,
             priors=self.prior_table,
-            data=Data(padded.x, self.targets.copy(), padded.ends, steps, True, self.sequential),
+            data=self._data(padded.x, padded.ends, steps),
             concentration=self.concentration.value,
             concentration_shape=self.concentration.shape,
             concentration_rate=self.concentration.rate,
@@ -164,6 +172,17 @@ class Engine:
             fits=no_fits(int(steps.sum()), len(self.pool)),
             covariances=no_covariances(self.pool.layout, padded.x.shape[2]),
         )
+
+    def _data(self, x: np.ndarray, ends: np.ndarray, steps: np.ndarray) -> Data:
+        data = Data(x, self._residuals(self.targets), ends, steps, True, self.sequential)
+        if self.shared_by_user is None:
+            return data
+        return data._replace(shared=self.shared_by_user.covariance)
+
+    def _residuals(self, y: np.ndarray) -> np.ndarray:
+        """Return a copy of targets (U, T, n) without the mean of what users share."""
+        mean = 0.0 if self.shared_by_user is None else self.shared_by_user.mean[:, None]
+        return np.ascontiguousarray(y - mean, dtype=np.float64)
 
     def with_targets(self, y: np.ndarray) -> Study:
         """Return the study with other targets (U, T, n), drawn independently by time step or not.
@@ -186,7 +205,7 @@ class Engine:
                 "Under likelihood='sequential' targets of a dataset begin with those of the "
                 "dataset before, and these don't. Observe targets of one user that agree."
             )
-        y = np.ascontiguousarray(y, dtype=np.float64)
+        y = self._residuals(np.asarray(y))
         return self.study._replace(data=data._replace(y=y, nested=nested))
 
     def at(self, study: Study, *learned: npt.ArrayLike) -> Study:
@@ -316,7 +335,11 @@ class Engine:
 
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
         """Draw targets (U, T, n) given kernels, as the likelihood has them."""
-        return simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
+        y = simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
+        if self.shared_by_user is not None:
+            present = np.arange(y.shape[2]) < self.study.data.ends[:, :, None]
+            y += np.where(present, self.shared_by_user.mean[:, None], 0.0)
+        return y
 
     @cached_property
     def present(self) -> np.ndarray:

@@ -19,8 +19,10 @@ from kem_pymc.evolution.from_posterior import (
     read_clusters,
     read_concentration,
     read_population,
+    read_shared,
     study_settings,
 )
+from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -85,6 +87,8 @@ class Evolutions(Displayed):
         The study's priors, as `Priors.to_dict` wrote them.
     settings, versions : dict, optional
         How and with what the posterior was sampled.
+    shared : MeanProcess, optional
+        What all users share, in scaled units, given all pilot users.
 
     Raises
     ------
@@ -103,6 +107,7 @@ class Evolutions(Displayed):
     priors: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    shared: MeanProcess | None = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -176,6 +181,7 @@ class Evolutions(Displayed):
             population=population,
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
+            shared=read_shared(idata, settings, pool.dimension),
             settings=settings,
         )
 

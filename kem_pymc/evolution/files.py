@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -17,7 +18,8 @@ from kem_pymc.scaling import Scaling
 if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
 
-SCHEMA_VERSION = 1
+#: 2 came with what users share.
+SCHEMA_VERSION = 2
 
 
 def as_data(evolutions: "Evolutions") -> dict[str, Any]:
@@ -37,6 +39,7 @@ def as_data(evolutions: "Evolutions") -> dict[str, Any]:
         "priors": evolutions.priors,
         "settings": evolutions.settings,
         "versions": evolutions.versions,
+        **({} if evolutions.shared is None else {"shared": evolutions.shared.to_dict()}),
         "n_draws": evolutions.n_draws,
         "coordinates": {label(c): Coordinates(evolutions.pool, c).names for c in children},
         "clusters": [
@@ -80,12 +83,14 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         for c in data["clusters"]
     )
     alpha = data["concentration"]
+    shared = data.get("shared")
     names = "n_draws", "target", "priors", "settings", "versions"
     return {
         "pool": pool,
         "scaling": Scaling.from_dict(data["scaling"]),
         "features": tuple(data["features"]),
         "clusters": tuple(clusters),
+        "shared": None if shared is None else MeanProcess.from_dict(shared, pool.dimension),
         "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
         "population": {n: tuple(values) for n, values in data.get("population", {}).items()},
         **{name: data[name] for name in names},

@@ -46,6 +46,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "likelihood power": engine.likelihood_power,
         "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},
         "scaling": model.scaling.to_dict(),
+        "what users share": _hash(*_shared_values(engine)),
         "versions": {name: version(name) for name in PACKAGES} | {"source": source_stamp()[:16]},
     }
 
@@ -101,6 +102,13 @@ def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
             engine.study.kernels.cross(code, PLACES, PLACES, h, values)
             yield kernel.name
             yield _digits(values)
+
+
+def _shared_values(engine: Engine) -> Iterator[np.ndarray]:
+    """Yield means and covariances of what users share, if it is anything."""
+    if engine.shared_by_user is not None:
+        yield _digits(engine.shared_by_user.mean)
+        yield _digits(engine.shared_by_user.covariance)
 
 
 def _digits(values: Any) -> np.ndarray:

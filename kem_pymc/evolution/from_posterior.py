@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -134,6 +136,56 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
                 "Sample it with an EvolutionModel."
             ) from error
     return found
+
+
+def read_shared(
+    idata: "DataTree", settings: Mapping[str, Any], dimension: int
+) -> MeanProcess | None:
+    """Return the mean process given all pilot users; None where users share nothing.
+
+    It is computed anew from the posterior's own copy of their data.
+
+    Raises
+    ------
+    InputError
+        If the posterior lacks the data.
+    """
+    if "shared" not in settings:
+        return None
+    return shared_posterior(idata, settings, dimension).process
+
+
+def shared_posterior(
+    idata: "DataTree", settings: Mapping[str, Any], dimension: int
+) -> SharedPosterior:
+    """Return what the pilot users of a posterior say of their mean process.
+
+    Raises
+    ------
+    InputError
+        If the posterior lacks their data.
+    """
+    try:
+        constant, observed = idata["constant_data"], idata["observed_data"]
+        x = constant["inputs"].transpose("user", "point", "feature").values
+        points = constant["n_points"].transpose("user", "time_step").values
+        y = observed["targets"].transpose("user", "time_step", "point").values
+        inducing = constant["inducing_points"].transpose("inducing_point", "feature").values
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "The posterior lacks the pilot users' data, from which what users share is computed. "
+            "Sample it with an EvolutionModel."
+        ) from error
+    data = settings["shared"]
+    kernel = {**data["kernel"], "inducing": inducing.tolist()}
+    model = TwoLevel.from_dict({**data, "kernel": kernel}, dimension)
+    last = points.argmax(axis=1)
+    sizes = points.max(axis=1)
+    return SharedPosterior(
+        model,
+        [x[u, :n] for u, n in enumerate(sizes)],
+        [y[u, last[u], :n] for u, n in enumerate(sizes)],
+    )
 
 
 def spread_draws(

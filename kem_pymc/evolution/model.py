@@ -17,6 +17,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
+from kem_pymc.evolution.shared import SharedByUser
 from kem_pymc.evolution.step import EvolutionStep  # noqa: F401  registers itself with PyMC
 from kem_pymc.evolution.variables import (
     ConcentrationVariable,
@@ -34,6 +35,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.population import PopulationParameter, parameters_in, with_values
 from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
+from kem_pymc.shared.choice import SharedPart, learn_shared
 
 Feedback = Literal["cut", "joint"]
 Likelihood = Literal["cumulative", "sequential"]
@@ -80,6 +82,12 @@ class EvolutionModel(pm.Model):
         points of the user so far, so that early points count anew at every time step. Under
         "sequential" it is the density of the batch of time step t given the user's earlier points,
         so every point counts once, and all targets have one density.
+    shared : "auto", composition, SharedPart or None
+        What all users share, beside what is each user's own: a mean process (Leroy et al. 2022)
+        with this kernel, or, with "auto", the one of a handful that predicts pilot users best given
+        all others; nothing by default. Every pilot user's kernels describe what the mean process
+        of all OTHER users leaves, so the density is a pseudo-likelihood (docs/sampler.md). A
+        :class:`kem_pymc.shared.SharedPart` has been learned before, in the same scaled units.
     likelihood_power : float
         Power of that density; 1 is the posterior, 0 the prior.
     schedule : Schedule, optional
@@ -104,6 +112,7 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
+        shared: SharedPart | Composition | str | None = None,
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,
@@ -125,8 +134,18 @@ class EvolutionModel(pm.Model):
         # Priors are made within the model's context: some of PyMC's distributions look into it.
         super().__init__()
         scaled, sequential = self.scaling.apply(cohort), likelihood == "sequential"
-        self.engine = Engine(scaled, pool, priors, alpha, likelihood_power, schedule, sequential)
+        if shared is not None and not isinstance(shared, SharedPart):
+            shared = learn_shared(scaled, shared)
+        self.shared = None if shared is None or shared.nothing else shared
+        fixed = (
+            None if self.shared is None else SharedByUser.at(self.shared.functions(cohort), scaled)
+        )
+        self.engine = Engine(
+            scaled, pool, priors, alpha, likelihood_power, schedule, sequential, fixed
+        )
         coords = _coords(cohort, pool, self.settings())
+        if self.shared is not None:
+            coords["inducing_point"] = list(range(len(self.shared.model.kernel.inducing)))
         _check_names(self.engine.population, coords)
         self.add_coords(coords)
         with self:
@@ -201,6 +220,9 @@ class EvolutionModel(pm.Model):
         inputs = padded.x.transpose(0, 2, 1).copy()
         pm.Data("inputs", inputs, dims=("user", "point", "feature"))
         pm.Data("n_points", padded.ends, dims=by_dataset)
+        if self.shared is not None:
+            inducing = self.shared.model.kernel.inducing
+            pm.Data("inducing_points", inducing, dims=("inducing_point", "feature"))
 
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""
@@ -217,6 +239,7 @@ class EvolutionModel(pm.Model):
             "feedback": self.feedback,
             "likelihood": self.likelihood,
             "likelihood_power": self.engine.likelihood_power,
+            **({} if self.shared is None else {"shared": self.shared.to_dict()}),
             "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
         }
 
@@ -255,6 +278,7 @@ class EvolutionModel(pm.Model):
             ),
             scaling=self.scaling,
             likelihood=self.likelihood,
+            shared=self.shared,
         )
 
 
@@ -282,6 +306,9 @@ class ClusterModel(pm.Model):
     likelihood : {"cumulative", "sequential"}
         As for :class:`EvolutionModel`; under "sequential" only the last batch of each member is
         observed, given the user's earlier points.
+    shared : SharedPart, optional
+        What all users share, learned before: each member's targets have the mean and, added to the
+        composition's, the covariance that all other users' data give them.
     name : str
         As for ``pm.Model``.
 
@@ -309,6 +336,7 @@ class ClusterModel(pm.Model):
         priors: Priors | None = None,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
+        shared: SharedPart | None = None,
         name: str = "",
     ) -> None:
         priors = prior_tables.unit_scale() if priors is None else priors
@@ -323,12 +351,12 @@ class ClusterModel(pm.Model):
         with self:
             tables = {h.name: priors.of(h) for h in self.composition.hyperparameters}
             tables["noise"] = priors.noise_below(self.parent_composition, pool)
-            shared = {
+            population = {
                 p.name: self.register_rv(fresh(p.prior), p.name)
                 for p in parameters_in(tables.values())
             }
             values = {
-                name: self.register_rv(with_values(fresh(rv), shared), name)
+                name: self.register_rv(with_values(fresh(rv), population), name)
                 for name, rv in tables.items()
             }
             noise = values.pop("noise")
@@ -338,7 +366,12 @@ class ClusterModel(pm.Model):
                 known = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
                 x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
                 covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
-                mu, cov = _given_first(covariance, y[:known])
+                mean = np.zeros(n)
+                if shared is not None:
+                    function = shared.function(user)
+                    mean, covariance = function.mean(x), covariance + function.covariance(x, x)
+                mu, cov = _given_first(covariance, y[:known] - mean[:known])
+                mu = mu + mean[known:]
                 pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[known:])
 
     def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:

@@ -44,7 +44,7 @@ from kem_pymc.evolution.state import (
 )
 from kem_pymc.gp.cholesky import forward_substitution
 from kem_pymc.gp.covariance import covariance
-from kem_pymc.gp.likelihood import factorise, first_point, prefix_log_likelihood
+from kem_pymc.gp.likelihood import add_upper, factorise, first_point, prefix_log_likelihood
 from kem_pymc.lanes import padded
 
 #: Least value of alpha: its log is finite.
@@ -218,7 +218,8 @@ def simulate_targets(study, state, rng):
 
     The cumulative likelihood treats the datasets of a user as separate draws (paper, section 5.2).
     Under the sequential one a dataset begins with the targets of the one before, and the rest is
-    drawn given these.
+    drawn given these. The mean of what users share isn't
+    in them.
     """
     users, steps = study.data.ends.shape
     out = np.zeros((users, steps, study.data.x.shape[2]))
@@ -230,6 +231,8 @@ def simulate_targets(study, state, rng):
         active = active_candidates(state.included[slot])
         x = np.ascontiguousarray(study.data.x[user, :, :n])
         covariance(study.kernels, study.layout, active, state.h[slot], x, a, np.empty_like(a))
+        if study.data.shared.shape[0] > 0:
+            add_upper(a, study.data.shared[user])
         if factorise(a, state.log_noise[slot], counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
         # Targets are U' z; those that are known give the first z, and the others are normal.

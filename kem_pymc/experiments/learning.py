@@ -22,6 +22,8 @@ from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
+from kem_pymc.selection.two_level import TwoLevelSelector
+from kem_pymc.shared.choice import SharedPart, learn_shared
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Lesson:
         By name: one, or one for each time step.
     seconds : float
         That learning took.
+    shared : SharedPart or None
+        What pilot users share, in scaled units; None if nothing may be shared.
     """
 
     pilot: Cohort
@@ -48,13 +52,19 @@ class Lesson:
     steps: int = 10_000
     evolutions: dict[str, Evolutions] = field(default_factory=dict)
     seconds: float = 0.0
+    shared: SharedPart | None = None
+
+    def learn_shared(self) -> None:
+        """Learn what pilot users share, if it is anything."""
+        scaling = scaling_for(self.pilot, self.priors)
+        self.shared = learn_shared(scaling.apply(self.pilot))
 
     def learn(
         self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator
     ) -> None:
         """Sample the posteriors that methods of this kind go by."""
         began = time.perf_counter()
-        models = _models(learns, self.pilot, self.pool, self.priors)
+        models = _models(learns, self.pilot, self.pool, self.priors, self.shared)
         draws = sampling["joint" if learns == "joint" else "cut"]
         self.evolutions = {name: _sampled(model, draws, rng) for name, model in models.items()}
         self.seconds = time.perf_counter() - began
@@ -65,14 +75,18 @@ class Lesson:
 
 
 def _models(
-    learns: Learns, pilot: Cohort, pool: CandidatePool, priors: Priors
+    learns: Learns,
+    pilot: Cohort,
+    pool: CandidatePool,
+    priors: Priors,
+    shared: SharedPart | None,
 ) -> dict[str, EvolutionModel]:
     if learns in ("cut", "joint"):
-        return {learns: EvolutionModel(pilot, pool, priors, feedback=learns)}
+        return {learns: EvolutionModel(pilot, pool, priors, feedback=learns, shared=shared)}
     if learns == "final":
-        return {learns: final_model(pilot, pool, priors)}
+        return {learns: final_model(pilot, pool, priors, shared=shared)}
     if learns == "stratified":
-        models = stratified_models(pilot, pool, priors)
+        models = stratified_models(pilot, pool, priors, shared=shared)
         return {f"stratified-{step}": model for step, model in enumerate(models)}
     return {}
 
@@ -115,16 +129,23 @@ def _ard(lesson: Lesson, **options: Any) -> Selector:
         scaling=scaling_for(lesson.pilot, lesson.priors),
         priors=lesson.priors,
         pilot=lesson.pilot,
+        shared=lesson.shared,
         **options,
     )
 
 
+def _two_level(lesson: Lesson, **options: Any) -> Selector:
+    return TwoLevelSelector.learn(lesson.pilot, **options)
+
+
 def _memoryless(lesson: Lesson, **options: Any) -> Selector:
     scaling = scaling_for(lesson.pilot, lesson.priors)
+    shared = lesson.shared
     return MemorylessSelector(
         lesson.pool,
         lesson.priors,
         scaling=scaling,
+        shared=None if shared is None or shared.nothing else shared.process,
         seed=lesson.seed,
         **({"steps": lesson.steps} | options),
     )
@@ -136,15 +157,19 @@ _SELECTORS: dict[str, Callable[..., Selector]] = {
     "final": _final,
     "stratified": _stratified,
     "ard": _ard,
+    "two-level": _two_level,
     "nothing": _memoryless,
 }
 
 
 def options_of(method: Method) -> dict[str, Any]:
     """Return all options of a method's selector that are plain values, defaults among them."""
-    kinds = {"ard": ARDSelector, "nothing": MemorylessSelector}
-    kind: type = kinds.get(method.learns, KEMSelector)
-    parameters = signature(kind).parameters.values()
+    kinds: dict[str, Callable[..., Any]] = {
+        "ard": ARDSelector,
+        "nothing": MemorylessSelector,
+        "two-level": TwoLevelSelector.learn,
+    }
+    parameters = signature(kinds.get(method.learns, KEMSelector)).parameters.values()
     defaults = {p.name: p.default for p in parameters if isinstance(p.default, str | float | int)}
     return defaults | method.options
 

@@ -13,7 +13,7 @@ from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
 from kem_pymc.experiments.learning import FEW, Lesson, options_of, priors_of, supposed
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
-from kem_pymc.experiments.settings import Learns, Method, Sampling, Study, Supposes
+from kem_pymc.experiments.settings import Learns, Method, Sampling, Shares, Study, Supposes
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import walk_user
@@ -49,6 +49,8 @@ class Piece:
         users of one draw, and so on.
     supposes : str
         Under which priors its methods learn.
+    shared : {"auto", "none"}
+        Whether a mean process that users share is learned beside it.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Piece:
     data_home: Folder = None
     folds: int | None = None
     supposes: Supposes = "study"
+    shared: Shares = "none"
 
     def users(self) -> Users:
         """Return the users to learn from and those to select for in this trial."""
@@ -113,6 +116,7 @@ class Piece:
             "study": self.study.model_dump(exclude={"title", "judged", "trials", "priors"}),
             "trial": self.trial,
             "learns": self.learns,
+            "shared": self.shared,
             "sampling": self.sampling[draws].model_dump(),
             "seed": self.seed,
             "folds": self.folds,
@@ -163,6 +167,8 @@ def run(piece: Piece) -> Outcome:
         steps=piece.steps,
         evolutions=piece.known,
     )
+    if piece.shared == "auto":
+        lesson.learn_shared()
     if not piece.known:
         lesson.learn(piece.learns, piece.sampling, piece.generator(piece.learns))
     rows = [

@@ -8,12 +8,12 @@ import pandas as pd
 
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.piece import Piece, run
-from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Supposes
+from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Shares, Supposes
 from kem_pymc.experiments.store import Store
 from kem_pymc.workers import Workers
 
 #: Slow pieces go first, or the last one would keep one worker busy while the others wait.
-SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard")
+SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard", "two-level")
 
 
 def pieces_of(
@@ -39,7 +39,7 @@ def pieces_of(
         Of the experiment.
     data_home : path, optional
     """
-    wanted: dict[tuple[str, int, Learns, Supposes, int | None], set[str]] = {}
+    wanted: dict[tuple[str, int, Learns, Supposes, Shares, int | None], set[str]] = {}
     for figure in figures:
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
@@ -49,7 +49,7 @@ def pieces_of(
             for trial in range(most):
                 for method in figure.methods:
                     kind = settings.methods[method]
-                    key = name, trial, kind.learns, kind.supposes, figure.folds
+                    key = name, trial, kind.learns, kind.supposes, kind.shared, figure.folds
                     wanted.setdefault(key, set()).add(method)
     sampling: dict[str, Sampling] = {**settings.sampling}
     scale: dict[str, Any] = {}
@@ -68,9 +68,10 @@ def pieces_of(
             data_home=data_home,
             folds=folds,
             supposes=supposes,
+            shared=shared,
             **scale,
         )
-        for (name, trial, learns, supposes, folds), methods in wanted.items()
+        for (name, trial, learns, supposes, shared, folds), methods in wanted.items()
     ]
     return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
 

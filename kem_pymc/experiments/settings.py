@@ -9,12 +9,16 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from kem_pymc.errors import InputError
 
 #: What methods go by: posteriors of `EvolutionModel` for either target; those of its ablations;
-#: ARD's fits to pilot users; or nothing.
-Learns = Literal["cut", "joint", "final", "stratified", "ard", "nothing"]
+#: ARD's fits to pilot users; two-level models; or nothing.
+Learns = Literal["cut", "joint", "final", "stratified", "ard", "two-level", "nothing"]
 
 #: The study's priors as they are, with one prior of the noise whatever the parent, or with as many
 #: candidates entering as in the synthetic study, however many there are.
 Supposes = Literal["study", "one-noise", "few-enter"]
+
+
+#: Whether a mean process that users share is learned, where it predicts better.
+Shares = Literal["auto", "none"]
 
 
 class _Strict(BaseModel):
@@ -57,10 +61,22 @@ class Study(_Strict):
 
 
 class Method(_Strict):
-    """A method of selection: what it learns, under which priors, and its selector's options."""
+    """A method of selection.
+
+    Attributes
+    ----------
+    learns : str
+    supposes : str
+        Under which priors.
+    shared : {"auto", "none"}
+        Whether a mean process that users share is learned beside it, where it pays.
+    options : dict
+        Of the selector.
+    """
 
     learns: Learns
     supposes: Supposes = "study"
+    shared: Shares = "none"
     options: dict[str, Any] = {}
 
 

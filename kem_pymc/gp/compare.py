@@ -8,12 +8,16 @@ import numpy as np
 from kem_pymc.compiled import compiled
 from kem_pymc.gp.fit import NOISE_FLOOR
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.library import kernels
 
 
 def largest_likelihoods(
-    rivals: Sequence[tuple[Coordinates, np.ndarray]], x: np.ndarray, y: np.ndarray
+    rivals: Sequence[tuple[Coordinates, np.ndarray]],
+    x: np.ndarray,
+    y: np.ndarray,
+    shared: MeanAtPoints | None = None,
 ) -> np.ndarray:
     """Return each composition's largest log likelihood (m,) over some values.
 
@@ -24,6 +28,8 @@ def largest_likelihoods(
         the floor of a fit are raised to it.
     x, y : ndarray, shapes (n, D) and (n,)
         In the units in which the hyperparameters are.
+    shared : MeanAtPoints, optional
+        What users share, at the same inputs.
 
     Returns
     -------
@@ -38,13 +44,16 @@ def largest_likelihoods(
     for (coordinates, values), first, end in zip(rivals, last - counts, last, strict=True):
         h[first:end, coordinates.places] = values[:, :-1]
     active = [as_active(coordinates.inclusion) for coordinates, _ in rivals]
+    y = np.array(y, dtype=np.float64)
     data = Data(
         x=np.array(x.T, dtype=np.float64, order="C")[None],
-        y=np.array(y, dtype=np.float64)[None, None],
+        y=(y if shared is None else y - shared.mean)[None, None],
         ends=np.array([[len(y)]]),
         steps=np.array([1]),
         nested=True,
     )
+    if shared is not None:
+        data = data._replace(shared=shared.covariance[None])
     out = np.empty(len(rivals))
     _compare(
         kernels(),

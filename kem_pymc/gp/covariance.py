@@ -57,3 +57,19 @@ def natural_values(layout, factor, h, values):
     for p in range(layout.factor_size[factor]):
         v = h[first + p]
         values[p] = math.exp(v) if layout.positive[first + p] else v
+
+
+@compiled
+def cross_covariance(kernels, layout, candidate, h, x, z):
+    """Return one candidate's K(x, z) (n, m), and the diagonal of K(z, z) (m,)."""
+    values = np.empty(8)
+    cross = np.full((x.shape[1], z.shape[1]), math.exp(h[layout.hyper_start[candidate]]))
+    prior = np.full((z.shape[1], 1, 1), math.exp(h[layout.hyper_start[candidate]]))
+    for f in range(layout.factor_start[candidate], layout.factor_start[candidate + 1]):
+        natural_values(layout, f, h, values)
+        base = layout.factor_base[f]
+        d = layout.factor_dimension[f]
+        kernels.cross(base, x[d], z[d], values, cross)
+        for j in range(z.shape[1]):
+            kernels.fill(base, z[d, j : j + 1], values, 1.0, MULTIPLY, prior[j])
+    return cross, prior[:, 0, 0].copy()

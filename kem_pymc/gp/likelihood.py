@@ -54,6 +54,10 @@ class Data(NamedTuple):
     sequential : bool
         Whether the likelihood of dataset (u, t) is that of its last batch given the user's earlier
         points, so that every point counts once, and not that of all its points (cumulative).
+    shared : (U, n, n) float64
+        Covariance of the mean process at each user's points, which is added to every kernel's;
+        its upper triangle is read. (0, 0, 0) where users share nothing. Targets are what is left
+        of them when the mean of the mean process is taken off.
     """
 
     x: np.ndarray
@@ -62,6 +66,7 @@ class Data(NamedTuple):
     steps: np.ndarray
     nested: bool
     sequential: bool = False
+    shared: np.ndarray = np.empty((0, 0, 0))
 
 
 @compiled
@@ -81,6 +86,15 @@ def representable(layout, active, h, log_noise):
             if not abs(h[p]) <= bound:
                 return False
     return True
+
+
+@compiled
+def add_upper(out, shared):
+    """Add the leading upper triangle of `shared` to that of `out` (n, at least n)."""
+    n = out.shape[0]
+    for i in range(n):
+        for j in range(i, n):
+            out[i, j] += shared[i, j]
 
 
 @compiled
@@ -156,6 +170,8 @@ def prefix_log_likelihood(
         covariance(kernels, layout, active, h, x, u, scratch)
     else:
         remembered_covariance(memory, kernels, layout, active, h, user, x, u, scratch)
+    if data.shared.shape[0] > 0:
+        add_upper(u, data.shared[user])
     done = factorise(u, log_noise, counts)
     if data.nested:
         forward_substitution(u, data.y[user, upto - 1], done, v)
@@ -178,7 +194,7 @@ def prefix_log_likelihood(
 
 
 @compiled
-def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out, counts):
+def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, shared, out, counts):
     """Return a weighted sum of prefix log likelihoods of one user; add its gradient to `out`.
 
     Parameters
@@ -188,6 +204,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
     weights : (n,) float64
         Weight of each point's conditional log density log p(y_i | y_1..i-1): the number of the
         datasets in question that hold the point. All ones give the log likelihood of all points.
+    shared : (n, at least n) float64
+        Covariance of the mean process, of which the upper triangle is read; (0, 0) without.
     out : (H + 1,) float64
         Gradient with respect to `h` at active places, and to the log noise variance in the last.
     counts : (2,) int64
@@ -204,6 +222,8 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, out,
     u, scratch = np.empty((n, padded(n))), np.empty((n, padded(n)))
     x = np.ascontiguousarray(x)
     covariance(kernels, layout, active, h, x, u, scratch)
+    if shared.shape[0] > 0:
+        add_upper(u, shared)
     if factorise(u, log_noise, counts) < n:
         return -math.inf
     v = np.empty(n)

@@ -6,6 +6,7 @@ positive hyperparameters and the values of the others, then the log of the noise
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -15,6 +16,7 @@ import numpy as np
 from kem_pymc.compiled import FunctionPointer, compiled, pointer, types
 from kem_pymc.errors import InputError
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, as_active, weighted_gradient
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition, Hyperparameter
 from kem_pymc.kernels.library import Kernels, kernels
 from kem_pymc.kernels.pool import CandidatePool, Layout
@@ -239,6 +241,9 @@ class Problem(NamedTuple):
         :func:`~kem_pymc.gp.likelihood.weighted_gradient`.
     starts : (number of data sets + 1,) int64
         Data set b holds the points ``starts[b]`` to ``starts[b + 1]``.
+    shared : (n, most points of a data set) float64
+        Covariances of the mean process at the points of each data set, one below the other; the
+        upper triangles are read. (0, 0) where users share nothing.
     prior : Prior
     """
 
@@ -250,6 +255,7 @@ class Problem(NamedTuple):
     y: np.ndarray
     weights: np.ndarray
     starts: np.ndarray
+    shared: np.ndarray
     prior: Prior
 
 
@@ -299,6 +305,7 @@ def evaluate(problem, values, gradient):
             problem.x[:, first:last],
             problem.y[first:last],
             problem.weights[first:last],
+            problem.shared[first:last],
             slope,
             counts,
         )
@@ -326,21 +333,33 @@ class Objective:
     y : ndarray, shape (n,)
     prior : Prior, optional
         Flat by default.
+    shared : MeanAtPoints, optional
+        What users share, at the same inputs: its mean is taken off the targets, its covariance
+        added to that of the composition.
     """
 
     def __init__(
-        self, coordinates: Coordinates, x: np.ndarray, y: np.ndarray, prior: Prior | None = None
+        self,
+        coordinates: Coordinates,
+        x: np.ndarray,
+        y: np.ndarray,
+        prior: Prior | None = None,
+        shared: MeanAtPoints | None = None,
     ) -> None:
         self.coordinates = coordinates
+        self.shared = shared
+        #: The targets (n,), with the shared mean in them.
+        self.targets = y = np.array(y, dtype=np.float64)
         self.problem = Problem(
             kernels=kernels(),
             layout=coordinates.pool.layout,
             active=as_active(coordinates.inclusion),
             places=coordinates.places,
             x=np.array(np.transpose(x), dtype=np.float64, order="C"),
-            y=np.array(y, dtype=np.float64),
+            y=y if shared is None else y - shared.mean,
             weights=np.ones(len(y)),
             starts=np.array([0, len(y)]),
+            shared=np.empty((0, 0)) if shared is None else shared.covariance,
             prior=flat_prior(len(coordinates)) if prior is None else prior,
         )
 
@@ -351,7 +370,9 @@ class Objective:
 
     def with_prior(self, prior: Prior) -> Self:
         """Return the same likelihood with another prior."""
-        return type(self)(self.coordinates, self.problem.x.T, self.problem.y, prior)
+        objective = copy(self)
+        objective.problem = self.problem._replace(prior=prior)
+        return objective
 
     def terms(self, values: np.ndarray) -> tuple[float, float]:
         """Return log likelihood and log prior at coordinates (k + 1,)."""

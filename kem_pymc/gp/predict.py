@@ -11,14 +11,17 @@ from kem_pymc.compiled import compiled
 from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
-from kem_pymc.gp.covariance import covariance, natural_values
-from kem_pymc.gp.likelihood import HALF_LOG_2PI, factorise
+from kem_pymc.gp.covariance import covariance, cross_covariance
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_upper, factorise
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Objective
-from kem_pymc.kernels.library import MULTIPLY
 from kem_pymc.lanes import padded
 
 #: At most so many inputs are shown.
 SHOWN = 10
+
+#: The name of the component that all users share.
+SHARED = "shared"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +47,9 @@ class Prediction(Displayed):
     mean, sd : ndarray, shape (m,)
         Of the latent function, or of a new observation if `include_noise`.
     components : dict of str to Component
-        By the candidate's label. Their means and the offset add up to the mean; their sds leave
-        out how the components vary together.
+        By the candidate's label; ``"shared"`` is what all users share, where something is. Their
+        means and the offset add up to the mean; their sds leave out how the components vary
+        together.
     noise : float
         Variance of an observation around the function.
     include_noise : bool
@@ -167,15 +171,19 @@ class Conditioned:
         InputError
             If the covariance isn't positive definite, even with jitter.
         """
-        problem = self.objective.problem
+        problem, shared = self.objective.problem, self.objective.shared
+        before = problem.x.T
+        points = np.concatenate([before, x])
         objective = Objective(
             self.objective.coordinates,
-            np.concatenate([problem.x.T, x]),
-            np.concatenate([problem.y, y]),
+            points,
+            np.concatenate([self.objective.targets, y]),
             problem.prior,
+            None if shared is None else MeanAtPoints(shared.function, points),
         )
         if not self.jittered:
             h, log_noise = self.objective.coordinates.expand(self.values)
+            function = None if shared is None else shared.function
             factor = _extend_factor(
                 problem.kernels,
                 problem.layout,
@@ -185,6 +193,8 @@ class Conditioned:
                 problem.x,
                 np.array(np.transpose(x), dtype=np.float64, order="C"),
                 self.factor,
+                _shared_covariance(function, before, x),
+                _shared_covariance(function, x, x),
             )
             if len(factor):
                 return Conditioned(objective, self.values, factor, jittered=False)
@@ -211,8 +221,17 @@ class Conditioned:
         mean, variance = np.zeros(z.shape[1]), np.zeros(z.shape[1])
         projection = np.zeros((len(v), z.shape[1]))
         components = {}
+        if self.objective.shared is not None:
+            function = self.objective.shared.function
+            w = solve_lower(u, _shared_covariance(function, problem.x.T, x_new))
+            prior = np.diag(function.covariance(x_new, x_new))
+            own = _rounded_up(prior - (w**2).sum(axis=0))
+            mean += function.mean(x_new) + v @ w
+            components[SHARED] = Component(mean.copy(), np.sqrt(own))
+            variance += prior
+            projection += w
         for c in problem.active:
-            cross, prior = _cross_covariance(problem.kernels, problem.layout, c, h, problem.x, z)
+            cross, prior = cross_covariance(problem.kernels, problem.layout, c, h, problem.x, z)
             w = solve_lower(u, cross)
             own = _rounded_up(prior - (w**2).sum(axis=0))
             components[pool.candidates[c].label(pool.dimension)] = Component(v @ w, np.sqrt(own))
@@ -231,7 +250,9 @@ def predict(
 
     With A = K(X, X) + noise I and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
     K(X*, X*) - K(X*, X) A^-1 K(X, X*); component c has K_c in the place of K outside A. WHITE has
-    no components: mean zero, and no variance but the noise.
+    no components: mean zero, and no variance but the noise. Where users share a mean process with
+    mean m and covariance C, y - m(X) stands for y, m(X*) is added to the mean, and C is one more
+    component's covariance.
 
     Parameters
     ----------
@@ -267,6 +288,8 @@ def _factor(objective: Objective, values: np.ndarray) -> tuple[np.ndarray | None
     counts = np.zeros(2, dtype=np.int64)
     h, log_noise = objective.coordinates.expand(values)
     covariance(problem.kernels, problem.layout, problem.active, h, problem.x, u, np.empty_like(u))
+    if objective.shared is not None:
+        add_upper(u, problem.shared)
     done = factorise(u, log_noise, counts)
     return np.ascontiguousarray(u[:, :n]) if done == n else None, bool(counts[0] > 1)
 
@@ -280,19 +303,28 @@ def solve_lower(u, b):
     return np.ascontiguousarray(columns.T)
 
 
+def _shared_covariance(function: MeanFunction | None, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Return the covariance (n, m) of what users share; zero where it is nothing."""
+    if function is None:
+        return np.zeros((len(x), len(z)))
+    return np.ascontiguousarray(function.covariance(x, z))
+
+
 @compiled
-def _extend_factor(kernels, layout, active, h, log_noise, x, z, u):
+def _extend_factor(kernels, layout, active, h, log_noise, x, z, u, shared_cross, shared_new):
     """Return the factor (n + m, n + m) for points `x` (D, n) and `z` (D, m), given that of `x`.
 
+    The covariances of what users share, (n, m) and (m, m), are added to those of the composition.
     Empty where what is left of the new points' covariance isn't positive definite.
     """
     n, m = x.shape[1], z.shape[1]
-    cross = np.zeros((n, m))
+    cross = shared_cross.copy()
     for c in active:
-        cross += _cross_covariance(kernels, layout, c, h, x, z)[0]
+        cross += cross_covariance(kernels, layout, c, h, x, z)[0]
     w = solve_lower(u, cross)
     left = np.zeros((m, padded(m)))
     covariance(kernels, layout, active, h, z, left, np.empty_like(left))
+    add_upper(left, shared_new)
     noise = math.exp(log_noise)
     for i in range(m):
         left[i, i] += noise
@@ -309,22 +341,6 @@ def _extend_factor(kernels, layout, active, h, log_noise, x, z, u):
     out[:n, n:] = w
     out[n:, n:] = left[:, :m]
     return out
-
-
-@compiled
-def _cross_covariance(kernels, layout, candidate, h, x, z):
-    """Return one candidate's K(x, z) (n, m), and the diagonal of K(z, z) (m,)."""
-    values = np.empty(8)
-    cross = np.full((x.shape[1], z.shape[1]), math.exp(h[layout.hyper_start[candidate]]))
-    prior = np.full((z.shape[1], 1, 1), math.exp(h[layout.hyper_start[candidate]]))
-    for f in range(layout.factor_start[candidate], layout.factor_start[candidate + 1]):
-        natural_values(layout, f, h, values)
-        base = layout.factor_base[f]
-        d = layout.factor_dimension[f]
-        kernels.cross(base, x[d], z[d], values, cross)
-        for j in range(z.shape[1]):
-            kernels.fill(base, z[d, j : j + 1], values, 1.0, MULTIPLY, prior[j])
-    return cross, prior[:, 0, 0].copy()
 
 
 def _rounded_up(variance: np.ndarray) -> np.ndarray:

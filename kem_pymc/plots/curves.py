@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.plots import style
 from kem_pymc.selection.selector import Selection
@@ -212,10 +211,8 @@ def _draw_section(
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against predicted, each point from all others (closed form, 5.12 in R&W)."""
-    coordinates = Coordinates(selection.pool, selection.composition)
-    objective = Objective(coordinates, selection.x, selection.y)
-    values = coordinates.from_named(selection.hyperparameters, selection.noise)
-    factor = covariance_factor(objective, values)
+    objective = selection.objective
+    factor = covariance_factor(objective, selection.values)
     if factor is None:
         raise InputError(
             f"The covariance of {selection.label()} isn't positive definite. "
@@ -223,7 +220,7 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
         )
     root = solve_lower(factor, np.eye(len(factor)))  # root' root is the covariance's inverse
     precision = (root**2).sum(axis=0)
-    left_out = selection.y - root.T @ (root @ selection.y) / precision
+    left_out = selection.y - root.T @ (root @ objective.problem.y) / precision
     scaling, (_, y) = selection.scaling, points_of(selection)
     mean, sd = scaling.mean_back(left_out), scaling.sd_back(precision**-0.5)
     ax.axline(

@@ -13,11 +13,13 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster, Typical, summarise
 from kem_pymc.gp.fit import NOISE_FLOOR, fit
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective, Prior, normal_prior, study_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.selector import Considered, Previous, Selection
+from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
@@ -46,6 +48,8 @@ class ARDSelector:
         For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent.
     pilot : Cohort, optional
         For ``fit="pilot"``: pilot users, in their own units.
+    shared : SharedPart, optional
+        What pilot users share, in scaled units; the kernel describes what that leaves.
     runs : int
         How many of the 6 or more starting points are followed to an optimum, those with the largest
         objective. The values of the previous selection are among them.
@@ -64,6 +68,7 @@ class ARDSelector:
         scaling: Scaling | None = None,
         priors: "Priors | None" = None,
         pilot: Cohort | None = None,
+        shared: SharedPart | None = None,
         runs: int = 7,
     ) -> None:
         if fit not in ("ml", "map", "pilot"):
@@ -76,6 +81,7 @@ class ARDSelector:
         self.fit = fit
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
         self.runs = runs
+        self.shared = None if shared is None or shared.nothing else shared.process
         if fit != "ml" and priors is None:
             raise InputError(f"fit={fit!r} needs priors. Pass the study's as priors=.")
         self.priors = priors if fit != "ml" else None
@@ -85,7 +91,7 @@ class ARDSelector:
         if fit == "pilot":
             if pilot is None:
                 raise InputError("fit='pilot' needs pilot users. Pass them as pilot=.")
-            self._typical = self._learned(pilot)
+            self._typical = self._learned(pilot, None if self.shared is None else shared)
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -121,8 +127,9 @@ class ARDSelector:
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
-        objective = Objective(coordinates, x, y, self._prior(coordinates))
-        starts = _starts(x, y)
+        at_points = None if self.shared is None else MeanAtPoints(self.shared, x)
+        objective = Objective(coordinates, x, y, self._prior(coordinates), at_points)
+        starts = _starts(x, objective.problem.y)
         if self._typical is not None:
             starts += [self._typical.centre, *self._typical.starts]
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
@@ -138,7 +145,7 @@ class ARDSelector:
             probability=1.0,
         )
         run_time = time.perf_counter() - started
-        return Selection((considered,), self.pool, self.scaling, x, y, run_time)
+        return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)
 
     def _prior(self, coordinates: Coordinates) -> Prior | None:
         if self._typical is not None:
@@ -147,20 +154,28 @@ class ARDSelector:
             return study_prior(self._table, coordinates, Composition())
         return None
 
-    def _learned(self, pilot: Cohort) -> Typical:
+    def _learned(self, pilot: Cohort, shared: SharedPart | None) -> Typical:
         """Return what fits with the study's priors to all data of each pilot user look like."""
         composition = Composition(self.pool.candidates)
         own = [
-            Cluster(0, Composition(), composition, 1, self._pilot_fit(x, y))
-            for x, y in zip(pilot.inputs, pilot.targets, strict=True)
+            Cluster(0, Composition(), composition, 1, self._pilot_fit(x, y, function))
+            for x, y, function in zip(
+                pilot.inputs,
+                pilot.targets,
+                [None] * pilot.n_users if shared is None else shared.functions(pilot),
+                strict=True,
+            )
         ]
         return summarise(own)
 
-    def _pilot_fit(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
+    def _pilot_fit(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None
+    ) -> tuple[float, ...]:
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        objective = Objective(coordinates, x, y, self._prior(coordinates))
-        return tuple(fit(objective, _starts(x, y), self.runs).values.tolist())
+        at_points = None if shared is None else MeanAtPoints(shared, x)
+        objective = Objective(coordinates, x, y, self._prior(coordinates), at_points)
+        return tuple(fit(objective, _starts(x, objective.problem.y), self.runs).values.tolist())
 
 
 def _starts(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
 from kem_pymc.gp.compare import largest_likelihoods
 from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import (
     Coordinates,
     Objective,
@@ -116,6 +117,7 @@ class Judge:
         previous: Previous,
         x: np.ndarray,
         y: np.ndarray,
+        shared: MeanAtPoints | None = None,
     ) -> list[Considered]:
         """Fit every option and score it.
 
@@ -129,6 +131,8 @@ class Judge:
             The values of a Selection of the same composition are one more starting point.
         x, y : ndarray, shapes (n, D) and (n,)
             In scaled units.
+        shared : MeanAtPoints, optional
+            What all users share, at the same inputs.
 
         Returns
         -------
@@ -139,7 +143,9 @@ class Judge:
         for option in options:
             coordinates = Coordinates(self.pool, option.composition)
             pilot = normal_prior(option.typical.centre, option.typical.spread)
-            objective = Objective(coordinates, x, y, self._prior(coordinates, parent, pilot))
+            objective = Objective(
+                coordinates, x, y, self._prior(coordinates, parent, pilot), shared
+            )
             starts = [option.typical.centre, *option.typical.starts]
             if isinstance(previous, Selection) and previous.composition == option.composition:
                 starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
@@ -160,7 +166,12 @@ class Judge:
         return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
 
     def shortlist(
-        self, options: Sequence[Option], count: int, x: np.ndarray, y: np.ndarray
+        self,
+        options: Sequence[Option],
+        count: int,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None = None,
     ) -> list[Option]:
         """Return the most plausible children, in their order, and all other options.
 
@@ -174,6 +185,8 @@ class Judge:
             Of children, at most.
         x, y : ndarray, shapes (n, D) and (n,)
             In scaled units.
+        shared : MeanAtPoints, optional
+            What all users share, at the same inputs.
         """
         children = [option for option in options if option.status == "child"]
         if len(children) <= count:
@@ -183,7 +196,7 @@ class Judge:
             for child in children
             for known in [child.typical]
         ]
-        plausibility = largest_likelihoods(rivals, x, y)
+        plausibility = largest_likelihoods(rivals, x, y, shared)
         plausibility += np.log([child.probability for child in children])
         plausible = {
             children[i].composition for i in np.argsort(-plausibility, kind="stable")[:count]

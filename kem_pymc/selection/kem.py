@@ -11,6 +11,7 @@ from kem_pymc.checks import check_points
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.judge import Judge, Option, averaged
@@ -138,6 +139,8 @@ class KEMSelector:
         pool, scaling = self.evolutions.pool, self.evolutions.scaling
         x, y = check_points(x, y, pool.dimension)
         x, y = scaling.inputs(x), scaling.targets(y)
+        function = self.evolutions.shared
+        shared = None if function is None else MeanAtPoints(function, x)
         parent = self._parent(previous)
         message = ""
         if not self.evolutions.children(parent):
@@ -149,11 +152,11 @@ class KEMSelector:
         rounds = []
         for source in self._sources(parent):
             options = self._options(source, parent, previous)
-            plausible = self._judge.shortlist(options, self.max_candidates, x, y)
-            rounds.append(self._judge.consider(plausible, parent, previous, x, y))
+            plausible = self._judge.shortlist(options, self.max_candidates, x, y, shared)
+            rounds.append(self._judge.consider(plausible, parent, previous, x, y, shared))
         considered = averaged(rounds)
         run_time = time.perf_counter() - started
-        return Selection(considered, pool, scaling, x, y, run_time, message)
+        return Selection(considered, pool, scaling, x, y, run_time, message, function)
 
     def _parent(self, previous: Previous) -> Composition:
         """Return the composition whose children are considered."""

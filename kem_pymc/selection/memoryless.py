@@ -18,6 +18,7 @@ from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.state import Study, attach, empty_state
 from kem_pymc.gp.covariance_memory import no_covariances
 from kem_pymc.gp.likelihood import Data
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
@@ -53,6 +54,8 @@ class MemorylessSelector:
         What is told of the selection; it decides nothing, there being one composition.
     scaling : Scaling
         Applied to the user's data; by default none.
+    shared : MeanFunction, optional
+        What all users share, in scaled units.
     steps : int
         Metropolis-Hastings steps of a search; the paper made 10,000.
     runs : int
@@ -74,6 +77,7 @@ class MemorylessSelector:
         criterion: Literal["bic", "aic", "laplace", "loo"] = "bic",
         *,
         scaling: Scaling | None = None,
+        shared: MeanFunction | None = None,
         steps: int = 10_000,
         runs: int = 3,
         seed: int = 0,
@@ -89,7 +93,7 @@ class MemorylessSelector:
         self.priors = priors.without_parent()
         self.priors.check_values(pool)
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
-        self.steps, self.seed = steps, seed
+        self.steps, self.seed, self.shared = steps, seed, shared
         self._judge = Judge(pool, fit, criterion, runs, self.priors)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,15 +129,16 @@ class MemorylessSelector:
         included, h, log_noise = self._start(previous)
         # A stream of random numbers of its own for every data set, in whatever order they come.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
-        log_noise = best_kernel(self._study(x, y), included, h, log_noise, self.steps, rng)
+        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
+        log_noise = best_kernel(self._study(x, y, shared), included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
         values = np.append(h[coordinates.places], log_noise)
         typical = Typical(values, np.full(len(values), LONE_SPREAD), values[None])
         options = [Option(composition, "searched", 1.0, typical)]
-        considered = tuple(self._judge.consider(options, Composition(), previous, x, y))
+        considered = tuple(self._judge.consider(options, Composition(), previous, x, y, shared))
         run_time = time.perf_counter() - started
-        return Selection(considered, self.pool, self.scaling, x, y, run_time)
+        return Selection(considered, self.pool, self.scaling, x, y, run_time, shared=self.shared)
 
     def _start(self, previous: Previous) -> tuple[np.ndarray, np.ndarray, float]:
         """Return inclusion indicators (C,), hyperparameters (H,) and log noise to start from."""
@@ -143,20 +148,23 @@ class MemorylessSelector:
             return coordinates.inclusion.copy(), *coordinates.expand(values)
         return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(len(self._table.entry)), 0.0
 
-    def _study(self, x: np.ndarray, y: np.ndarray) -> Study:
+    def _study(self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None) -> Study:
         """Return one user with one data set, below the empty composition."""
         one = np.zeros(1, dtype=np.int64)
+        data = Data(
+            np.ascontiguousarray(x.T)[None],
+            np.array(y if shared is None else y - shared.mean)[None, None],
+            np.array([[len(y)]]),
+            np.ones(1, dtype=np.int64),
+            nested=True,
+        )
+        if shared is not None:
+            data = data._replace(shared=shared.covariance[None])
         return Study(
             kernels=kernels(),
             layout=self.pool.layout,
             priors=self._table,
-            data=Data(
-                np.ascontiguousarray(x.T)[None],
-                np.array(y[None, None]),
-                np.array([[len(y)]]),
-                np.ones(1, dtype=np.int64),
-                nested=True,
-            ),
+            data=data,
             concentration=1.0,
             concentration_shape=0.0,
             concentration_rate=0.0,

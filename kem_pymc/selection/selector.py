@@ -14,6 +14,7 @@ from kem_pymc.checks import check_points
 from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import Fit, bic
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Component, Conditioned, Prediction
 from kem_pymc.kernels.composition import Composition
@@ -89,6 +90,21 @@ class Considered:
             **fields,
         )
 
+    @classmethod
+    def unfitted(cls, objective: Objective, values: np.ndarray) -> "Considered":
+        """Return the record of a composition whose values (k + 1,) are given, the only one."""
+        likelihood, _ = objective.terms(values)
+        fitted = Fit(values, likelihood, 0.0, 1, converged=True)
+        return cls.of(
+            objective,
+            fitted,
+            status="fixed",
+            criterion=likelihood,
+            score=likelihood,
+            weight=1.0,
+            probability=1.0,
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection(Displayed):
@@ -109,6 +125,8 @@ class Selection(Displayed):
         Seconds that the selection took.
     message : str
         What a person should know about it; mostly empty.
+    shared : MeanFunction, optional
+        What all users share, in scaled units.
     """
 
     considered: tuple[Considered, ...]
@@ -118,6 +136,7 @@ class Selection(Displayed):
     y: np.ndarray
     run_time: float
     message: str = ""
+    shared: MeanFunction | None = None
 
     @property
     def composition(self) -> Composition:
@@ -186,9 +205,20 @@ class Selection(Displayed):
     @cached_property
     def _conditioned(self) -> Conditioned:
         """The kernel conditioned on the data; its factor serves all predictions."""
-        objective = Objective(Coordinates(self.pool, self.composition), self.x, self.y)
-        values = objective.coordinates.from_named(self.hyperparameters, self.noise)
-        return Conditioned.of(objective, values)
+        return Conditioned.of(self.objective, self.values)
+
+    @property
+    def objective(self) -> Objective:
+        """The likelihood of the user's data under the selected composition, in scaled units."""
+        shared = None if self.shared is None else MeanAtPoints(self.shared, self.x)
+        coordinates = Coordinates(self.pool, self.composition)
+        return Objective(coordinates, self.x, self.y, shared=shared)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Coordinates (k + 1,) of the hyperparameters and the noise."""
+        coordinates = Coordinates(self.pool, self.composition)
+        return coordinates.from_named(self.hyperparameters, self.noise)
 
     def __getstate__(self) -> dict[str, Any]:
         # A factor is n x n, and quickly made anew.

@@ -11,10 +11,12 @@ from kem_pymc.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.process import simulate, simulate_targets
+from kem_pymc.evolution.shared import SharedByUser
 from kem_pymc.evolution.state import State, Study, dataset_log_likelihood, kernel_changed
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.references import Reference
 from tests.evolution.conftest import CONCENTRATION, make_cohort
+from tests.statistical.geweke import SharedFunction
 
 PRIORS = {  # of natural values, as in the `table` fixture
     "amplitude": stats.lognorm(s=1),
@@ -32,7 +34,7 @@ def conditional(covariance, y, known):
     return weights @ y[:known], covariance[known:, known:] - weights @ across
 
 
-def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=False):
+def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=False, shared=None):
     """The spec's joint density, written with dictionaries and scipy."""
     processes = defaultdict(lambda: defaultdict(list))
     for u, ends in enumerate(cohort.ends):
@@ -63,8 +65,11 @@ def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=Fa
                 x = cohort.inputs[user][:n, 0]
                 active = {h.name: values[h.name] for h in own.hyperparameters}
                 k = covariance(str(own), active, x, x) if len(own) else np.zeros((n, n))
+                mean, points = np.zeros(n), cohort.inputs[user][:n]
+                if shared is not None:
+                    mean, k = shared.mean(points), k + shared.covariance(points, points)
                 known = cohort.ends[user][step - 1] if sequential and step else 0
-                y = cohort.targets[user][:n]
+                y = cohort.targets[user][:n] - mean
                 law = conditional(k + noise[u, t] * np.eye(n), y, known)
                 likelihood += stats.multivariate_normal(*law).logpdf(y[known:])
     return prior, likelihood
@@ -76,6 +81,43 @@ def with_likelihood(engine, sequential):
     other.__dict__.pop("study", None)
     other.sequential = sequential
     return other
+
+
+@pytest.fixture(scope="module")
+def sharing(cohort, pool, table):
+    """An engine of users who share a mean."""
+    fixed = SharedByUser.at([SharedFunction()] * cohort.n_users, cohort)
+    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, shared=fixed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_users_share_is_in_the_likelihood(sharing, cohort, pool, seed):
+    arrays = sharing.simulate(np.random.default_rng(seed))
+    _, likelihood = joint_by_hand(cohort, pool, *arrays, shared=SharedFunction())
+    assert sharing.log_likelihood(arrays).sum() == pytest.approx(likelihood, abs=1e-8)
+    assert sharing.log_likelihood(arrays, sharing.targets).sum() == pytest.approx(likelihood)
+
+
+def test_targets_are_simulated_around_what_users_share(sharing, cohort):
+    # Of noise alone: the covariance by hand is that of the mean function plus the noise's.
+    arrays = sharing.simplest()
+    rng = np.random.default_rng(0)
+    drawn = np.array([sharing.simulate_targets(arrays, rng)[0, 2] for _ in range(4000)])
+    x = cohort.inputs[0]
+    expected = SharedFunction().covariance(x, x) + arrays[2][0, 2] * np.eye(6)
+    z = np.linalg.solve(np.linalg.cholesky(expected), (drawn - SharedFunction().mean(x)).T)
+    error = 1 / math.sqrt(4000)
+    assert np.abs(z.mean(axis=1)).max() < 4 * error
+    assert np.abs(z @ z.T / 4000 - np.eye(6)).max() < 6 * error
+
+
+def test_an_engine_of_one_user_has_what_that_user_shares(sharing, cohort):
+    alone = sharing.of_user(1)
+    arrays = alone.simplest()
+    x, y = cohort.inputs[1], cohort.targets[1]
+    covariance = SharedFunction().covariance(x, x) + arrays[2][0, 1] * np.eye(4)
+    expected = stats.multivariate_normal(SharedFunction().mean(x), covariance).logpdf(y)
+    assert alone.log_likelihood(arrays)[0, 1] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("sequential", [False, True])

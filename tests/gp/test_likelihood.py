@@ -19,6 +19,8 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 
+NOTHING = np.empty((0, 0))  # that users share
+
 NAMES = [k.name for k in base_kernels()]
 PAIRS = [
     text
@@ -92,7 +94,7 @@ class Problem:
         """Weighted log likelihood, its gradient with respect to (active places, log noise)."""
         out = np.zeros(len(self.h) + 1) if out is None else out
         counts = np.zeros(2, dtype=np.int64)
-        total = weighted_gradient(*self.code, self.x, self.y, weights, out, counts)
+        total = weighted_gradient(*self.code, self.x, self.y, weights, NOTHING, out, counts)
         return total, out[[*self.places, -1]]
 
     def moved(self, coordinate, by):
@@ -359,7 +361,9 @@ class TestGradient:
         problem = Problem("LIN0 x LIN0")
         problem.x[0, 8] = 1e90
         out, counts = np.full(len(problem.h) + 1, 3.0), np.zeros(2, dtype=np.int64)
-        total = weighted_gradient(*problem.code, problem.x, problem.y, np.ones(12), out, counts)
+        total = weighted_gradient(
+            *problem.code, problem.x, problem.y, np.ones(12), NOTHING, out, counts
+        )
         assert total == -math.inf
         assert counts.tolist() == [2, 1]
         assert (out == 3.0).all()

@@ -128,7 +128,7 @@ class TestRegistered:
         np.testing.assert_allclose(out[0], log_likelihood(2.0), rtol=1e-12)
 
         gradient = np.zeros(len(h) + 1)
-        total = weighted_gradient(*code, x, y, np.ones(5), gradient, counts)
+        total = weighted_gradient(*code, x, y, np.ones(5), np.empty((0, 0)), gradient, counts)
         assert total == pytest.approx(out[0], rel=1e-12)
         slope = log_likelihood(2.0 * np.exp(1e-30j)).imag / 1e-30
         np.testing.assert_allclose(gradient[pool.layout.factor_hyper[1]], slope, rtol=1e-10)

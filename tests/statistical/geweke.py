@@ -24,6 +24,7 @@ from kem_pymc.evolution.process import (
     log_joint,
     simulate_targets,
 )
+from kem_pymc.evolution.shared import SharedByUser
 from kem_pymc.evolution.state import (
     State,
     Study,
@@ -58,6 +59,16 @@ BATCHES = 50
 Move = Callable[[Study, State, np.random.Generator], object]
 
 
+class SharedFunction:
+    """A mean function whose covariance has full rank and changes along the input."""
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        return np.sin(2 * x[:, 0])
+
+    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return (1 + x[:, 0])[:, None] * np.exp(-np.abs(x - z.T)) * (1 + z[:, 0])
+
+
 class Setting(NamedTuple):
     """What is compared.
 
@@ -83,11 +94,13 @@ def make_setting(
     concentration: float | Concentration = CONCENTRATION,
     table: priors.Priors = TABLE,
     sequential: bool = False,
+    shared: bool = False,
 ) -> Setting:
     """Return a small study in which compositions of every size are common."""
     pool = CandidatePool(list(CANDIDATES))
     cohort = make_cohort(ends)
-    engine = Engine(cohort, pool, table, concentration, power, sequential=sequential)
+    fixed = SharedByUser.at([SharedFunction()] * len(ends), cohort) if shared else None
+    engine = Engine(cohort, pool, table, concentration, power, sequential=sequential, shared=fixed)
     study = engine.study
     # Under the cumulative likelihood targets are drawn independently by time step, so a dataset
     # doesn't begin with the one before.

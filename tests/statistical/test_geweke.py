@@ -171,6 +171,8 @@ CASES = {
     "processes of the cut sweep, sequential": (processes_alone, FIXED | SEQUENTIAL, 2500, None),
     "refit of a cluster, sequential": (refits, FIXED | SEQUENTIAL, 2000, 10),
     "split and merge of paths, sequential": (path_splits, SHARED | SEQUENTIAL, 6000, 3),
+    "joint sweep, users share a mean": (joint_sweep, FREE | {"shared": True}, 5000, None),
+    "refit of a cluster, users share a mean": (refits, FIXED | {"shared": True}, 2000, 10),
 }
 
 

@@ -62,7 +62,7 @@ def problem_of(study, members, included, parent):
     active = active_candidates(included)
     places = hyperparameter_places(layout, active)
     size = places.shape[0]
-    x, y, weights, starts = _data(study, members)
+    x, y, weights, starts, shared = _data(study, members)
     priors = study.priors
     prior = Prior(
         np.zeros(size + 1),
@@ -76,12 +76,12 @@ def problem_of(study, members, included, parent):
         priors.reference,
         True,
     )
-    return Problem(study.kernels, layout, active, places, x, y, weights, starts, prior)
+    return Problem(study.kernels, layout, active, places, x, y, weights, starts, shared, prior)
 
 
 @compiled
 def _data(study, members):
-    """Return points, targets, weights and starts of members.
+    """Return points, targets, weights, starts and shared covariances of members.
 
     Where datasets are prefixes of one another, all of a user's are one data set, whose points count
     as often as they do in the likelihoods of members.
@@ -99,11 +99,15 @@ def _data(study, members):
     y = np.empty(points)
     weights = np.empty(points)
     starts = np.zeros(np.sum(whole) + 1, dtype=np.int64)
+    shares = data.shared.shape[0] > 0
+    shared = np.empty((points, data.shared.shape[1]) if shares else (0, 0))
     for b, d in enumerate(np.flatnonzero(whole)):
         user, step, start = study.user[d], study.step[d], starts[b]
         n = data.ends[user, step]
         x[:, start : start + n] = data.x[user, :, :n]
         y[start : start + n] = data.y[user, step, :n]
+        if shares:
+            shared[start : start + n] = data.shared[user, :n]
         weights[start : start + n] = 0.0 if data.nested else study.power
         if data.nested:
             for earlier in range(study.first[user], d + 1):
@@ -112,7 +116,7 @@ def _data(study, members):
                     end = data.ends[user, study.step[earlier]]
                     weights[start + begin : start + end] += study.power
         starts[b + 1] = start + n
-    return x, y, weights, starts
+    return x, y, weights, starts, shared
 
 
 @compiled

@@ -1,0 +1,234 @@
+"""The mean process: a function that all users share, as the pilot users' data leave it.
+
+A user's data are y_u(x) = m(x) + f_u(x) + noise, with m ~ GP(0, k) the mean process (Leroy et al.
+2022) and f_u the user's own function. With inducing points Z, and L L' = k_r(Z, Z) for that part
+k_r of k which isn't linear,
+
+    k(x, z) = phi(x) phi(z)' + r(x, z),     phi(x) = [sqrt(a) b(x), k_r(x, Z) L'^-1],
+
+where b(x) are the linear candidates' own functions (1 of CONST, x - shift of LIN), a their
+amplitudes, and r what the inducing points leave of k_r. So m(x) = phi(x) w plus a process with
+covariance r, and all that data say of m is a normal distribution of the weights w, which are
+N(0, I) without data. No row of anybody's data is needed to predict.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.covariance import cross_covariance
+from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+
+#: This share of the largest variance is added to the diagonal at the inducing points.
+JITTER = 1e-10
+
+
+class MeanFunction(Protocol):
+    """What a user's data are taken to vary around: a mean, with its own uncertainty."""
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """Return the mean (n,) at inputs (n, D), both in scaled units."""
+
+    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, m) between inputs (n, D) and (m, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAtPoints:
+    """A mean function at the points of one data set.
+
+    Attributes
+    ----------
+    function : MeanFunction
+    x : ndarray, shape (n, D)
+        In scaled units.
+    """
+
+    function: MeanFunction
+    x: np.ndarray
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean at the points, (n,)."""
+        return self.function.mean(self.x)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The covariance at the points, (n, n)."""
+        return np.ascontiguousarray(self.function.covariance(self.x, self.x))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedKernel:
+    """The prior covariance of a mean process, and its weights' functions phi.
+
+    Parameters
+    ----------
+    composition : Composition
+    hyperparameters : mapping of str to float
+        Natural values by name, in scaled units.
+    dimension : int
+        Number of features D.
+    inducing : ndarray, shape (M, D)
+        In scaled units; (0, D) where all candidates are linear.
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing or out of range.
+    """
+
+    composition: Composition
+    hyperparameters: Mapping[str, float]
+    dimension: int
+    inducing: np.ndarray
+
+    @cached_property
+    def linear(self) -> tuple[Candidate, ...]:
+        """The candidates that are one weight each: CONST and LIN."""
+        return tuple(c for c in self.composition if is_linear(c))
+
+    @cached_property
+    def _rest(self) -> Composition:
+        return Composition(tuple(c for c in self.composition if not is_linear(c)))
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        """L, lower triangular (M, M)."""
+        z = self.inducing
+        covariance = composition_covariance(self._rest, self.hyperparameters, z, z)
+        covariance += JITTER * np.max(np.diag(covariance), initial=0.0) * np.eye(len(z))
+        return np.linalg.cholesky(covariance)
+
+    @property
+    def size(self) -> int:
+        """Number of weights r."""
+        return len(self.linear) + len(self.inducing)
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        """Return phi (n, r) at inputs (n, D)."""
+        columns = [self._linear_feature(candidate, x) for candidate in self.linear]
+        linear = np.array(columns).reshape(len(columns), len(x)).T
+        if not len(self.inducing):
+            return linear
+        cross = composition_covariance(self._rest, self.hyperparameters, self.inducing, x)
+        return np.hstack([linear, solve_triangular(self._factor, cross, lower=True).T])
+
+    def _linear_feature(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
+        scale = np.sqrt(self.hyperparameters[f"{candidate}.amplitude"])
+        if not candidate.dimensions:
+            return np.full(len(x), scale)
+        (d,) = candidate.dimensions
+        return scale * (x[:, d] - self.hyperparameters[f"{candidate}.shift"])
+
+    def left_over(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return r (n, m): what the weights leave of the covariance between (n, D) and (m, D)."""
+        if not len(self._rest):
+            return np.zeros((len(x), len(z)))
+        whole = composition_covariance(self._rest, self.hyperparameters, x, z)
+        k = len(self.linear)
+        return whole - self.features(x)[:, k:] @ self.features(z)[:, k:].T
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for files."""
+        return {
+            "composition": str(self.composition),
+            "hyperparameters": dict(self.hyperparameters),
+            "inducing": self.inducing.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
+        """Return what :meth:`to_dict` wrote."""
+        inducing = np.array(data["inducing"], dtype=np.float64).reshape(-1, dimension)
+        composition = Composition.parse(data["composition"], dimension)
+        return cls(composition, dict(data["hyperparameters"]), dimension, inducing)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanProcess:
+    """The posterior of a mean process: a normal distribution of its weights.
+
+    Attributes
+    ----------
+    kernel : SharedKernel
+    weights : ndarray, shape (r,)
+        Their mean.
+    root : ndarray, shape (r, r)
+        R with R'R their covariance.
+    """
+
+    kernel: SharedKernel
+    weights: np.ndarray
+    root: np.ndarray
+
+    @classmethod
+    def of_precision(cls, kernel: SharedKernel, precision: np.ndarray, shift: np.ndarray) -> Self:
+        """Return the posterior with precision P (r, r) and mean P^-1 times `shift` (r,)."""
+        factor = cho_factor(precision, lower=True)
+        root = solve_triangular(factor[0], np.eye(len(shift)), lower=True)
+        return cls(kernel, cho_solve(factor, shift), root)
+
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """Return the posterior mean (n,) at inputs (n, D), both in scaled units."""
+        return self.kernel.features(x) @ self.weights
+
+    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the posterior covariance (n, m) between inputs (n, D) and (m, D)."""
+        one = self.kernel.features(x) @ self.root.T
+        other = one if z is x else self.kernel.features(z) @ self.root.T
+        return one @ other.T + self.kernel.left_over(x, z)
+
+    def at(self, x: np.ndarray) -> MeanAtPoints:
+        """Return the process at points (n, D)."""
+        return MeanAtPoints(self, x)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for files; of the weights' covariance the factor's lower triangle."""
+        rows = [row[: i + 1].tolist() for i, row in enumerate(self.root)]
+        return {"kernel": self.kernel.to_dict(), "weights": self.weights.tolist(), "root": rows}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
+        """Return what :meth:`to_dict` wrote."""
+        root = np.zeros((len(data["root"]),) * 2)
+        for i, row in enumerate(data["root"]):
+            root[i, : i + 1] = row
+        kernel = SharedKernel.from_dict(data["kernel"], dimension)
+        return cls(kernel, np.array(data["weights"]), root)
+
+
+def is_linear(candidate: Candidate) -> bool:
+    """Return whether a candidate's functions are multiples of one: CONST, and LIN of a feature."""
+    return not candidate.factors or [f.base for f in candidate.factors] == ["LIN"]
+
+
+def composition_covariance(
+    composition: Composition, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Return a composition's noise-free covariance (n, m) between inputs (n, D) and (m, D).
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing or out of range.
+    """
+    total = np.zeros((len(x), len(z)))
+    if not len(composition):
+        return total
+    pool = CandidatePool(composition.candidates, x.shape[1])
+    missing = [h.name for h in pool.hyperparameters if h.name not in hyperparameters]
+    if missing:
+        raise InputError(f"There is no value of {missing[0]}. Give one for each hyperparameter.")
+    h = pool.unconstrained({p.name: hyperparameters[p.name] for p in pool.hyperparameters})
+    across, down = (np.ascontiguousarray(points.T, dtype=np.float64) for points in (x, z))
+    for c in range(len(pool)):
+        total += cross_covariance(kernels(), pool.layout, c, h, across, down)[0]
+    return total

@@ -1,0 +1,108 @@
+"""The two-level baselines: one kernel that users share, and one of each user's own, both fixed."""
+
+import time
+from typing import Literal, Self
+
+import numpy.typing as npt
+
+from kem_pymc.checks import check_points
+from kem_pymc.cohort import Cohort
+from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.selector import Considered, Previous, Selection
+from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
+
+
+class TwoLevelSelector:
+    """Predicts by a two-level model whose values pilot users decide on; selects nothing.
+
+    y_u(x) = m(x) + f_u(x) + noise, with the same kernel of f_u for every user: MAGMA (Leroy et al.
+    2022) where m and f_u are smooth, the linear mixed model where both are linear, one GP for the
+    pooled rows of all users where f_u is zero.
+
+    Parameters
+    ----------
+    part : SharedPart
+        Learned from the pilot users in scaled units.
+    scaling : Scaling
+        Applied to the user's data.
+    """
+
+    def __init__(self, part: SharedPart, scaling: Scaling) -> None:
+        dimension = part.model.kernel.dimension
+        candidates = part.model.personal.candidates or linear_composition(dimension).candidates
+        self.pool = CandidatePool(candidates, dimension)
+        self.part, self.scaling = part, scaling
+        self.shared = None if part.nothing else part.process
+
+    @classmethod
+    def learn(
+        cls,
+        pilot: Cohort,
+        kind: Literal["smooth", "linear", "pooled"] = "smooth",
+        *,
+        noise_floor: float = 1e-4,
+        seed: int = 0,
+    ) -> Self:
+        """Learn from pilot users, in their own units.
+
+        Parameters
+        ----------
+        pilot : Cohort
+        kind : {"smooth", "linear", "pooled"}
+            Two levels with a smooth function each; a linear mixed model with random intercepts and
+            slopes; one GP for all.
+        noise_floor : float
+            Smallest noise variance, as a share of the target's variance.
+        seed : int
+
+        Raises
+        ------
+        InputError
+            If there are fewer than two users, or a feature or the target is constant.
+        """
+        scaling = Scaling.unit(pilot)
+        personal = {"linear": linear_composition(pilot.dimension), "pooled": Composition()}
+        part = learn_shared(
+            scaling.apply(pilot),
+            "linear" if kind == "linear" else "smooth",
+            personal=personal.get(kind),
+            noise_floor=noise_floor,
+            seed=seed,
+        )
+        return cls(part, scaling)
+
+    def __repr__(self) -> str:
+        model = self.part.model
+        return f"TwoLevelSelector({model.kernel.composition} for all, {model.personal} for each)"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Condition the model on one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            In the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            Plays no part.
+
+        Raises
+        ------
+        InputError
+            If the data can't be used.
+        """
+        started = time.perf_counter()
+        model = self.part.model
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
+        coordinates = Coordinates(self.pool, model.personal)
+        objective = Objective(coordinates, x, y, shared=shared)
+        values = coordinates.from_named(model.hyperparameters, model.noise)
+        considered = Considered.unfitted(objective, values)
+        seconds = time.perf_counter() - started
+        return Selection((considered,), self.pool, self.scaling, x, y, seconds, shared=self.shared)

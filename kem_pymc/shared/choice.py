@@ -1,0 +1,217 @@
+"""What users share, learned from pilot users: the kernel, if any, that predicts other users."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.gp.mean_process import MeanProcess, composition_covariance
+from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.kernels.prose import describe
+from kem_pymc.shared.fit import fit_two_level
+from kem_pymc.shared.inducing import with_inducing_points
+from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+
+#: What "auto" chooses from.
+AUTO = ("nothing", "linear", "smooth", "additive")
+
+#: Something is shared if it gains more than so many standard errors over nothing.
+STANDARD_ERRORS = 1.0
+
+#: A feature with fewer distinct values has no smooth curve of its own.
+LEAST_VALUES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPart:
+    """What the users of a cohort share.
+
+    Attributes
+    ----------
+    posterior : SharedPosterior
+    users : tuple of labels
+        In the order of the posterior.
+    scores : dict of str to ndarray, shape (U,)
+        By what was compared: the log density of each user's targets given all other users'.
+    """
+
+    posterior: SharedPosterior
+    users: tuple[Hashable, ...]
+    scores: Mapping[str, np.ndarray]
+
+    @property
+    def model(self) -> TwoLevel:
+        """The two-level model."""
+        return self.posterior.model
+
+    @property
+    def nothing(self) -> bool:
+        """Whether users share nothing."""
+        return not len(self.model.kernel.composition)
+
+    @property
+    def process(self) -> MeanProcess:
+        """The mean process given all users, for users who aren't among them."""
+        return self.posterior.process
+
+    def function(self, user: Hashable) -> MeanProcess:
+        """Return the mean process given all users but one of them, by label.
+
+        Raises
+        ------
+        InputError
+            If it wasn't learned from such a user.
+        """
+        if user not in self.users:
+            raise InputError(
+                f"What users share wasn't learned from user {user!r}. "
+                "Learn it from all users of the cohort."
+            )
+        return self.posterior.without(self.users.index(user))
+
+    def functions(self, cohort: Cohort) -> list[MeanProcess]:
+        """Return :meth:`function` of each user of a cohort."""
+        return [self.function(user) for user in cohort.users]
+
+    def shares(self) -> dict[str, float]:
+        """Return the shares of variance that the two-level model gives to its parts.
+
+        ``"shared"`` is the variance of the mean process' posterior mean over all rows,
+        ``"personal"`` the mean prior variance of users' own functions there.
+        """
+        model, rows = self.model, np.concatenate(self.posterior.inputs)
+        own = [
+            composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
+            for x in self.posterior.inputs
+        ]
+        parts = {
+            "shared": float(np.var(self.process.mean(rows))) if not self.nothing else 0.0,
+            "personal": float(np.mean(np.concatenate(own))),
+            "noise": model.noise,
+        }
+        total = sum(parts.values())
+        return {name: part / total for name, part in parts.items()}
+
+    def describe(self, features: Sequence[str]) -> str:
+        """Return in a sentence what users share.
+
+        Parameters
+        ----------
+        features : sequence of str (D,)
+        """
+        if self.nothing:
+            return "Users share nothing that predicts other users better."
+        shared = describe(self.model.kernel.composition, features)
+        return f"Users share {shared}: {self.shares()['shared']:.0%} of the variance."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model without its inducing points, and sums of the scores, as plain data."""
+        model = self.model.to_dict()
+        del model["kernel"]["inducing"]
+        return model | {"scores": {name: float(own.sum()) for name, own in self.scores.items()}}
+
+
+def learn_shared(
+    cohort: Cohort,
+    shared: Composition | str | Literal["auto"] = "auto",
+    *,
+    personal: Composition | None = None,
+    noise_floor: float = 1e-4,
+    seed: int = 0,
+) -> SharedPart:
+    """Learn what users share from a cohort in scaled units.
+
+    Every composition of `AUTO` is fitted in a two-level model, with a personal part that suits most
+    users: a level, a line in every feature, and one smooth function of all features. The one with
+    the largest sum over users of the log density of their targets, given all other users', is
+    taken; nothing is, unless that gains more than a standard error.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    shared : Composition or str
+        ``"auto"``, one of `AUTO`, or a composition.
+    personal : Composition, optional
+        Another personal part.
+    noise_floor : float
+        Smallest noise variance.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        If there is one user, but for "auto"; or it is no composition of the cohort's features.
+    """
+    named = _compositions(cohort)
+    if cohort.n_users < 2:
+        if shared != "auto":
+            raise InputError("One user shares nothing. Give two pilot users, or shared=None.")
+        named = {"nothing": named["nothing"]}
+    if shared != "auto":
+        named = {"given": _composition(shared, named, cohort.dimension)}
+    personal = personal_composition(cohort) if personal is None else personal
+    found: dict[str, SharedPosterior] = {}
+    scores: dict[str, np.ndarray] = {}
+    for name, composition in named.items():
+        rng = np.random.default_rng(seed)
+        data = cohort.inputs, cohort.targets
+        model = fit_two_level(*data, composition, personal, noise_floor, rng)
+        model = with_inducing_points(model, cohort.inputs, rng)
+        found[name] = SharedPosterior.of(model, cohort)
+        scores[name] = found[name].log_predictive_densities()
+    return SharedPart(found[_best(scores)], cohort.users, scores)
+
+
+def _best(scores: Mapping[str, np.ndarray]) -> str:
+    best = max(scores, key=lambda name: float(scores[name].sum()))
+    if "nothing" not in scores or best == "nothing":
+        return best
+    gain = scores[best] - scores["nothing"]
+    error = gain.std(ddof=1) * np.sqrt(len(gain))
+    return best if gain.sum() > STANDARD_ERRORS * error else "nothing"
+
+
+def personal_composition(cohort: Cohort) -> Composition:
+    """Return a composition that suits most users: CONST, LIN of every feature, ARD."""
+    return linear_composition(cohort.dimension) + Candidate.ard(cohort.dimension)
+
+
+def linear_composition(dimension: int) -> Composition:
+    """Return CONST and LIN of every feature."""
+    lines = [f"LIN{d}" for d in range(dimension)]
+    return Composition.parse(" + ".join(["CONST", *lines]), dimension)
+
+
+def _compositions(cohort: Cohort) -> dict[str, Composition]:
+    """Return what "auto" chooses from, by name."""
+    dimension = cohort.dimension
+    linear = linear_composition(dimension)
+    rows = np.concatenate(cohort.inputs)
+    curved = [d for d in range(dimension) if len(np.unique(rows[:, d])) >= LEAST_VALUES]
+    single = Composition(tuple(Candidate.parse(f"SE{d}") for d in curved))
+    options = {
+        "nothing": Composition(),
+        "linear": linear,
+        "smooth": linear + Candidate.ard(dimension),
+        "additive": linear + single,
+    }
+    if dimension == 1:  # one feature alone is all of them
+        del options["additive"]
+    return options
+
+
+def _composition(given: Any, named: Mapping[str, Composition], dimension: int) -> Composition:
+    if isinstance(given, str):
+        given = named[given] if given in named else Composition.parse(given, dimension)
+    if not isinstance(given, Composition):
+        raise InputError(
+            f"shared is a {type(given).__name__}. "
+            f"Give 'auto', None, a composition, or one of {', '.join(AUTO)}."
+        )
+    if len(given):
+        CandidatePool(given.candidates, dimension)
+    return given

@@ -1,0 +1,290 @@
+"""Fit the hyperparameters of a two-level model by their posterior mode.
+
+The marginal likelihood of all rows is exact: one Cholesky factor of their covariance, which is the
+shared one everywhere plus the personal one within users. Priors are weak, in units of the data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, lapack
+from scipy.optimize import minimize
+
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, as_active
+from kem_pymc.gp.mean_process import SharedKernel
+from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.composition import Composition, Hyperparameter
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.lanes import padded
+from kem_pymc.machine import one_blas_thread
+from kem_pymc.shared.two_level import TwoLevel
+
+#: Sds of the logs' normal priors: of amplitudes and the noise, and of what is in inputs' units.
+AMPLITUDE_SD, LENGTH_SD = 2.0, 1.0
+
+#: Prior medians: the noise's share of the targets' variance, lengthscales and periods as shares of
+#: a feature's range.
+NOISE_SHARE, LENGTH_SHARE, PERIOD_SHARE = 0.1, 0.5, 0.25
+
+#: The mode is searched with at most so many rows of all users first, in at most so many steps,
+FIRST_ROWS, FIRST_STEPS = 400, 200
+
+#: then, from there, with at most so many rows. Users beyond don't take part in it.
+MOST_ROWS, LAST_STEPS = 2000, 25
+
+
+@one_blas_thread()
+def fit_two_level(
+    inputs: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    shared: Composition,
+    personal: Composition,
+    noise_floor: float,
+    rng: np.random.Generator,
+) -> TwoLevel:
+    """Return a two-level model at its posterior mode, without inducing points.
+
+    Shifts of the shared LIN aren't fitted, they are at the features' means: a shared level makes up
+    for them. Those of the personal one are, by which a user's level and slope are correlated.
+
+    Parameters
+    ----------
+    inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
+        Of every user, in scaled units.
+    shared, personal : Composition
+    noise_floor : float
+        Smallest noise variance.
+    rng : Generator
+        Which users take part where there are more than 2,000 rows.
+    """
+    values = np.empty(0)
+    for rows, steps in ((FIRST_ROWS, FIRST_STEPS), (MOST_ROWS, LAST_STEPS)):
+        part = _part(inputs, targets, rows, rng)
+        problem = MarginalLikelihood(*part, shared, personal)
+        values = problem.maximise(values if len(values) else problem.start, noise_floor, steps)
+        if sum(map(len, part[1])) == sum(map(len, targets)):
+            break
+    return problem.model(values)
+
+
+def _part(
+    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], rows: int, rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return users drawn at random, at least two, with at most so many rows between them."""
+    if sum(map(len, targets)) <= rows:
+        return list(inputs), list(targets)
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
+    left = rows
+    for u in rng.permutation(len(targets)):
+        share = min(len(targets[u]), left if x else rows // 2)
+        kept = np.linspace(0, len(targets[u]) - 1, share).round().astype(int)
+        x.append(inputs[u][kept])
+        y.append(targets[u][kept])
+        left -= share
+        if left <= 0:
+            break
+    return x, y
+
+
+@dataclass(frozen=True)
+class _Level:
+    """One of the two compositions: where its free values lie, and their priors."""
+
+    active: np.ndarray
+    places: np.ndarray
+    h: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+class MarginalLikelihood:
+    """Log marginal likelihood plus log prior of a two-level model's values, with its gradient.
+
+    Values are the coordinates of the shared kernel's hyperparameters but for shifts, of the
+    personal one's, and the log of the noise variance.
+
+    Parameters
+    ----------
+    inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
+    shared, personal : Composition
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[np.ndarray],
+        targets: Sequence[np.ndarray],
+        shared: Composition,
+        personal: Composition,
+    ) -> None:
+        rows = np.concatenate(inputs)
+        self.x = np.ascontiguousarray(rows.T, dtype=np.float64)
+        self.y = np.concatenate(targets)
+        self.blocks = np.cumsum([0, *map(len, targets)])
+        self.compositions = shared, personal
+        candidates = (shared + personal).candidates
+        self.pool = CandidatePool(candidates, rows.shape[1]) if candidates else None
+        variance = float(np.mean((self.y - self.y.mean()) ** 2)) or 1.0
+        self.levels = [
+            self._level(shared, rows, variance, shifts=False),
+            self._level(personal, rows, variance, shifts=True),
+        ]
+        self.prior_mean = np.concatenate(
+            [*(level.mean for level in self.levels), [np.log(NOISE_SHARE * variance)]]
+        )
+        self.prior_sd = np.concatenate([*(level.sd for level in self.levels), [AMPLITUDE_SD]])
+
+    @property
+    def start(self) -> np.ndarray:
+        """The prior's median."""
+        return self.prior_mean.copy()
+
+    def _level(
+        self, composition: Composition, rows: np.ndarray, variance: float, shifts: bool
+    ) -> _Level:
+        if self.pool is None:
+            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(np.empty(0),) * 3)
+        inclusion = self.pool.inclusion(composition)
+        places = np.flatnonzero(self.pool.active(inclusion))
+        all_of_it = self.pool.hyperparameters
+        h = np.zeros(len(all_of_it))
+        sd = np.zeros(len(all_of_it))
+        for p in places:
+            h[p], sd[p] = _prior(all_of_it[p], composition, rows, variance)
+        free = np.array([p for p in places if shifts or all_of_it[p].positive], dtype=np.int64)
+        return _Level(as_active(inclusion), free, h, h[free], sd[free])
+
+    def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
+        """Return both levels' vectors (H,), and the log noise."""
+        first = len(self.levels[0].places)
+        parts = values[:first], values[first:-1]
+        vectors = []
+        for level, part in zip(self.levels, parts, strict=True):
+            h = level.h.copy()
+            h[level.places] = part
+            vectors.append(h)
+        return vectors, float(values[-1])
+
+    def covariance(self, values: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, n) of all rows, of which the upper triangle counts."""
+        vectors, log_noise = self._full(values)
+        n = len(self.y)
+        total = np.zeros((n, padded(n)))
+        if self.pool is not None:
+            layout, (shared, personal) = self.pool.layout, self.levels
+            if len(shared.active):
+                room = np.empty_like(total)
+                covariance(kernels(), layout, shared.active, vectors[0], self.x, total, room)
+            for a, b in self._spans() if len(personal.active) else ():
+                x = np.ascontiguousarray(self.x[:, a:b])
+                own = np.empty((b - a, padded(b - a)))
+                room = np.empty_like(own)
+                covariance(kernels(), layout, personal.active, vectors[1], x, own, room)
+                total[a:b, a:b] += own[:, : b - a]
+        total[np.arange(n), np.arange(n)] += np.exp(log_noise)
+        return total[:, :n]
+
+    def _spans(self) -> list[tuple[int, int]]:
+        return [(int(a), int(b)) for a, b in zip(self.blocks[:-1], self.blocks[1:], strict=True)]
+
+    def __call__(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return log likelihood plus log prior at `values` (d,), and its gradient (d,).
+
+        Minus infinity and zeros where the covariance isn't positive definite.
+        """
+        # LAPACK counts columns first: the upper triangle of a matrix is the lower one of its own.
+        factor, failed = lapack.dpotrf(self.covariance(values).T, lower=1, clean=0)
+        if failed:
+            return -np.inf, np.zeros_like(values)
+        alpha = cho_solve((factor, True), self.y, check_finite=False)
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        likelihood = -0.5 * self.y @ alpha - np.log(np.diag(factor)).sum()
+        likelihood -= len(self.y) * HALF_LOG_2PI
+        n = len(self.y)
+        adjoint = np.zeros((n, padded(n)))
+        adjoint[:, :n] = np.outer(alpha, alpha) - inverse.T
+        adjoint[np.arange(n), np.arange(n)] *= 0.5  # others stand for two entries
+        z = (values - self.prior_mean) / self.prior_sd
+        prior = -0.5 * z @ z - np.log(self.prior_sd).sum() - len(z) * HALF_LOG_2PI
+        return likelihood + prior, self._gradient(values, adjoint) - z / self.prior_sd
+
+    def _gradient(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
+        vectors, log_noise = self._full(values)
+        parts = []
+        for which, level in enumerate(self.levels):
+            if self.pool is None or not len(level.active):
+                parts.append(np.empty(0))
+                continue
+            out = np.zeros(len(self.pool.hyperparameters) + 1)
+            for a, b in [(0, len(self.y))] if which == 0 else self._spans():
+                weights = np.zeros((b - a, padded(b - a)))
+                weights[:, : b - a] = adjoint[a:b, a:b]
+                x = np.ascontiguousarray(self.x[:, a:b])
+                arguments = self.pool.layout, level.active, vectors[which], x, weights, out
+                add_kernel_gradient(kernels(), *arguments)
+            parts.append(out[level.places])
+        trace = np.trace(adjoint[:, : len(self.y)])
+        return np.concatenate([*parts, [trace * np.exp(log_noise)]])
+
+    def maximise(self, start: np.ndarray, noise_floor: float, steps: int) -> np.ndarray:
+        """Return the values (d,) of a mode near `start`, the noise at its floor or above."""
+
+        def negative(values: np.ndarray) -> tuple[float, np.ndarray]:
+            height, slope = self(values)
+            return (-height, -slope) if np.isfinite(height) else (1e100, slope)
+
+        low = self.prior_mean - 6 * self.prior_sd
+        low[-1] = np.log(noise_floor)
+        high = np.maximum(self.prior_mean + 6 * self.prior_sd, low + 1)
+        found = minimize(
+            negative,
+            np.clip(start, low, high),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(low, high, strict=True)),
+            options={"maxiter": steps, "ftol": 1e-9, "maxls": 30},
+        )
+        return found.x
+
+    def model(self, values: np.ndarray) -> TwoLevel:
+        """Return the two-level model with these values, without inducing points."""
+        vectors, log_noise = self._full(values)
+        named = [
+            {} if self.pool is None else self.pool.named(h, composition)
+            for h, composition in zip(vectors, self.compositions, strict=True)
+        ]
+        dimension = len(self.x)
+        kernel = SharedKernel(self.compositions[0], named[0], dimension, np.empty((0, dimension)))
+        return TwoLevel(kernel, self.compositions[1], named[1], float(np.exp(log_noise)))
+
+
+def _prior(
+    hyperparameter: Hyperparameter, composition: Composition, rows: np.ndarray, variance: float
+) -> tuple[float, float]:
+    """Return prior mean and sd of a coordinate: a log, or a shift itself."""
+    label, *inner = hyperparameter.name.split(".")
+    (candidate,) = (c for c in composition if str(c) == label)
+    if hyperparameter.kind == "amplitude":
+        unit = 1.0
+        for factor in candidate.factors:
+            if factor.base == "LIN":
+                unit *= float(np.var(rows[:, factor.dimension])) or 1.0
+        return float(np.log(variance / unit / len(composition))), AMPLITUDE_SD
+    factor = candidate.factors[0]
+    if len(inner) > 1:
+        own = inner[0].partition("#")[0]
+        factor = next(f for f in candidate.factors if str(f) == own)
+    column = rows[:, factor.dimension]
+    extent = float(np.ptp(column)) or 1.0
+    if hyperparameter.kind == "shift":
+        return float(column.mean()), 0.5 * extent
+    if hyperparameter.kind in base_kernel(factor.base).unitless:
+        return 0.0, LENGTH_SD
+    if hyperparameter.kind == "period":
+        return float(np.log(PERIOD_SHARE * extent)), LENGTH_SD
+    if hyperparameter.kind == "lengthscale":
+        return float(np.log(LENGTH_SHARE * extent * np.sqrt(len(candidate.factors)))), LENGTH_SD
+    return 0.0, LENGTH_SD

@@ -1,0 +1,78 @@
+"""Inducing points of a mean process: where its values stand for those everywhere else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from kem_pymc.gp.mean_process import composition_covariance, is_linear
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.shared.two_level import TwoLevel
+
+#: Points are added until they leave no variance larger than this share of the noise variance.
+TOLERANCE = 1e-4
+
+#: At most so many inducing points, chosen from so many places.
+MOST, PLACES = 300, 3000
+
+#: A place is a mixture of two rows of different users, this near to each other among all rows,
+NEIGHBOURS = 5
+
+#: moved by this share of each feature's range, so that it is no user's row.
+SHIFT = 1e-3
+
+
+def with_inducing_points(
+    model: TwoLevel, inputs: Sequence[np.ndarray], rng: np.random.Generator
+) -> TwoLevel:
+    """Return a two-level model with inducing points among the users' inputs.
+
+    Greedy: the next point is where the largest variance is left (a pivoted Cholesky factorisation).
+
+    Parameters
+    ----------
+    model : TwoLevel
+    inputs : sequence of ndarray, shape (n, D)
+        Of every user, in scaled units.
+    rng : Generator
+    """
+    kernel = model.kernel
+    rest = Composition(tuple(c for c in kernel.composition if not is_linear(c)))
+    if not len(rest):
+        return model
+    places = _places(inputs, rng)
+    values = kernel.hyperparameters
+    left = np.array([composition_covariance(rest, values, z, z)[0, 0] for z in places[:, None]])
+    factor = np.zeros((0, len(places)))
+    chosen: list[int] = []
+    while len(chosen) < min(MOST, len(places)):
+        pivot = int(np.argmax(left))
+        if left[pivot] <= TOLERANCE * model.noise:
+            break
+        row = composition_covariance(rest, values, places[pivot : pivot + 1], places)[0]
+        row = (row - factor[:, pivot] @ factor) / np.sqrt(left[pivot])
+        factor = np.vstack([factor, row])
+        left = np.maximum(left - row**2, 0.0)
+        left[pivot] = 0.0
+        chosen.append(pivot)
+    return replace(model, kernel=replace(kernel, inducing=places[chosen]))
+
+
+def _places(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Return points (p, D) near the users' inputs that are no user's."""
+    rows = np.concatenate(inputs)
+    user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])
+    extent = np.ptp(rows, axis=0)
+    extent[extent == 0] = 1.0
+    picked = rng.permutation(len(rows))[:PLACES]
+    near = min(NEIGHBOURS * 4, len(rows))
+    _, neighbours = cKDTree(rows / extent).query(rows[picked] / extent, k=near)
+    partner = picked.copy()
+    for i, row in enumerate(picked):
+        others = [j for j in np.atleast_1d(neighbours[i]) if user[j] != user[row]][:NEIGHBOURS]
+        if others:
+            partner[i] = rng.choice(others)
+    share = rng.uniform(0.25, 0.75, (len(picked), 1))
+    mixed = share * rows[picked] + (1 - share) * rows[partner]
+    return mixed + SHIFT * extent * rng.normal(size=mixed.shape)

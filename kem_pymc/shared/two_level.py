@@ -1,0 +1,129 @@
+"""The two-level model: what all users share, what is each user's own, and noise.
+
+    y_u(x) = m(x) + f_u(x) + noise,    m ~ GP(0, k) for all users,    f_u ~ GP(0, k_0)
+
+Users are independent given m. With the weights w of the mean process
+(:class:`~kem_pymc.gp.mean_process.SharedKernel`), A_u = k_0 + r + noise at the user's own points
+and phi_u the features there, each user contributes phi_u' A_u^-1 phi_u to the precision of w and
+phi_u' A_u^-1 y_u to precision times mean. So the posterior without one user is a subtraction, and
+time grows linearly with the number of users (cf. Leroy et al. 2022, section 4).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, composition_covariance
+from kem_pymc.kernels.composition import Composition
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLevel:
+    """A two-level model with its values, in scaled units.
+
+    Attributes
+    ----------
+    kernel : SharedKernel
+        Of the mean process; without candidates where users share nothing.
+    personal : Composition
+        Of every user's own function.
+    hyperparameters : mapping of str to float
+        Of the personal composition: natural values by name.
+    noise : float
+        The noise variance.
+    """
+
+    kernel: SharedKernel
+    personal: Composition
+    hyperparameters: Mapping[str, float]
+    noise: float
+
+    def own_covariance(self, x: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, n) of a user's targets at (n, D) given the weights."""
+        own = composition_covariance(self.personal, self.hyperparameters, x, x)
+        return own + self.kernel.left_over(x, x) + self.noise * np.eye(len(x))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for files."""
+        return {
+            "kernel": self.kernel.to_dict(),
+            "personal": str(self.personal),
+            "hyperparameters": dict(self.hyperparameters),
+            "noise": self.noise,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
+        """Return what :meth:`to_dict` wrote."""
+        return cls(
+            SharedKernel.from_dict(data["kernel"], dimension),
+            Composition.parse(data["personal"], dimension),
+            dict(data["hyperparameters"]),
+            data["noise"],
+        )
+
+
+class SharedPosterior:
+    """What users' data say of their mean process, together and without each of them.
+
+    Parameters
+    ----------
+    model : TwoLevel
+    inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
+        Of every user, in scaled units.
+    """
+
+    def __init__(
+        self, model: TwoLevel, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> None:
+        self.model = model
+        self.inputs, self.targets = list(inputs), list(targets)
+        r = model.kernel.size
+        self._precision, self._shift = np.eye(r), np.zeros(r)
+        self._whitened = []
+        for x, y in zip(inputs, targets, strict=True):
+            factor = cholesky(model.own_covariance(x), lower=True)
+            both = np.column_stack([model.kernel.features(x), y])
+            whitened = solve_triangular(factor, both, lower=True)
+            features, own = whitened[:, :r], whitened[:, r]
+            self._whitened.append((features, own))
+            self._precision += features.T @ features
+            self._shift += features.T @ own
+
+    @classmethod
+    def of(cls, model: TwoLevel, cohort: Cohort) -> Self:
+        """Return what a cohort in scaled units says."""
+        return cls(model, cohort.inputs, cohort.targets)
+
+    @property
+    def process(self) -> MeanProcess:
+        """The mean process given all users."""
+        return MeanProcess.of_precision(self.model.kernel, self._precision, self._shift)
+
+    def without(self, user: int) -> MeanProcess:
+        """Return the mean process given all users but one, by number."""
+        features, own = self._whitened[user]
+        return MeanProcess.of_precision(
+            self.model.kernel,
+            self._precision - features.T @ features,
+            self._shift - features.T @ own,
+        )
+
+    def log_predictive_densities(self) -> np.ndarray:
+        """Return the log density (U,) of each user's targets given all other users'."""
+        return np.array([self._log_density(user) for user in range(len(self.targets))])
+
+    def _log_density(self, user: int) -> float:
+        x, y = self.inputs[user], self.targets[user]
+        process = self.without(user)
+        features = self.model.kernel.features(x)
+        spread = features @ process.root.T
+        factor = cholesky(self.model.own_covariance(x) + spread @ spread.T, lower=True)
+        residual = solve_triangular(factor, y - features @ process.weights, lower=True)
+        log_root = np.log(np.diag(factor)).sum()
+        return float(-0.5 * residual @ residual - log_root - len(y) * HALF_LOG_2PI)

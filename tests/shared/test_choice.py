@@ -1,0 +1,80 @@
+"""Whether users share something is seen from how well others predict them."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.shared import learn_shared
+
+
+def make_cohort(curve, level=0.5, users=12, points=10, seed=0):
+    """Return users with a common curve, a level of their own and noise of sd 0.3."""
+    rng = np.random.default_rng(seed)
+    inputs = [np.sort(rng.uniform(size=(points, 1)), axis=0) for _ in range(users)]
+    targets = [
+        curve(x[:, 0], rng) + level * rng.normal() + 0.3 * rng.normal(size=points) for x in inputs
+    ]
+    return Cohort(
+        users=tuple(range(users)),
+        inputs=tuple(inputs),
+        targets=tuple(targets),
+        ends=tuple(np.array([points // 2, points]) for _ in range(users)),
+        features=("day",),
+    )
+
+
+def alone(x, rng):
+    """A line with another slope for every user."""
+    return rng.normal(0, 3) * (x - 0.5)
+
+
+def line(x, _):
+    return 4 * x
+
+
+def wave(x, _):
+    return 2 * np.sin(7 * x)
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected"),
+    [(line, "CONST + LIN0"), (wave, "CONST + LIN0 + SE0"), (alone, "WHITE")],
+)
+def test_what_is_shared_is_found(curve, expected):
+    part = learn_shared(make_cohort(curve))
+    assert str(part.model.kernel.composition) == expected, part.scores
+
+
+def test_a_mean_process_is_without_its_user():
+    cohort = make_cohort(line)
+    part = learn_shared(cohort, "linear")
+    others = learn_shared(cohort, "linear").posterior
+    x = cohort.inputs[3]
+    assert not np.allclose(part.function(3).mean(x), part.process.mean(x))
+    np.testing.assert_array_equal(part.function(3).mean(x), others.without(3).mean(x))
+    assert (part.function(3).covariance(x, x) - part.process.covariance(x, x)).diagonal().min() > 0
+
+
+def test_words_say_what_is_shared_and_how_much():
+    part = learn_shared(make_cohort(line), "linear")
+    words = part.describe(["day"])
+    assert words.startswith("Users share a constant level plus a straight line in day: ")
+    # 4 x varies by 16/12 over [0, 1], levels by 0.25 and noise by 0.09.
+    assert part.shares()["shared"] == pytest.approx(0.8, abs=0.08)
+    assert sum(part.shares().values()) == pytest.approx(1)
+
+
+def test_one_user_shares_nothing():
+    one = make_cohort(alone, users=1)
+    assert learn_shared(one).nothing
+    with pytest.raises(InputError, match=r"One user shares nothing\. Give two"):
+        learn_shared(one, "linear")
+
+
+def test_what_cannot_be_shared_is_refused():
+    cohort = make_cohort(alone)
+    with pytest.raises(InputError, match="dimension"):
+        learn_shared(cohort, "SE1")
+    with pytest.raises(InputError, match="shared is a int"):
+        learn_shared(cohort, 3)
