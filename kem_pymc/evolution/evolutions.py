@@ -89,6 +89,9 @@ class Evolutions(Displayed):
         How and with what the posterior was sampled.
     shared : MeanProcess, optional
         What all users share, in scaled units, given all pilot users.
+    final : Evolutions, optional
+        Where pilot users ended up, from the posterior of :func:`kem_pymc.final_model`: the base
+        from which kernels that are new below a parent come at deployment.
 
     Raises
     ------
@@ -108,6 +111,7 @@ class Evolutions(Displayed):
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     shared: MeanProcess | None = None
+    final: "Evolutions | None" = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -121,6 +125,11 @@ class Evolutions(Displayed):
             raise InputError(
                 f"There are {np.size(self.concentration)} concentrations and {self.n_draws} draws. "
                 "Give one for all draws, or one for each."
+            )
+        if self.final is not None and self.final.pool != self.pool:
+            raise InputError(
+                "Where pilot users ended up was learned with other candidates. "
+                "Sample kem.final_model with the same pool."
             )
         for name, values in self.population.items():
             if len(values) != self.n_draws:
@@ -138,7 +147,12 @@ class Evolutions(Displayed):
 
     @classmethod
     def from_posterior(
-        cls, idata: "DataTree", max_draws: int = 200, weights: npt.ArrayLike | None = None
+        cls,
+        idata: "DataTree",
+        max_draws: int = 200,
+        weights: npt.ArrayLike | None = None,
+        *,
+        final: "DataTree | None" = None,
     ) -> Self:
         """Read the evolutions off the posterior of an ``EvolutionModel``.
 
@@ -150,6 +164,8 @@ class Evolutions(Displayed):
             Draws are thinned to this many, evenly over all chains.
         weights : array_like, shape (chains,), optional
             Of the chains, as :func:`kem_pymc.stack` returns them: each has its share of the draws.
+        final : DataTree, optional
+            Posterior of :func:`kem_pymc.final_model` of the same pilot users: where they ended up.
 
         Raises
         ------
@@ -182,8 +198,14 @@ class Evolutions(Displayed):
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
             shared=read_shared(idata, settings, pool.dimension),
+            final=None if final is None else cls._ended(final, max_draws),
             settings=settings,
         )
+
+    @classmethod
+    def _ended(cls, final: "DataTree", max_draws: int) -> Self:
+        """Return where pilot users ended up; what they share stands elsewhere."""
+        return replace(cls.from_posterior(final, max_draws), shared=None)
 
     @cached_property
     def _by_parent(self) -> dict[Composition, list[Cluster]]:
@@ -451,7 +473,9 @@ class Evolutions(Displayed):
             If the file is missing, isn't one of evolutions, comes from a newer version, was
             changed, or holds candidates that this version can't read.
         """
-        return cls(**files.fields(files.read(Path(path)), path))
+        fields = files.fields(files.read(Path(path)), path)
+        final = fields.pop("final")
+        return cls(**fields, final=None if final is None else cls(**final))
 
 
 def _interval(values: np.ndarray | tuple[float, ...]) -> str:

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -99,21 +98,15 @@ def predictive_scores(selection: Selection, x: np.ndarray, y: np.ndarray) -> dic
     """
     prediction = selection.predict(x, include_noise=True)
     unit = float(selection.scaling.sd_back(1.0))
-    sd = prediction.sd / unit
-    z = (y - prediction.mean) / prediction.sd
-    density = -0.5 * z**2 - np.log(sd) - 0.5 * math.log(2 * math.pi)
+    observation = prediction.observation
+    density = observation.log_density(y) + math.log(unit)
+    centred = np.abs(observation.cdf(y) - 0.5)
     return {
         "log_likelihood": float(np.mean(density)),
-        "crps": float(np.mean(sd * normal_crps(z))),
-        "rmse": float(np.sqrt(np.mean((sd * z) ** 2))),
-        **{f"cover{p}": float(np.mean(np.abs(z) <= ndtri(0.5 + p / 200))) for p in LEVELS},
+        "crps": float(np.mean(observation.crps(y))) / unit,
+        "rmse": float(np.sqrt(np.mean((y - prediction.mean) ** 2))) / unit,
+        **{f"cover{p}": float(np.mean(centred <= p / 200)) for p in LEVELS},
     }
-
-
-def normal_crps(z: np.ndarray) -> np.ndarray:
-    """Return the continuous ranked probability score of N(0, 1) at z (Gneiting et al., 2005)."""
-    density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
-    return z * (2 * ndtr(z) - 1) + 2 * density - 1 / math.sqrt(math.pi)
 
 
 def features_of(composition: Composition) -> frozenset[int]:

@@ -1,6 +1,7 @@
 """Predict from a fitted composition: mean and sd, and each additive component's share."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.covariance import covariance, cross_covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_upper, factorise
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Objective
 from kem_pymc.lanes import padded
 
@@ -57,6 +59,9 @@ class Prediction(Displayed):
     offset : float
         What the prior mean contributes: the pilot users' mean where targets were standardised,
         else 0.
+    mixture : Mixture, optional
+        The normal distributions of which this is a mixture, where it is one of several: `mean`,
+        `sd` and `noise` are then its moments.
     """
 
     mean: np.ndarray
@@ -65,9 +70,18 @@ class Prediction(Displayed):
     noise: float = 0.0
     include_noise: bool = False
     offset: float = 0.0
+    mixture: Mixture | None = None
+
+    @property
+    def observation(self) -> Mixture:
+        """The distribution of a new observation at each input, whatever `include_noise` says."""
+        if self.mixture is not None:
+            return self.mixture
+        variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
+        return Mixture(np.ones(1), self.mean[None], np.sqrt(variance)[None])
 
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:
-        """Return log N(y; mean, variance of an observation), point by point.
+        """Return the log density of an observation, point by point.
 
         The noise counts whether or not it was included in `sd`. The paper's test log-likelihood is
         the mean over the test points.
@@ -87,9 +101,7 @@ class Prediction(Displayed):
                 f"There are targets of shape {y.shape} for {len(self.mean)} predictions. "
                 "Give one target per input."
             )
-        variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
-        residual = y - self.mean
-        return -0.5 * residual**2 / variance - 0.5 * np.log(variance) - HALF_LOG_2PI
+        return self.observation.log_density(y)
 
     def __repr__(self) -> str:
         return f"Prediction({self._of_what()})"
@@ -112,6 +124,44 @@ class Prediction(Displayed):
         noise = f"{number(self.noise**0.5)}, {'included' if self.include_noise else 'left out'}"
         facts = {"Sd of the noise": noise, "Offset": number(self.offset)}
         return Display(f"Prediction of {self._of_what()}", facts, listings)
+
+
+def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Prediction:
+    """Return the mixture of predictions at the same inputs, with weights that add up to one.
+
+    A component's mean and sd are those of the mixture in which predictions without it have zero.
+    """
+    shares = np.array(weights)
+    mean, sd = _moments(shares, [p.mean for p in predictions], [p.sd for p in predictions])
+    nothing = Component(np.zeros_like(mean), np.zeros_like(mean))
+    labels = dict.fromkeys(label for p in predictions for label in p.components)
+    components = {}
+    for label in labels:
+        parts = [p.components.get(label, nothing) for p in predictions]
+        components[label] = Component(
+            *_moments(shares, [part.mean for part in parts], [part.sd for part in parts])
+        )
+    own = [p.observation for p in predictions]
+    return Prediction(
+        mean,
+        sd,
+        components,
+        noise=float(shares @ [p.noise for p in predictions]),
+        include_noise=predictions[0].include_noise,
+        offset=predictions[0].offset,
+        mixture=Mixture(
+            shares, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
+        ),
+    )
+
+
+def _moments(
+    weights: np.ndarray, means: list[np.ndarray], sds: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and sd (m,) of mixtures of distributions with these moments."""
+    mean = weights @ np.array(means)
+    squares = weights @ (np.array(sds) ** 2 + (np.array(means) - mean) ** 2)
+    return mean, np.sqrt(squares)
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class FinalSelector(KEMSelector):
         return Composition()
 
     def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
-        return list(self._children(source, parent).values())
+        return self._children(source, parent)
 
 
 class StratifiedSelector:

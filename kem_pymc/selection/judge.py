@@ -173,35 +173,49 @@ class Judge:
         y: np.ndarray,
         shared: MeanAtPoints | None = None,
     ) -> list[Option]:
-        """Return the most plausible children, in their order, and all other options.
+        """Return the most plausible options of each status, in their order.
 
-        A fit costs as much as a hundred likelihoods, so children are compared unfitted: by their
+        A fit costs as much as a hundred likelihoods, so options are compared unfitted: by their
         probability times the largest likelihood at the values to start from.
 
         Parameters
         ----------
         options : sequence of Option
         count : int
-            Of children, at most.
+            Of each status, at most.
         x, y : ndarray, shapes (n, D) and (n,)
             In scaled units.
         shared : MeanAtPoints, optional
             What all users share, at the same inputs.
         """
-        children = [option for option in options if option.status == "child"]
-        if len(children) <= count:
-            return list(options)
+        statuses = {option.status for option in options}
+        kept = {
+            id(option)
+            for status in sorted(statuses)
+            for option in self._plausible(
+                [option for option in options if option.status == status], count, x, y, shared
+            )
+        }
+        return [option for option in options if id(option) in kept]
+
+    def _plausible(
+        self,
+        options: Sequence[Option],
+        count: int,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None,
+    ) -> Sequence[Option]:
+        if len(options) <= count:
+            return options
         rivals = [
-            (Coordinates(self.pool, child.composition), np.vstack([known.centre, known.starts]))
-            for child in children
-            for known in [child.typical]
+            (Coordinates(self.pool, option.composition), np.vstack([known.centre, known.starts]))
+            for option in options
+            for known in [option.typical]
         ]
         plausibility = largest_likelihoods(rivals, x, y, shared)
-        plausibility += np.log([child.probability for child in children])
-        plausible = {
-            children[i].composition for i in np.argsort(-plausibility, kind="stable")[:count]
-        }
-        return [o for o in options if o.status != "child" or o.composition in plausible]
+        plausibility += np.log([option.probability for option in options])
+        return [options[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self._table is not None:
@@ -227,21 +241,26 @@ class Judge:
         return Criterion(total, total)
 
 
-def averaged(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
-    """Return one row per composition, exp(score) averaged over rounds, the best first.
+def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
+    """Return all rows with weights exp(score), those of the best composition first.
 
-    Weights are normalised over all rounds, not within each: the user's data also tell how much a
-    posterior draw counts.
+    A composition is as good as the sum of its rows' weights. These are normalised over all rounds,
+    not within each: the user's data also say how much a posterior draw counts.
     """
-    best: dict[Composition, Considered] = {}
-    scores: dict[Composition, list[float]] = {}
-    for row in (row for rows in rounds for row in rows):
-        scores.setdefault(row.composition, []).append(row.score)
-        if row.composition not in best or row.score > best[row.composition].score:
-            best[row.composition] = row
-    weights = _weights([np.logaddexp.reduce(scores[composition]) for composition in best])
-    rows = [replace(row, weight=w) for row, w in zip(best.values(), weights, strict=True)]
-    return tuple(sorted(rows, key=lambda row: (-row.weight, -row.score)))
+    rows = [row for rows in rounds for row in rows]
+    weights = _weights([row.score for row in rows])
+    rows = [replace(row, weight=float(w)) for row, w in zip(rows, weights, strict=True)]
+    totals: dict[Composition, float] = {}
+    highest: dict[Composition, float] = {}
+    for row in rows:
+        totals[row.composition] = totals.get(row.composition, 0.0) + row.weight
+        highest[row.composition] = max(highest.get(row.composition, -math.inf), row.score)
+
+    def place(row: Considered) -> tuple[Any, ...]:
+        c = row.composition
+        return -totals[c], -highest[c], c, -row.weight, -row.score
+
+    return tuple(sorted(rows, key=place))
 
 
 def _weights(scores: Sequence[float]) -> np.ndarray:

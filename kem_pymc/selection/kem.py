@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,10 +12,11 @@ from kem_pymc.checks import check_points
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.novelty import next_kernel
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.judge import Judge, Option, averaged
+from kem_pymc.selection.judge import Judge, Option, ranked
 from kem_pymc.selection.selector import Previous, Selection, previous_composition
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ class KEMSelector:
     runs : int
         How many starting points are followed to an optimum, out of the pilot users' centre, at
         most 5 of their clusters, and the user's own last values: those with the largest objective.
+    novelty : float
+        Least probability that a user's next composition is a new one, unlike any that followed the
+        last composition in the pilot study. New ones are drawn from where pilot users ended up
+        (:attr:`kem_pymc.Evolutions.final`); without that it plays no part.
     average : int, optional
         Select over so many posterior draws of the evolutions: the composition with the largest
         exp(score), summed over draws; by default the posterior is summarised first. Its
@@ -83,12 +89,12 @@ class KEMSelector:
         minimum_probability: float = 0.0,
         max_candidates: int = 6,
         runs: int = 3,
+        novelty: float = 0.5,
         average: int | None = None,
     ) -> None:
-        if not 0 <= minimum_probability <= 1:
-            raise InputError(
-                f"minimum_probability={minimum_probability} is no probability. Give 0 to 1."
-            )
+        for name, share in {"minimum_probability": minimum_probability, "novelty": novelty}.items():
+            if not 0 <= share <= 1:
+                raise InputError(f"{name}={share} is no probability. Give 0 to 1.")
         for name, count in {"max_candidates": max_candidates, "average": average}.items():
             if count is not None and count < 1:
                 raise InputError(f"{name}={count} leaves nothing to do. Give 1 or more.")
@@ -97,6 +103,7 @@ class KEMSelector:
         self.criterion = criterion
         self.minimum_probability = minimum_probability
         self.max_candidates = max_candidates
+        self.novelty = novelty
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
         self._judge = Judge(evolutions.pool, fit, criterion, runs, stored)
@@ -143,10 +150,11 @@ class KEMSelector:
         shared = None if function is None else MeanAtPoints(function, x)
         parent = self._parent(previous)
         message = ""
-        if not self.evolutions.children(parent):
+        if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (
                 f"No pilot user had {self.evolutions.label(parent)} one time step earlier, "
-                "so it stays. Add such users to the pilot study if it should evolve."
+                "so it stays. Give where pilot users ended up: "
+                "Evolutions.from_posterior(idata, final=...)."
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
         rounds = []
@@ -154,7 +162,7 @@ class KEMSelector:
             options = self._options(source, parent, previous)
             plausible = self._judge.shortlist(options, self.max_candidates, x, y, shared)
             rounds.append(self._judge.consider(plausible, parent, previous, x, y, shared))
-        considered = averaged(rounds)
+        considered = ranked(rounds)
         run_time = time.perf_counter() - started
         return Selection(considered, pool, scaling, x, y, run_time, message, function)
 
@@ -172,21 +180,49 @@ class KEMSelector:
         return [self.evolutions.single_draw(int(i)) for i in spaced]
 
     def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
+        if source.final is not None:
+            return self._with_new(source, parent, previous)
         options = self._children(source, parent)
         if previous is not None or not options:
             own = [c for c in source.children(parent) if c.composition == parent]
             probability = own[0].probability if own else source.probability_of_new(parent)
             typical = own[0] if own else self._typical(parent, previous)
-            options[parent] = Option(parent, "current", probability, typical)
-        return list(options.values())
+            options = [option for option in options if option.composition != parent]
+            options.append(Option(parent, "current", probability, typical))
+        return options
 
-    def _children(self, source: Evolutions, parent: Composition) -> dict[Composition, Option]:
+    def _with_new(
+        self, source: Evolutions, parent: Composition, previous: Previous
+    ) -> list[Option]:
+        """Return children, what pilot users ended up with, and the parent itself.
+
+        Probabilities of all, of children and final compositions that aren't considered as well, add
+        up to one but for what the base distribution has beside the parent: see
+        :func:`kem_pymc.evolution.novelty.next_kernel`.
+        """
+        assert source.final is not None
+        known, new, stay = next_kernel(source, parent, self.novelty)
+        own = [c for c in source.children(parent) if c.composition == parent]
+        children = [
+            replace(option, probability=known * option.probability)
+            for option in self._children(source, parent)
+            if option.composition != parent
+        ]
+        final = [
+            replace(option, status="final", probability=new * option.probability)
+            for option in self._children(source.final, Composition())
+        ]
+        typical = own[0] if own else self._typical(parent, previous)
+        stays = stay + (known * own[0].probability if own else 0.0)
+        return [*children, *final, Option(parent, "current", stays, typical)]
+
+    def _children(self, source: Evolutions, parent: Composition) -> list[Option]:
         children = source.children(parent)
         likely = [c for c in children if c.probability >= self.minimum_probability]
-        return {
-            c.composition: Option(c.composition, "child", c.probability, c)
+        return [
+            Option(c.composition, "child", c.probability, c)
             for c in likely[:COMPARED] or children[:1]
-        }
+        ]
 
     def _typical(self, composition: Composition, previous: Previous) -> Typical:
         """Return what is known of a composition that isn't a child of itself."""

@@ -1,6 +1,7 @@
 """What every method of selection gives: one user, one time step, one fitted kernel."""
 
 import json
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -16,13 +17,16 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import Component, Conditioned, Prediction
+from kem_pymc.gp.predict import Component, Conditioned, Prediction, averaged
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 
 #: At most so many compositions that were considered are shown.
 SHOWN = 10
+
+#: Predictions average over what was considered and has a weight of at least this.
+LEAST_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,8 @@ class Selection(Displayed):
     Parameters
     ----------
     considered : tuple of Considered
-        Best first; the first one is selected.
+        The selected composition first, then by the sum of weights of a composition's rows; a
+        composition may have several, with different values. The first row's values are selected.
     pool : CandidatePool
     scaling : Scaling
     x, y : ndarray, shapes (n, D) and (n,)
@@ -158,8 +163,13 @@ class Selection(Displayed):
         """The noise variance in the target's unit squared."""
         return float(self.scaling.variance_back(self.noise))
 
-    def predict(self, x: npt.ArrayLike, include_noise: bool = False) -> Prediction:
+    def predict(
+        self, x: npt.ArrayLike, include_noise: bool = False, *, single: bool = False
+    ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
+
+        The prediction is the average over what was considered, each by its weight: which kernel it
+        is isn't known for certain. Weights below 1 % are left out.
 
         Parameters
         ----------
@@ -167,6 +177,8 @@ class Selection(Displayed):
             In the user's units.
         include_noise : bool
             Whether to predict new observations instead of the latent function.
+        single : bool
+            Whether to predict by the selected kernel alone.
 
         Returns
         -------
@@ -188,7 +200,32 @@ class Selection(Displayed):
                 f"The inputs have shape {x_new.shape}. "
                 f"Give one row per point and {self.pool.dimension} columns."
             )
-        scaled = self._conditioned.predict(self.scaling.inputs(x_new), include_noise)
+        x_new = self.scaling.inputs(x_new)
+        if single or len(self._weighty) == 1:
+            return self._back(self._conditioned.predict(x_new, include_noise))
+        predicted = [
+            self._back(self._conditioned_on(row).predict(x_new, include_noise))
+            for row in self._weighty
+        ]
+        total = sum(row.weight for row in self._weighty)
+        return averaged(predicted, [row.weight / total for row in self._weighty])
+
+    @cached_property
+    def _weighty(self) -> tuple[Considered, ...]:
+        """What was considered and has weight; the first row alone where no weights are known."""
+        kept = tuple(row for row in self.considered if row.weight >= LEAST_WEIGHT)
+        return kept or self.considered[:1]
+
+    def _conditioned_on(self, row: Considered) -> Conditioned:
+        """Return one of the rows conditioned on the data."""
+        if row is self.considered[0]:
+            return self._conditioned
+        coordinates = Coordinates(self.pool, row.composition)
+        objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+        return Conditioned.of(objective, coordinates.from_named(row.hyperparameters, row.noise))
+
+    def _back(self, scaled: Prediction) -> Prediction:
+        """Return a prediction in the target's unit."""
         back = self.scaling
         return Prediction(
             mean=back.mean_back(scaled.mean),
@@ -197,9 +234,9 @@ class Selection(Displayed):
                 label: Component(back.sd_back(part.mean), back.sd_back(part.sd))
                 for label, part in scaled.components.items()
             },
-            noise=self.noise_in_target_units,
-            include_noise=include_noise,
-            offset=self.scaling.target_mean,
+            noise=float(back.variance_back(scaled.noise)),
+            include_noise=scaled.include_noise,
+            offset=back.target_mean,
         )
 
     @cached_property
@@ -210,9 +247,13 @@ class Selection(Displayed):
     @property
     def objective(self) -> Objective:
         """The likelihood of the user's data under the selected composition, in scaled units."""
-        shared = None if self.shared is None else MeanAtPoints(self.shared, self.x)
         coordinates = Coordinates(self.pool, self.composition)
-        return Objective(coordinates, self.x, self.y, shared=shared)
+        return Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+
+    @cached_property
+    def _shared_at_points(self) -> MeanAtPoints | None:
+        """What users share, at this user's points."""
+        return None if self.shared is None else MeanAtPoints(self.shared, self.x)
 
     @property
     def values(self) -> np.ndarray:
@@ -221,14 +262,16 @@ class Selection(Displayed):
         return coordinates.from_named(self.hyperparameters, self.noise)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A factor is n x n, and quickly made anew.
-        return {name: value for name, value in self.__dict__.items() if name != "_conditioned"}
+        # Matrices are n x n, and quickly made anew.
+        made = ("_conditioned", "_shared_at_points", "_weighty")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
-        """Keep kernel and values, and condition on further points as well.
+        """Keep kernels and values, and condition on further points as well.
 
-        For predictions between two time steps: the Cholesky factor is extended, in O(n^2 m)
-        operations for m new points; nothing is selected or fitted.
+        For predictions between two time steps: Cholesky factors are extended, in O(n^2 m)
+        operations for m new points; nothing is selected or fitted. Weights are multiplied by the
+        densities of the new points.
 
         Parameters
         ----------
@@ -239,7 +282,8 @@ class Selection(Displayed):
         Returns
         -------
         Selection
-            What it considered is this kernel alone, with status "kept"; its criterion is the BIC.
+            What it considered is the selected kernel, and those others that predictions average
+            over, with status "kept"; their criterion is the BIC.
 
         Raises
         ------
@@ -249,29 +293,41 @@ class Selection(Displayed):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        conditioned = self._conditioned.extended(x, y)
-        best, likelihood = self.considered[0], conditioned.log_likelihood
-        y = np.concatenate([self.y, y])
-        criterion = bic(likelihood, best.n_parameters, len(y))
-        kept = replace(
-            best,
-            status="kept",
-            log_likelihood=likelihood,
-            bic=criterion.value,
-            criterion=criterion.value,
-            score=criterion.score,
-            weight=1.0,
-            evaluations=0,
-        )
+        n = len(self.y) + len(y)
+        rows, factors = [], []
+        for row in self._weighty:
+            conditioned = self._conditioned_on(row).extended(x, y)
+            likelihood = conditioned.log_likelihood
+            criterion = bic(likelihood, row.n_parameters, n).value
+            rows.append(
+                replace(
+                    row,
+                    status="kept",
+                    log_likelihood=likelihood,
+                    bic=criterion,
+                    criterion=criterion,
+                    score=row.score + likelihood - row.log_likelihood,
+                    evaluations=0,
+                )
+            )
+            factors.append(conditioned)
+        gains = [
+            new.log_likelihood - old.log_likelihood
+            for new, old in zip(rows, self._weighty, strict=True)
+        ]
+        weights = [
+            row.weight * math.exp(g - max(gains)) for row, g in zip(rows, gains, strict=True)
+        ]
+        rows = [replace(row, weight=w / sum(weights)) for row, w in zip(rows, weights, strict=True)]
         selection = replace(
             self,
-            considered=(kept,),
+            considered=tuple(rows),
             x=np.concatenate([self.x, x]),
-            y=y,
+            y=np.concatenate([self.y, y]),
             run_time=time.perf_counter() - started,
             message="",
         )
-        selection.__dict__["_conditioned"] = conditioned
+        selection.__dict__["_conditioned"] = factors[0]
         return selection
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
@@ -311,9 +367,9 @@ class Selection(Displayed):
             "log_likelihood": self.considered[0].log_likelihood,
             "bic": self.considered[0].bic,
             "considered": json.dumps(
-                {
+                {  # of several rows of a composition the best
                     self.label(c.composition): {"bic": c.bic, "score": c.score}
-                    for c in self.considered
+                    for c in sorted(self.considered, key=lambda row: row.score)
                 }
             ),
             "run_time": self.run_time,

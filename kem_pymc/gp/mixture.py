@@ -1,0 +1,64 @@
+"""Mixtures of normal distributions: what several kernels predict together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri
+
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+
+#: Halvings of the range in which a quantile is sought: its error is 1e-12 of that range.
+HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A mixture of K normal distributions at each of m places, with the same weights everywhere.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (K,)
+        They add up to one.
+    mean, sd : ndarray, shape (K, m)
+    """
+
+    weights: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+    def log_density(self, y: np.ndarray) -> np.ndarray:
+        """Return the log density (m,) at values (m,)."""
+        z = (y - self.mean) / self.sd
+        terms = -0.5 * z**2 - np.log(self.sd) - HALF_LOG_2PI
+        return logsumexp(terms, b=self.weights[:, None], axis=0)
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """Return the probability (m,) of less than values (m,)."""
+        return self.weights @ ndtr((y - self.mean) / self.sd)
+
+    def quantile(self, probability: float) -> np.ndarray:
+        """Return quantiles (m,), by bisection between the least and the largest of the parts'."""
+        ends = self.mean + ndtri(probability) * self.sd
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < probability
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def crps(self, y: np.ndarray) -> np.ndarray:
+        """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
+
+        In closed form: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006).
+        """
+        from_y = self.weights @ _mean_distance(y - self.mean, self.sd)
+        apart = self.mean[:, None] - self.mean[None]
+        spread = np.hypot(self.sd[:, None], self.sd[None])
+        pairs = np.outer(self.weights, self.weights)
+        return from_y - 0.5 * np.einsum("kl,klm->m", pairs, _mean_distance(apart, spread))
+
+
+def _mean_distance(distance: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """Return E|Z| of Z ~ N(distance, sd^2)."""
+    z = distance / sd
+    return sd * (z * (2 * ndtr(z) - 1) + 2 * np.exp(-0.5 * z**2 - HALF_LOG_2PI))
