@@ -17,6 +17,10 @@ Learns = Literal["cut", "joint", "final", "stratified", "ard", "nothing"]
 Supposes = Literal["study", "one-noise", "few-enter"]
 
 
+#: A study's pool: what a table has for which no candidates are named.
+DEFAULT_POOL = "default"
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +44,8 @@ class Study(_Strict):
     options : dict
         Of the loader.
     pool : str or list of str
-        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates.
+        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates; "default" for those
+        of tables, which the pilot users decide.
     priors : {"synthetic", "unit_scale"}
     judged : {"truth", "next"}
         What predictions are judged by: the true function on a grid, or the next batch.
