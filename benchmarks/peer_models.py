@@ -71,7 +71,7 @@ def given(joint: Joint, y: np.ndarray, coming: slice) -> Conditioned:
     return Conditioned(mean[coming] + gain.T @ (y - mean[:k]), np.sqrt(variance))
 
 
-# --- statsmodels -----------------------------------------------------------------------------------
+# --- statsmodels ----------------------------------------------------------------------------------
 
 
 def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is drawn
@@ -142,7 +142,7 @@ def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
         assert np.allclose(blup, told, atol=1e-6), (blup, told)
 
 
-# --- scikit-learn ----------------------------------------------------------------------------------
+# --- scikit-learn ---------------------------------------------------------------------------------
 
 
 def pooled_gp(rows: Rows, seed: int) -> Fitted:
@@ -166,7 +166,7 @@ def pooled_gp(rows: Rows, seed: int) -> Fitted:
     return lambda x: Joint(*model.predict(x, return_cov=True))
 
 
-# --- GPyTorch --------------------------------------------------------------------------------------
+# --- GPyTorch -------------------------------------------------------------------------------------
 
 
 def two_level_gp(rows: Rows, seed: int) -> Fitted:

@@ -17,6 +17,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def scored(fitted: Fitted, test: Cohort, scaling: Scaling) -> Iterator[dict[str,
     for user, x, y, ends in zip(test.users, test.inputs, test.targets, test.ends, strict=True):
         joint = fitted(scaling.inputs(x))
         earlier = scaling.targets(y)
-        for step, (now, then) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for step, (now, then) in enumerate(pairwise(ends)):
             found = given(joint, earlier[:now], slice(now, then))
             forecast = Forecast(scaling, found.mean, found.sd)
             values = predictive_scores(forecast, x[now:then], y[now:then])
