@@ -23,9 +23,6 @@ NAME, COPY, DRAFT = "fit.json", "study.py", "results"
 
 SCHEMA_VERSION = 1
 
-#: Base kernels where the command line names neither them nor candidates.
-DEFAULT_BASE = ("CONST", "LIN", "PER", "SE")
-
 #: How to sample where neither the study nor the command line says.
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 
@@ -209,44 +206,23 @@ def pool_of(
 ) -> "CandidatePool":
     """Return the candidates that a command line asks for.
 
-    Where it says nothing, they are CONST, LIN, PER and SE on every feature, and ARD; but a feature
-    with two values has LIN alone, as in the paper's studies: a line goes through any two points.
+    Where it says nothing, they are those of :func:`kem_pymc.datasets.default_pool`.
 
     Raises
     ------
     InputError
         If they are given in two ways, or one isn't a candidate.
     """
+    from kem_pymc.datasets import default_pool
     from kem_pymc.kernels.pool import CandidatePool
 
     if candidates is None:
         if base is not None:
             return CandidatePool.from_base(base, cohort.dimension, interactions)
-        usual = CandidatePool.from_base(DEFAULT_BASE, cohort.dimension, interactions)
-        return _for_two_values(usual, cohort)
+        return default_pool(cohort, interactions)
     if base is not None or interactions:
         raise InputError("The candidates are given twice. Use --candidates or --base, not both.")
     return CandidatePool(candidates, cohort.dimension)
-
-
-def _for_two_values(pool: "CandidatePool", cohort: "Cohort") -> "CandidatePool":
-    """Return the candidates that differ from others on features with two values."""
-    import numpy as np
-
-    from kem_pymc.kernels.composition import Candidate
-    from kem_pymc.kernels.pool import CandidatePool
-
-    values = np.concatenate(cohort.inputs).T
-    two = {d for d, column in enumerate(values) if len(np.unique(column)) <= 2}
-
-    def kept(candidate: Candidate) -> bool:
-        flags = [factor for factor in candidate.factors if factor.dimension in two]
-        once = len({factor.dimension for factor in flags}) == len(flags)
-        return once and all(factor.base == "LIN" for factor in flags)
-
-    ard = Candidate.ard(cohort.dimension)  # SE of all features, these among them
-    several = cohort.dimension > 1
-    return CandidatePool([c for c in pool if kept(c) or (several and c == ard)], cohort.dimension)
 
 
 def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "EvolutionModel":

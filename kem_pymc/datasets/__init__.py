@@ -5,8 +5,9 @@ from kem_pymc.datasets._home import DataFileNotFoundError, data_home
 from kem_pymc.datasets._study import Study
 from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
+from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
 from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
-from kem_pymc.datasets.pools import candidates
+from kem_pymc.datasets.pools import candidates, default_pool
 from kem_pymc.datasets.simulate import Truth, synthetic
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
 
@@ -19,8 +20,10 @@ __all__ = [
     "Study",
     "Truth",
     "candidates",
+    "chick_weight",
     "concrete",
     "data_home",
+    "default_pool",
     "energy",
     "fires",
     "heartsteps",
@@ -28,5 +31,8 @@ __all__ = [
     "housing",
     "mimic",
     "mimic_demo",
+    "orthodont",
+    "sleepstudy",
     "synthetic",
+    "theoph",
 ]

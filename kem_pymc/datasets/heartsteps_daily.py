@@ -16,6 +16,8 @@ HEARTSTEPS_DAILY = (
     *("dosage", "share_home", "share_work", "temperature", "windspeed", "precipitation_chance"),
     *("travel", "weekend", "planned", "clear", "evening_home"),
 )
+#: The same without what is known only after the day.
+HEARTSTEPS_FORECAST = tuple(f for f in HEARTSTEPS_DAILY if f != "google_fit_steps")
 _DAILY_NUMBERS = {
     "study_day": "study_day",
     "day_of_week": "dow",
@@ -44,6 +46,7 @@ def heartsteps_daily(
     batch: int = 5,
     minimum: int = 10,
     tell: Tell = None,
+    forecast: bool = False,
 ) -> Study:
     """Load HeartSteps daily steps: user-days of 20 of the users of HeartSteps V1.
 
@@ -54,7 +57,9 @@ def heartsteps_daily(
     feature; take another seed then.
 
     ``google_fit_steps`` is the phone's own count of the same day's steps, which is known only
-    afterwards: this is a study of how kernels evolve, not a forecast.
+    afterwards: with it this is a study of how kernels evolve, not a forecast. ``forecast=True``
+    leaves it out, which also keeps the users whose phone counted nothing: 16 features, in
+    ``HEARTSTEPS_FORECAST``. What the app did on the day stays: it is known by the evening.
 
     Missing values: steps of the phone aren't filled in, because they say most about the day, so
     users whose phone counted none are dropped. Days without decision points, as on travels, have 0
@@ -87,7 +92,7 @@ def heartsteps_daily(
     days["root_steps"] = np.sqrt(table["jb_steps_agg"].clip(lower=0))
     return filtered(
         days,
-        HEARTSTEPS_DAILY,
+        HEARTSTEPS_FORECAST if forecast else HEARTSTEPS_DAILY,
         "root_steps",
         _DAILY_CONTEXT,
         batch=batch,

@@ -7,7 +7,15 @@ open, the comments below say how they were chosen. Dimensions count the loaders'
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Candidate
+from kem_pymc.kernels.pool import CandidatePool
+
+#: Base kernels of a table's default candidates.
+DEFAULT_BASE = ("CONST", "LIN", "PER", "SE")
 
 
 def candidates(name: str) -> list[str]:
@@ -17,13 +25,13 @@ def candidates(name: str) -> list[str]:
     ----------
     name : str
         "synthetic", "energy", "housing", "fires", "concrete", "mimic", "heartsteps"; or
-        "mimic_demo", "heartsteps_daily", which aren't studies of the paper.
+        "mimic_demo", "heartsteps_daily", "heartsteps_forecast", which aren't studies of the paper.
 
     Returns
     -------
     list of str
-        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35, 39, 50 and 95 candidates; 50
-        and 73.
+        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35, 39, 50 and 95 candidates;
+        50, 73 and 68.
 
     Raises
     ------
@@ -33,6 +41,33 @@ def candidates(name: str) -> list[str]:
     if name not in _POOLS:
         raise InputError(f"There is no candidate pool {name!r}. Use one of {', '.join(_POOLS)}.")
     return list(_POOLS[name])
+
+
+def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
+    """Return the candidates of a table for which none are named.
+
+    They are CONST, LIN, PER and SE on every feature, and ARD; but a feature with two values has LIN
+    alone, as in the paper's studies: a line goes through any two points.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Pilot users.
+    interactions : bool
+        Whether products of two factors come in as well.
+    """
+    usual = CandidatePool.from_base(DEFAULT_BASE, cohort.dimension, interactions)
+    values = np.concatenate(cohort.inputs).T
+    two = {d for d, column in enumerate(values) if len(np.unique(column)) <= 2}
+
+    def kept(candidate: Candidate) -> bool:
+        flags = [factor for factor in candidate.factors if factor.dimension in two]
+        once = len({factor.dimension for factor in flags}) == len(flags)
+        return once and all(factor.base == "LIN" for factor in flags)
+
+    ard = Candidate.ard(cohort.dimension)  # SE of all features, these among them
+    several = cohort.dimension > 1
+    return CandidatePool([c for c in usual if kept(c) or (several and c == ard)], cohort.dimension)
 
 
 def _each(base: str, dimensions: Iterable[int]) -> list[str]:
@@ -126,4 +161,6 @@ _POOLS: dict[str, list[str]] = {
     "heartsteps": _days(numbers=14, binary=9),
     # The same rule on 12 numbers and 5 binary features: 17 + 24 + 30 + 2 = 73.
     "heartsteps_daily": _days(numbers=12, binary=5),
+    # Without google_fit_steps.
+    "heartsteps_forecast": _days(numbers=11, binary=5),
 }

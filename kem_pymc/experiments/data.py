@@ -111,4 +111,8 @@ LOADERS: dict[str, Callable[..., tuple[Cohort, Cohort]]] = {
     "mimic_demo": _loaded(datasets.mimic_demo),
     "heartsteps": _loaded(datasets.heartsteps),
     "heartsteps_daily": _loaded(datasets.heartsteps_daily),
+    "sleepstudy": _loaded(datasets.sleepstudy),
+    "chick_weight": _loaded(datasets.chick_weight),
+    "orthodont": _loaded(datasets.orthodont),
+    "theoph": _loaded(datasets.theoph),
 }

@@ -13,7 +13,15 @@ from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
 from kem_pymc.experiments.learning import FEW, Lesson, options_of, priors_of, supposed
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
-from kem_pymc.experiments.settings import Learns, Method, Sampling, Shares, Study, Supposes
+from kem_pymc.experiments.settings import (
+    DEFAULT_POOL,
+    Learns,
+    Method,
+    Sampling,
+    Shares,
+    Study,
+    Supposes,
+)
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import walk_user
@@ -86,6 +94,8 @@ class Piece:
     def candidates(self) -> list[str]:
         """Return the names of the candidates."""
         pool = self.study.pool
+        if pool == DEFAULT_POOL:
+            return pools.default_pool(self.users().pilot).names
         return list(pools.candidates(pool) if isinstance(pool, str) else pool)
 
     @property

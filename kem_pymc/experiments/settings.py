@@ -20,6 +20,9 @@ Supposes = Literal["study", "one-noise", "few-enter"]
 #: Whether a mean process that users share is learned, where it predicts better.
 Shares = Literal["auto", "none"]
 
+#: A study's pool: what a table has for which no candidates are named.
+DEFAULT_POOL = "default"
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,7 +47,8 @@ class Study(_Strict):
     options : dict
         Of the loader.
     pool : str or list of str
-        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates.
+        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates; "default" for those
+        of tables, which the pilot users decide.
     priors : {"synthetic", "unit_scale"}
     judged : {"truth", "next"}
         What predictions are judged by: the true function on a grid, or the next batch.

@@ -14,7 +14,7 @@ from kem_pymc.datasets import (
     heartsteps_daily,
 )
 from kem_pymc.datasets.heartsteps import HEARTSTEPS
-from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY
+from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY, HEARTSTEPS_FORECAST
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
@@ -253,6 +253,14 @@ class TestDailySteps:
         assert found.loc[2, "study_day"].tolist() == [*range(1, 12)]
         assert found.loc[2, "time_step"].max() == 2
 
+    def test_a_forecast_has_no_steps_of_the_phone(self, tmp_path):
+        """Fails where users without a phone are dropped for a feature that isn't used."""
+        daily(tmp_path)
+        study = heartsteps_daily(tmp_path, forecast=True)
+        assert study.pilot.features == HEARTSTEPS_FORECAST
+        assert {*HEARTSTEPS_DAILY} - {*HEARTSTEPS_FORECAST} == {"google_fit_steps"}
+        assert {*study.pilot.users, *study.test.users} == {1, 2, 3}
+
     def test_users_with_few_days_are_dropped(self, tmp_path):
         daily(tmp_path)
         with pytest.raises(InputError, match="11 points or more: 1") as caught:
@@ -286,3 +294,5 @@ class TestDailySteps:
             assert min(len(y) for y in cohort.targets) >= 10
             Scaling.unit(study.pilot).apply(cohort)
         assert len(CandidatePool(candidates("heartsteps_daily"), study.pilot.dimension)) == 73
+        forecast = heartsteps_daily(forecast=True)
+        assert len(forecast.pilot) + len(forecast.test) == 20

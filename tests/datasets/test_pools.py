@@ -4,7 +4,7 @@ import pytest
 
 from kem_pymc.datasets import candidates
 from kem_pymc.datasets.heartsteps import HEARTSTEPS
-from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY
+from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY, HEARTSTEPS_FORECAST
 from kem_pymc.datasets.mimic import MIMIC, MIMIC_DEMO
 from kem_pymc.datasets.uci import CONCRETE, ENERGY, FIRES, HOUSING
 from kem_pymc.errors import InputError
@@ -13,8 +13,10 @@ from kem_pymc.kernels.composition import Candidate
 FEATURES = {"synthetic": ("x",), "energy": ENERGY, "housing": HOUSING}
 FEATURES |= {"fires": FIRES, "concrete": CONCRETE, "mimic": MIMIC, "mimic_demo": MIMIC_DEMO}
 FEATURES |= {"heartsteps": HEARTSTEPS, "heartsteps_daily": HEARTSTEPS_DAILY}
+FEATURES |= {"heartsteps_forecast": HEARTSTEPS_FORECAST}
 SIZES = {"synthetic": 8, "energy": 16, "housing": 38, "fires": 35, "concrete": 39}
 SIZES |= {"mimic": 50, "mimic_demo": 50, "heartsteps": 95, "heartsteps_daily": 73}
+SIZES |= {"heartsteps_forecast": 68}
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -95,7 +95,7 @@ def loaders() -> dict[str, Callable[[Path], Any]]:
     from kem_pymc import datasets
     from kem_pymc.datasets._mimic_files import find_mimic
 
-    names = ("energy", "housing", "fires", "concrete", "mimic_demo", "heartsteps_daily")
-    return {name: getattr(datasets, name) for name in (*names, "heartsteps")} | {
-        "mimic": find_mimic
-    }
+    uci = ("energy", "housing", "fires", "concrete")
+    longitudinal = ("sleepstudy", "chick_weight", "orthodont", "theoph")
+    names = (*uci, *longitudinal, "mimic_demo", "heartsteps_daily", "heartsteps")
+    return {name: getattr(datasets, name) for name in names} | {"mimic": find_mimic}

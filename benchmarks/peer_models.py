@@ -1,0 +1,273 @@
+"""Other packages' models of many users: what each predicts of a new one.
+
+A peer is fitted to the pilot users' rows, in scaled units, and gives the joint normal predictive
+distribution of all observations of a new user, noise included. Conditioning it on the user's
+earlier rows is then the same for all of them. Libraries are imported where they are used: a peer
+whose library isn't installed raises `ImportError`.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, qr
+
+
+class Rows(NamedTuple):
+    """Pilot users' rows in scaled units.
+
+    Attributes
+    ----------
+    x : ndarray, shape (n, D)
+        From 0 to 1.
+    y : ndarray, shape (n,)
+        Mean 0, sd 1.
+    users : ndarray of int, shape (n,)
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    users: np.ndarray
+
+
+class Joint(NamedTuple):
+    """Mean (m,) and covariance (m, m), with noise, of a new user's m observations."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+#: From a new user's inputs (m, D) to what is expected of the observations there.
+type Fitted = Callable[[np.ndarray], Joint]
+
+
+@dataclass(frozen=True)
+class Conditioned:
+    """Marginal means and sds of new observations, given earlier ones; shape (m,) each."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def given(joint: Joint, y: np.ndarray, coming: slice) -> Conditioned:
+    """Return the predictive distribution of coming observations given the first ones.
+
+    Parameters
+    ----------
+    joint : Joint
+        Of all of the user's observations.
+    y : ndarray, shape (k,)
+        The first k.
+    coming : slice
+    """
+    mean, covariance = joint
+    k = len(y)
+    factor = cho_factor(covariance[:k, :k], lower=True)
+    cross = covariance[:k, coming]
+    gain = cho_solve(factor, cross)
+    variance = np.diag(covariance)[coming] - np.sum(cross * gain, axis=0)
+    return Conditioned(mean[coming] + gain.T @ (y - mean[:k]), np.sqrt(variance))
+
+
+# --- statsmodels ----------------------------------------------------------------------------------
+
+
+def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is drawn
+    """Fit a linear mixed model by statsmodels, by REML.
+
+    Fixed effects are a line in every feature (features that are linear in others left out); random
+    effects an intercept, or an intercept and a slope on the first feature (time, where there is
+    one), whichever has the lower AIC by maximum likelihood. The predictive covariance holds the
+    uncertainty of the fixed effects.
+    """
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    kept = _independent(rows.x)
+
+    def fixed(x: np.ndarray) -> np.ndarray:
+        return np.column_stack([np.ones(len(x)), x[:, kept]])
+
+    def effects(x: np.ndarray, slopes: int) -> np.ndarray:
+        return np.column_stack([np.ones(len(x)), x[:, :slopes]])
+
+    def fit(slopes: int, reml: bool):
+        model = MixedLM(rows.y, fixed(rows.x), rows.users, effects(rows.x, slopes))
+        return model.fit(reml=reml, method=["bfgs", "lbfgs", "powell"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of variances at zero, which are an answer too
+        aic = {slopes: _aic(fit(slopes, reml=False), slopes) for slopes in (0, 1)}
+        slopes = min(aic, key=aic.__getitem__)
+        found = fit(slopes, reml=True)
+        own = np.atleast_2d(found.cov_re)
+        _check_blups(found, rows, fixed, lambda x: effects(x, slopes))
+    coefficients, noise = np.asarray(found.fe_params), float(found.scale)
+    information = np.zeros((len(coefficients),) * 2)
+    for user in np.unique(rows.users):
+        x = rows.x[rows.users == user]
+        design, z = fixed(x), effects(x, slopes)
+        information += design.T @ np.linalg.solve(z @ own @ z.T + noise * np.eye(len(x)), design)
+    uncertainty = np.linalg.inv(information)
+
+    def joint(x: np.ndarray) -> Joint:
+        design, z = fixed(x), effects(x, slopes)
+        covariance = design @ uncertainty @ design.T + z @ own @ z.T + noise * np.eye(len(x))
+        return Joint(design @ coefficients, covariance)
+
+    return joint
+
+
+def _independent(x: np.ndarray) -> np.ndarray:
+    """Return the columns that, beside a constant, aren't linear in others."""
+    _, triangle, order = qr(x - x.mean(axis=0), mode="economic", pivoting=True)
+    size = np.abs(np.diag(triangle))
+    return np.sort(order[: int(np.sum(size > 1e-6 * size[0]))])
+
+
+def _aic(found, slopes: int) -> float:
+    effects = 1 + slopes
+    return -2 * found.llf + 2 * (len(found.fe_params) + effects * (effects + 1) // 2 + 1)
+
+
+def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
+    """Check that conditioning on rows gives statsmodels' own predictors of random effects."""
+    own, noise = np.atleast_2d(found.cov_re), float(found.scale)
+    for user, told in found.random_effects.items():
+        mine = rows.users == user
+        z = effects(rows.x[mine])
+        residual = rows.y[mine] - fixed(rows.x[mine]) @ np.asarray(found.fe_params)
+        blup = own @ z.T @ np.linalg.solve(z @ own @ z.T + noise * np.eye(len(z)), residual)
+        assert np.allclose(blup, told, atol=1e-6), (blup, told)
+
+
+# --- scikit-learn ---------------------------------------------------------------------------------
+
+
+def pooled_gp(rows: Rows, seed: int) -> Fitted:
+    """Fit scikit-learn's GP to all rows, whoever's they are: SE with ARD, linear, noise.
+
+    Hyperparameters by marginal likelihood, from two starts.
+    """
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+
+    lengthscales = np.ones(rows.x.shape[1])
+    kernel = (
+        ConstantKernel(1.0, (1e-4, 1e3)) * RBF(lengthscales, (1e-2, 1e2))
+        + ConstantKernel(1.0, (1e-4, 1e3)) * DotProduct(1.0, (1e-3, 1e2))
+        + WhiteKernel(0.1, (1e-5, 1e1))
+    )
+    model = GaussianProcessRegressor(kernel, alpha=1e-10, n_restarts_optimizer=1, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values near bounds
+        model.fit(rows.x, rows.y)
+    return lambda x: Joint(*model.predict(x, return_cov=True))
+
+
+# --- GPyTorch -------------------------------------------------------------------------------------
+
+
+def two_level_gp(rows: Rows, seed: int) -> Fitted:
+    """Fit a two-level GP in GPyTorch: what all share, and what is a user's own.
+
+    Both are SE with ARD plus linear, the user's own also a level, times a kernel that is 1 for rows
+    of one user and else 0. Priors are those of BoTorch: log-normal lengthscales that grow with the
+    number of features, log-normal noise.
+    """
+    import gpytorch
+    import torch
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    model = _two_level(rows)
+    search = torch.optim.LBFGS(
+        model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
+    )
+    marginal = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+
+    def loss() -> "torch.Tensor":
+        search.zero_grad()
+        value = -marginal(model(*model.train_inputs), model.train_targets)
+        value.backward()
+        return value
+
+    with _exact():
+        search.step(loss)
+    model.eval()
+
+    def joint(x: np.ndarray) -> Joint:
+        with torch.no_grad(), _exact():
+            inputs = torch.from_numpy(np.column_stack([x, np.full(len(x), -1.0)]))
+            found = model.likelihood(model(inputs))
+            return Joint(found.mean.numpy(), found.covariance_matrix.numpy())
+
+    return joint
+
+
+def _exact():
+    """Return the settings of GPyTorch under which it factorises matrices."""
+    from contextlib import ExitStack
+
+    from gpytorch import settings
+
+    stack = ExitStack()
+    stack.enter_context(settings.fast_computations(False, False, False))
+    stack.enter_context(settings.lazily_evaluate_kernels(False))
+    return stack
+
+
+def _two_level(rows: Rows):
+    import torch
+    from gpytorch.constraints import GreaterThan
+    from gpytorch.distributions import MultivariateNormal
+    from gpytorch.kernels import ConstantKernel, Kernel, LinearKernel, RBFKernel, ScaleKernel
+    from gpytorch.likelihoods import GaussianLikelihood
+    from gpytorch.means import ConstantMean
+    from gpytorch.models import ExactGP
+    from gpytorch.priors import LogNormalPrior
+
+    dimension = rows.x.shape[1]
+    features = tuple(range(dimension))
+    location, scale = 2**0.5 + 0.5 * np.log(dimension), 3**0.5
+
+    class SameUser(Kernel):
+        def forward(self, x1, x2, diag=False, **_):
+            if diag:
+                return torch.ones(x1.shape[:-1], dtype=x1.dtype)
+            return (x1 == x2.transpose(-2, -1)).to(x1.dtype)
+
+    def smooth():
+        base = RBFKernel(
+            ard_num_dims=dimension,
+            active_dims=features,
+            lengthscale_prior=LogNormalPrior(location, scale),
+        )
+        base.lengthscale = np.exp(location - scale**2 / 2)
+        return ScaleKernel(base, outputscale_prior=LogNormalPrior(-1.0, 1.5))
+
+    class TwoLevel(ExactGP):
+        def __init__(self) -> None:
+            likelihood = GaussianLikelihood(LogNormalPrior(-3.0, 1.5), GreaterThan(1e-5))
+            inputs = torch.from_numpy(np.column_stack([rows.x, rows.users.astype(np.float64)]))
+            super().__init__(inputs, torch.from_numpy(rows.y), likelihood)
+            self.mean = ConstantMean()
+            self.shared = smooth() + LinearKernel(active_dims=features)
+            own = smooth() + LinearKernel(active_dims=features) + ConstantKernel()
+            self.own = own * SameUser(active_dims=(dimension,))
+            likelihood.noise = 0.1
+            self.double()
+
+        def forward(self, x):
+            return MultivariateNormal(self.mean(x), self.shared(x) + self.own(x))
+
+    return TwoLevel()
+
+
+#: What is compared, by name.
+PEERS: dict[str, Callable[[Rows, int], Fitted]] = {
+    "statsmodels MixedLM": mixed_model,
+    "scikit-learn GP": pooled_gp,
+    "GPyTorch two-level": two_level_gp,
+}

@@ -1,0 +1,163 @@
+"""Other packages' predictions on the experiments' own splits, scored as KEM's selections are.
+
+uv run --extra peers python benchmarks/peers_prediction.py --out FOLDER [--study NAME] [--peer NAME]
+
+Pilot and test users of a trial are those of `kem reproduce` with the same seed, in the same scaled
+units, and scores are those of `kem_pymc.experiments.scores`. For every study and peer a CSV file
+holds a row per trial, user and time step; what is there isn't run again.
+"""
+
+import os
+
+# Matrices are small: threads only get in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from peer_models import PEERS, Fitted, Rows, given
+from rich.console import Console
+from rich.table import Table
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.experiments.data import Users
+from kem_pymc.experiments.piece import Piece
+from kem_pymc.experiments.scores import predictive_scores
+from kem_pymc.experiments.settings import default
+from kem_pymc.experiments.store import slug
+from kem_pymc.gp.predict import Prediction
+from kem_pymc.scaling import Scaling
+
+STUDIES = (
+    *("sleepstudy", "orthodont", "theoph", "chickweight"),
+    *("fires", "housing", "mimic-demo", "energy"),
+    *("heartsteps-daily", "heartsteps-forecast", "concrete"),
+)
+SCORES = ("log_likelihood", "crps", "rmse", "cover95")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What `predictive_scores` looks at of a selection: its scaling, and a prediction."""
+
+    scaling: Scaling
+    mean: np.ndarray
+    sd: np.ndarray
+
+    def predict(self, x: np.ndarray, include_noise: bool = True) -> Prediction:
+        """Return mean and sd of new observations, in the users' units."""
+        assert include_noise
+        assert len(x) == len(self.mean)
+        return Prediction(self.scaling.mean_back(self.mean), self.scaling.sd_back(self.sd))
+
+
+def users_of(study: str, trial: int, seed: int) -> Users:
+    """Return the pilot and test users of a trial, as `kem reproduce` deals them."""
+    known = default()
+    return Piece(study, known.studies[study], trial, "ard", {}, known.sampling, seed=seed).users()
+
+
+def pilot_rows(users: Users, scaling: Scaling) -> Rows:
+    """Return the pilot users' rows in scaled units."""
+    pilot = scaling.apply(users.pilot)
+    counts = [len(y) for y in pilot.targets]
+    number = np.repeat(np.arange(pilot.n_users), counts)
+    return Rows(np.concatenate(pilot.inputs), np.concatenate(pilot.targets), number)
+
+
+def scored(fitted: Fitted, test: Cohort, scaling: Scaling) -> Iterator[dict[str, Any]]:
+    """Yield the scores of every test user and time step but the last, by the next batch."""
+    for user, x, y, ends in zip(test.users, test.inputs, test.targets, test.ends, strict=True):
+        joint = fitted(scaling.inputs(x))
+        earlier = scaling.targets(y)
+        for step, (now, then) in enumerate(pairwise(ends)):
+            found = given(joint, earlier[:now], slice(now, then))
+            forecast = Forecast(scaling, found.mean, found.sd)
+            values = predictive_scores(forecast, x[now:then], y[now:then])
+            yield {"user": user, "time_step": step} | {name: values[name] for name in SCORES}
+
+
+def one_trial(peer: str, study: str, trial: int, seed: int) -> pd.DataFrame:
+    """Fit a peer to a trial's pilot users and score it on its test users."""
+    users = users_of(study, trial, seed)
+    scaling = Scaling.unit(users.pilot)
+    began = time.perf_counter()
+    fitted = PEERS[peer](pilot_rows(users, scaling), seed)
+    seconds = time.perf_counter() - began
+    named = {"study": study, "trial": trial, "method": peer}
+    rows = [named | row | {"fit_seconds": seconds} for row in scored(fitted, users.test, scaling)]
+    return pd.DataFrame(rows)
+
+
+def by_step(table: pd.DataFrame) -> pd.DataFrame:
+    """Return mean log-likelihoods by study and method: all, first, middle and last time step.
+
+    Trials are averaged within users before users are.
+    """
+    rows = []
+    for (study, method), own in table.groupby(["study", "method"], sort=False):
+        users = own.groupby(["time_step", "user"])["log_likelihood"].mean()
+        steps = users.groupby("time_step").mean().to_numpy()
+        rows.append(
+            {
+                "study": study,
+                "method": method,
+                "all": users.groupby("user").mean().mean(),
+                "first": steps[0],
+                "middle": steps[len(steps) // 2],
+                "last": steps[-1],
+                "trials": own["trial"].nunique(),
+                "users": own["user"].nunique(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def show(table: pd.DataFrame) -> Table:
+    """Return the summary for people to read."""
+    summary = by_step(table)
+    out = Table(*summary.columns, title="Log-likelihood of the next batch, nats per point")
+    for row in summary.itertuples(index=False):
+        out.add_row(*(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row))
+    return out
+
+
+def main() -> None:
+    """Run what is asked for and isn't there, then show all that is."""
+    parser = argparse.ArgumentParser(description="Other packages' predictions.")
+    parser.add_argument("--study", choices=STUDIES, action="append", help="(repeatable)")
+    parser.add_argument("--peer", choices=list(PEERS), action="append", help="(repeatable)")
+    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("kem-out-peers"))
+    asked = parser.parse_args()
+    console = Console()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    tables = []
+    for study in asked.study or STUDIES:
+        for peer in asked.peer or PEERS:
+            file = asked.out / f"{study}-{slug(peer)}-seed{asked.seed}-{asked.trials}.csv"
+            try:
+                if not file.is_file():
+                    trials = range(asked.trials)
+                    found = [one_trial(peer, study, trial, asked.seed) for trial in trials]
+                    pd.concat(found, ignore_index=True).to_csv(file, index=False)
+            except ImportError as error:
+                console.print(f"{peer} is left out: {error}.")
+                continue
+            tables.append(pd.read_csv(file, dtype={"user": str}))
+            console.print(f"{study}: {peer}")
+    if tables:
+        console.print(show(pd.concat(tables, ignore_index=True)))
+
+
+if __name__ == "__main__":
+    main()
