@@ -139,7 +139,10 @@ def _sample_and_write(
         step = learning.ready(found.model, crew)
         with noticing_interruption():
             outcome = learning.sample(found.model, step, found.sampler, run, crew)
-            _write_results(job, found.model, found.sampler, outcome, out, overwrite, run)
+            final = None
+            if outcome.complete:
+                final = learning.sample_final(found.model, found.sampler, run, crew)
+            _write_results(job, found.model, found.sampler, (outcome, final), out, overwrite, run)
     except KeyboardInterrupt:
         if not learning.has_begun(run):
             shutil.rmtree(run)
@@ -151,21 +154,22 @@ def _sample_and_write(
         screen.warn(f"What was drawn is kept. To go on, run: {again}")
         raise typer.Exit(1) from error
     screen.say(f"Results are in {out}.")
-    if outcome.complete:
+    failures = [*outcome.failures, *(final.failures if final else ())]
+    if final is not None and final.complete:
         shutil.rmtree(run)
         return
-    for failure in outcome.failures:
+    for failure in failures:
         screen.warn(f"The results lack a chain: {failure}. See {run}.")
-    what = "Sampling was interrupted." if outcome.interrupted else "A chain failed."
+    what = "A chain failed." if failures else "Sampling was interrupted."
     screen.warn(f"{what} What was drawn until then is kept. To go on, run: {again}")
-    raise typer.Exit(130 if outcome.interrupted else 1)
+    raise typer.Exit(1 if failures else 130)
 
 
 def _write_results(
     job: Job,
     model: "EvolutionModel",
     sampler: dict[str, Any],
-    outcome: "Outcome",
+    outcomes: "tuple[Outcome, Outcome | None]",
     out: Path,
     overwrite: bool,
     run: Path,
@@ -174,10 +178,10 @@ def _write_results(
 
     try:
         with folders.results(out, overwrite, run / DRAFT) as folder:
-            learning.write(outcome, folder, out)
+            learning.write(*outcomes, folder, out)
             if job.study is not None:
                 shutil.copy(run / COPY, folder / "study.py")
-            _write_settings(folder / "settings.json", job, model, sampler, outcome)
+            _write_settings(folder / "settings.json", job, model, sampler, outcomes[0])
     except OSError as error:
         raise InputError(
             f"The results can't be written to {out} ({error.strerror or error}). "

@@ -13,6 +13,7 @@ from kem_pymc.commands import screen
 from kem_pymc.commands.folders import EVOLUTIONS
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import run_folder
+from kem_pymc.evolution.ablations import final_model_of
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
@@ -29,6 +30,9 @@ SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint d
 
 #: Draws per file of a run.
 CHUNK = 100
+
+#: In the folder of a run: that of where users end up.
+FINAL = "final"
 
 
 def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
@@ -84,15 +88,32 @@ def sample(
     return begin(model, step, plan, path, crew, progress=True)
 
 
-def write(outcome: Outcome, folder: Path, out: Path) -> Evolutions:
-    """Write posterior, summary, evolutions and graph, print what was learned, and return it.
+def sample_final(
+    model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: int | Workers
+) -> Outcome | None:
+    """Sample where the users of a model end up; None if an interruption came before any draw.
+
+    The arguments are those of :func:`sample`; draws are written to a folder in the run's.
+    """
+    final = final_model_of(model)
+    screen.say("Where pilot users end up:")
+    try:
+        return sample(final, ready(final, crew), sampler, path / FINAL, crew)
+    except KeyboardInterrupt:
+        return None
+
+
+def write(outcome: Outcome, final: Outcome | None, folder: Path, out: Path) -> Evolutions:
+    """Write posteriors, summary, evolutions and graph, print what was learned, and return it.
 
     `out` is where the folder will be when all is written.
     """
     idata = outcome.idata
-    learned = Evolutions.from_posterior(idata)
+    learned = Evolutions.from_posterior(idata, final=None if final is None else final.idata)
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
+    if final is not None:
+        write_posterior(final.idata, folder / "final.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
     screen.evolutions(learned)

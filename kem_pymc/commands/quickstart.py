@@ -70,7 +70,8 @@ def quickstart(
             step = learning.ready(model, crew)
             with noticing_interruption():
                 outcome = learning.sample(model, step, sampler, folder / "run", crew)
-                learned = learning.write(outcome, folder, out)
+                final = learning.sample_final(model, sampler, folder / "run", crew)
+                learned = learning.write(outcome, final, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),

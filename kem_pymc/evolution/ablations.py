@@ -28,6 +28,22 @@ def final_model(
     return _model_at(cohort, -1, pool, priors, options)
 
 
+def final_model_of(model: EvolutionModel) -> EvolutionModel:
+    """Return the :func:`final_model` of what another model learns from: where its users end up.
+
+    Its evolutions are the ``final`` ones of :meth:`kem_pymc.Evolutions.from_posterior`.
+    """
+    return final_model(
+        model.cohort,
+        model.pool,
+        model.priors,
+        concentration=model.concentration,
+        scaling=model.scaling,
+        shared=model.shared,
+        likelihood_power=model.engine.likelihood_power,
+    )
+
+
 def stratified_models(
     cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
 ) -> list[EvolutionModel]:

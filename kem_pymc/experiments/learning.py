@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import kem_pymc.priors as prior_tables
 from kem_pymc.cohort import Cohort
-from kem_pymc.evolution.ablations import final_model, stratified_models
+from kem_pymc.evolution.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel, scaling_for
 from kem_pymc.evolution.run import sample
@@ -24,6 +24,9 @@ from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
 from kem_pymc.shared.choice import SharedPart, learn_shared
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 
 @dataclass
@@ -66,7 +69,14 @@ class Lesson:
         began = time.perf_counter()
         models = _models(learns, self.pilot, self.pool, self.priors, self.shared)
         draws = sampling["joint" if learns == "joint" else "cut"]
-        self.evolutions = {name: _sampled(model, draws, rng) for name, model in models.items()}
+        final = None
+        if learns in ("cut", "joint"):
+            (model,) = models.values()
+            final = _posterior(final_model_of(model), sampling["cut"], rng)
+        self.evolutions = {
+            name: Evolutions.from_posterior(_posterior(model, draws, rng), final=final)
+            for name, model in models.items()
+        }
         self.seconds = time.perf_counter() - began
 
     def selector(self, method: Method) -> Selector:
@@ -91,8 +101,8 @@ def _models(
     return {}
 
 
-def _sampled(model: EvolutionModel, sampling: Sampling, rng: np.random.Generator) -> Evolutions:
-    posterior = sample(
+def _posterior(model: EvolutionModel, sampling: Sampling, rng: np.random.Generator) -> "DataTree":
+    return sample(
         model,
         draws=sampling.draws,
         tune=sampling.tune,
@@ -101,7 +111,6 @@ def _sampled(model: EvolutionModel, sampling: Sampling, rng: np.random.Generator
         random_seed=int(rng.integers(2**32)),
         progress=False,
     )
-    return Evolutions.from_posterior(posterior)
 
 
 def _kem(lesson: Lesson, **options: Any) -> Selector:

@@ -228,7 +228,8 @@ def composition_covariance(
     if missing:
         raise InputError(f"There is no value of {missing[0]}. Give one for each hyperparameter.")
     h = pool.unconstrained({p.name: hyperparameters[p.name] for p in pool.hyperparameters})
-    across, down = (np.ascontiguousarray(points.T, dtype=np.float64) for points in (x, z))
+    # Copies: compiled code takes no read-only arrays.
+    across, down = (np.array(points.T, dtype=np.float64, order="C") for points in (x, z))
     for c in range(len(pool)):
         total += cross_covariance(kernels(), pool.layout, c, h, across, down)[0]
     return total
