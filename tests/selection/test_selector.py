@@ -16,12 +16,71 @@ from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import previous_composition
 from tests.selection.pilots import user
 from tests.shown import printed, read
+from tests.statistical.geweke import SharedFunction
 
 
 @pytest.fixture
 def selection(learned, in_other_units):
     x, y = user(25)
     return KEMSelector(in_other_units(learned)).select(7 * x, 100 + 50 * y, previous="LIN0")
+
+
+@pytest.fixture
+def undecided(selection):
+    """A selection with weight on two kernels."""
+    weights = [replace(c, weight=w) for c, w in zip(selection.considered, (0.6, 0.4), strict=True)]
+    return replace(selection, considered=tuple(weights))
+
+
+def test_predictions_average_over_what_was_considered(undecided):
+    x, y = np.linspace(0, 140, 11), np.linspace(80, 400, 11)
+    first, second = (replace(undecided, considered=(c,)).predict(x) for c in undecided.considered)
+    mixed, single = undecided.predict(x), undecided.predict(x, single=True)
+    np.testing.assert_allclose(mixed.mean, 0.6 * first.mean + 0.4 * second.mean)
+    np.testing.assert_array_equal(single.mean, first.mean)
+    densities = [np.exp(p.log_predictive_density(y)) for p in (first, second)]
+    expected = np.log(0.6 * densities[0] + 0.4 * densities[1])
+    np.testing.assert_allclose(undecided.log_predictive_density(x, y), expected)
+    share = mixed.components["PER0"].mean
+    np.testing.assert_allclose(share, 0.6 * first.components["PER0"].mean, atol=1e-12)
+    total = mixed.offset + sum(c.mean for c in mixed.components.values())
+    np.testing.assert_allclose(total, mixed.mean)
+
+
+def test_further_points_change_weights_by_their_densities(undecided):
+    x, y = user(5, seed=9)
+    densities = [
+        replace(undecided, considered=(replace(c, weight=1.0),)).extended(7 * x, 100 + 50 * y)
+        for c in undecided.considered
+    ]
+    gains = [
+        e.considered[0].log_likelihood - c.log_likelihood
+        for e, c in zip(densities, undecided.considered, strict=True)
+    ]
+    after = [row.weight for row in undecided.extended(7 * x, 100 + 50 * y).considered]
+    assert sum(after) == pytest.approx(1)
+    ratio = np.log(after[0] / after[1])
+    assert ratio == pytest.approx(np.log(0.6 / 0.4) + gains[0] - gains[1])
+
+
+def test_what_users_share_is_a_component(selection):
+    sharing = replace(selection, shared=SharedFunction())
+    x = np.linspace(0, 140, 11)
+    prediction = sharing.predict(x)
+    assert "shared" in prediction.components
+    total = prediction.offset + sum(c.mean for c in prediction.components.values())
+    np.testing.assert_allclose(total, prediction.mean)
+    assert np.abs(prediction.mean - selection.predict(x).mean).max() > 1
+    new = np.array([145.0, 150.0]), np.array([400.0, 420.0])
+    longer = sharing.extended(*new)
+    whole = replace(
+        sharing,
+        x=np.concatenate([sharing.x, sharing.scaling.inputs(new[0][:, None])]),
+        y=np.concatenate([sharing.y, sharing.scaling.targets(new[1])]),
+    )
+    np.testing.assert_allclose(
+        longer.predict(x, single=True).mean, whole.predict(x, single=True).mean, rtol=1e-9
+    )
 
 
 def test_it_is_the_best_of_what_was_considered(selection):
@@ -77,7 +136,7 @@ def test_further_points_keep_the_kernel(selection, monkeypatch):
     kept = extended.considered[0]
     assert (kept.status, kept.weight, len(extended.considered)) == ("kept", 1.0, 1)
     terms = kept.n_parameters * np.log(40) - 2 * kept.log_likelihood
-    assert kept.bic == kept.criterion == -2 * kept.score == pytest.approx(terms)
+    assert kept.bic == kept.criterion == pytest.approx(terms)
     assert len(extended.y) == 40
     assert len(selection.y) == 25
     with pytest.raises(InputError, match="one target per row"):
