@@ -15,7 +15,8 @@ import numpy as np
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
 from kem_pymc.gp.compare import largest_likelihoods
-from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, leave_one_out
 from kem_pymc.gp.objective import (
     Coordinates,
     Objective,
@@ -68,6 +69,8 @@ class Judge:
         Both as in :class:`~kem_pymc.KEMSelector`.
     runs : int
         How many starting points are followed to an optimum.
+    noise_floor : float
+        Smallest noise variance of fits, in scaled units.
     priors : Priors, optional
         For ``fit="map"``.
 
@@ -83,6 +86,7 @@ class Judge:
         fit: str,
         criterion: str,
         runs: int,
+        noise_floor: float,
         priors: "Priors | None" = None,
     ) -> None:
         if fit not in FITS:
@@ -99,6 +103,7 @@ class Judge:
             priors.check_values(pool)
         self.pool = pool
         self.fit, self.criterion, self.runs = fit, criterion, runs
+        self.noise_floor = noise_floor
         self.priors = priors if fit == "map" else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,7 +144,8 @@ class Judge:
         for option in options:
             coordinates = Coordinates(self.pool, option.composition)
             pilot = normal_prior(option.typical.centre, option.typical.spread)
-            objective = Objective(coordinates, x, y, self._prior(coordinates, parent, pilot))
+            prior = self._prior(coordinates, parent, pilot)
+            objective = Objective(coordinates, x, y, prior, self.noise_floor)
             starts = [option.typical.centre, *option.typical.starts]
             if isinstance(previous, Selection) and previous.composition == option.composition:
                 starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
@@ -183,7 +189,7 @@ class Judge:
             for child in children
             for known in [child.typical]
         ]
-        plausibility = largest_likelihoods(rivals, x, y)
+        plausibility = largest_likelihoods(rivals, x, y, self.noise_floor)
         plausibility += np.log([child.probability for child in children])
         plausible = {
             children[i].composition for i in np.argsort(-plausibility, kind="stable")[:count]
