@@ -25,10 +25,11 @@ from measure import Row, at_least, in_turns
 from scipy.optimize import minimize
 
 import kem_pymc as kem
-from kem_pymc.gp.fit import NOISE_FLOOR, bounds, fit
+from kem_pymc.gp.fit import bounds, fit
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.kernels.library import kernels
+from kem_pymc.prior_table import NOISE_FLOOR
 
 try:
     with warnings.catch_warnings():
@@ -224,7 +225,7 @@ def by_gpytorch(x: np.ndarray, y: np.ndarray) -> Peer:
 def by_pymc(x: np.ndarray, y: np.ndarray) -> Peer:
     """Return those of PyMC's `gp.Marginal`, compiled once, with SciPy's L-BFGS-B."""
     start = COORDINATES.from_named(START, NOISE)
-    limits = list(zip(*bounds(COORDINATES), strict=True))
+    limits = list(zip(*bounds(COORDINATES, NOISE_FLOOR), strict=True))
     with pm.Model() as model:
         inputs, targets = pm.Data("inputs", x[:, None]), pm.Data("targets", y)
         values = pm.Flat("values", shape=len(start))

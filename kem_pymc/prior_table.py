@@ -1,11 +1,17 @@
 """The priors of a study as the compiled engine sees them; it knows no PyMC."""
 
+import math
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
 from kem_pymc.compiled import FunctionPointer
+from kem_pymc.errors import InputError
 from kem_pymc.references import by_reference
+
+#: Smallest noise variance of a fit (paper, fig. 9), where a table of priors names no other.
+NOISE_FLOOR = 0.01
 
 
 @by_reference
@@ -69,3 +75,19 @@ class PriorTable(NamedTuple):
     population_width: np.ndarray
     uses: np.ndarray
     noise_uses: np.ndarray
+
+
+def check_noise_floor(noise_floor: float) -> float:
+    """Return the smallest noise variance of fits, once it is known to be one.
+
+    Raises
+    ------
+    InputError
+        If it isn't positive and finite.
+    """
+    if not (isinstance(noise_floor, Real) and 0 < noise_floor < math.inf):
+        raise InputError(
+            f"The smallest noise variance of fits is {noise_floor!r}. "
+            "Give a positive number, in scaled units."
+        )
+    return float(noise_floor)

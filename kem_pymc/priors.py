@@ -45,7 +45,7 @@ from kem_pymc.population import (
     population_parameter,
     with_values,
 )
-from kem_pymc.prior_table import PriorTable
+from kem_pymc.prior_table import NOISE_FLOOR, PriorTable, check_noise_floor
 
 #: A table as text has room for so many letters of a prior in a line.
 ACROSS = 56
@@ -72,6 +72,10 @@ class Priors(Displayed):
     scaling : {"none", "unit"}
         What the table was made for: data in their own units, or features scaled to [0, 1] and
         standardised targets.
+    noise_floor : float
+        Smallest noise variance of fits at selection, of every method; in the units of scaled
+        targets. The sampler has none. It caps the log density of a prediction at
+        -log(2 pi noise_floor) / 2 per point, 1.38 for the paper's 0.01.
     """
 
     hyperparameters: Mapping[str, TensorVariable]
@@ -82,6 +86,7 @@ class Priors(Displayed):
         default_factory=lambda: {"base kernel": 0.1, "interaction": 0.02}
     )
     scaling: Literal["none", "unit"] = "none"
+    noise_floor: float = NOISE_FLOOR
 
     def __post_init__(self) -> None:
         for name, value in {**self.hyperparameters, "noise": self.noise_without_parent}.items():
@@ -100,6 +105,7 @@ class Priors(Displayed):
                 raise InputError(
                     f"The inclusion probability {name} is {p}. Give a number between 0 and 1."
                 )
+        check_noise_floor(self.noise_floor)
 
     def replace(self, entries: Mapping[str, Any] | None = None, /, **kinds: Any) -> "Priors":
         """Return the table with some entries replaced.
@@ -110,7 +116,8 @@ class Priors(Displayed):
             Priors by name, e.g. ``{"PER.lengthscale": pm.InverseGamma.dist(5, 5)}``.
         **kinds
             The same for names that are Python words: ``lengthscale=``, ``noise=`` (a function of
-            the parent), ``stay=``, ``enter=`` (merged into the present ones), ``scaling=``.
+            the parent), ``stay=``, ``enter=`` (merged into the present ones), ``scaling=``,
+            ``noise_floor=``.
 
         Raises
         ------
@@ -120,7 +127,7 @@ class Priors(Displayed):
         given = {**(entries or {}), **kinds}
         fields: dict[str, Any] = {
             name: given.pop(name)
-            for name in ("noise", "noise_without_parent", "stay", "scaling")
+            for name in ("noise", "noise_without_parent", "stay", "scaling", "noise_floor")
             if name in given
         }
         fields["enter"] = {**self.enter, **given.pop("enter", {})}
@@ -298,6 +305,7 @@ class Priors(Displayed):
         """Return the table; with a pool, one row for every hyperparameter and candidate in it."""
         rows = [("noise", noise_text(self.noise))]
         rows.append(("noise without a parent", describe(self.noise_without_parent)))
+        rows.append(("smallest noise of a fit", f"{self.noise_floor:g}"))
         if pool is None:
             rows += [(name, describe(rv)) for name, rv in self.hyperparameters.items()]
             rows += [(f"{name} enters", f"{p:g}") for name, p in self.enter.items()]
@@ -373,6 +381,7 @@ class Priors(Displayed):
             "stay": self.stay,
             "enter": dict(self.enter),
             "scaling": self.scaling,
+            "noise_floor": self.noise_floor,
             **({"population": population} if population else {}),
         }
 
@@ -398,6 +407,7 @@ class Priors(Displayed):
             stay=data["stay"],
             enter=data["enter"],
             scaling=data["scaling"],
+            noise_floor=data.get("noise_floor", NOISE_FLOOR),  # files of before have none
         )
 
 

@@ -206,6 +206,15 @@ def test_tables_round_trip_through_plain_data(pool):
     assert again.to_dict() == table.to_dict()
 
 
+def test_the_floor_of_fits_is_stored_and_shown():
+    table = prior_tables.unit_scale().replace(noise_floor=1e-3)
+    data = table.to_dict()
+    assert Priors.from_dict(data).noise_floor == table.without_parent().noise_floor == 1e-3
+    del data["noise_floor"]
+    assert Priors.from_dict(data).noise_floor == prior_tables.synthetic().noise_floor == 0.01
+    assert dict(table.to_frame().to_numpy())["smallest noise of a fit"] == "0.001"
+
+
 def test_what_cannot_be_stored_says_so():
     table = prior_tables.synthetic().replace(
         shift=pm.Mixture.dist([0.5, 0.5], [pm.Normal.dist(0, 1), pm.Normal.dist(5, 1)])
@@ -225,6 +234,9 @@ def test_what_cannot_be_stored_says_so():
         ({"lengthscale": pm.Normal.dist(shape=2)}, "not a scalar PyMC distribution"),
         ({"noise": pm.LogNormal.dist(0, 1)}, "function of the parent"),
         ({"stay": 1.0}, "between 0 and 1"),
+        ({"noise_floor": 0.0}, "Give a positive number"),
+        ({"noise_floor": np.inf}, "Give a positive number"),
+        ({"noise_floor": "low"}, "Give a positive number"),
         ({"enter": {"interaction": -0.1}}, "between 0 and 1"),
     ],
 )

@@ -68,5 +68,6 @@ def _model_at(
     options = {"scaling": scaling_for(cohort, priors)} | options
     shared = options.get("shared")
     if shared is not None and not isinstance(shared, SharedPart):
-        options["shared"] = learn_shared(options["scaling"].apply(cohort), shared)
+        scaled = options["scaling"].apply(cohort)
+        options["shared"] = learn_shared(scaled, shared, noise_floor=priors.noise_floor)
     return EvolutionModel(cohort.at(time_step), pool, priors.without_parent(), **options)

@@ -1,5 +1,6 @@
 """Clusters of the posterior draws, and what those of one composition have in common."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,10 +63,15 @@ class Typical:
     starts: np.ndarray
 
 
-def summarise(clusters: Sequence[Cluster]) -> Typical:
-    """Return centre, spread and representatives of clusters that share a composition."""
+def summarise(clusters: Sequence[Cluster], noise_floor: float) -> Typical:
+    """Return centre, spread and representatives of clusters that share a composition.
+
+    Noise variances below the floor of fits are raised to it first: how far below it they are says
+    nothing about a user's noise, which is fitted at or above it.
+    """
     counts = np.array([c.count for c in clusters], dtype=np.float64)
     values = np.array([c.values for c in clusters])
+    values[:, -1] = np.maximum(values[:, -1], math.log(noise_floor))
     centre = np.average(values, axis=0, weights=counts)
     if len(np.unique(values, axis=0)) == 1:
         spread = np.full(values.shape[1], LONE_SPREAD)

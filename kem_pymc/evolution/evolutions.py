@@ -26,6 +26,7 @@ from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.prior_table import NOISE_FLOOR
 from kem_pymc.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -235,6 +236,15 @@ class Evolutions(Displayed):
         """
         return {name: float(np.median(values)) for name, values in self.population.items()}
 
+    @property
+    def noise_floor(self) -> float:
+        """Smallest noise variance of fits, in scaled units: that of the study's priors."""
+        return float(self.priors.get("noise_floor", NOISE_FLOOR))
+
+    def with_noise_floor(self, noise_floor: float) -> Self:
+        """Return the same evolutions with another smallest noise variance of fits."""
+        return replace(self, priors={**self.priors, "noise_floor": noise_floor})
+
     @cached_property
     def _cache(self) -> dict[Any, Any]:
         return {}
@@ -266,7 +276,7 @@ class Evolutions(Displayed):
             shares = counts[occupied] / (self._alpha[occupied] + members[occupied])
             low, high = np.quantile(shares, TAILS)
             yield Child(
-                **vars(summarise(clusters)),
+                **vars(summarise(clusters, self.noise_floor)),
                 composition=composition,
                 probability=float(shares.mean()),
                 count=float(counts[occupied].mean()),
@@ -292,7 +302,7 @@ class Evolutions(Displayed):
         key = "typical", composition
         if key not in self._cache:
             clusters = [c for c in self.clusters if c.child == composition]
-            self._cache[key] = summarise(clusters) if clusters else None
+            self._cache[key] = summarise(clusters, self.noise_floor) if clusters else None
         return self._cache[key]
 
     def draws_with(self, parent: Composition | str) -> np.ndarray:

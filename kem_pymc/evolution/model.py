@@ -135,7 +135,7 @@ class EvolutionModel(pm.Model):
         super().__init__()
         scaled, sequential = self.scaling.apply(cohort), likelihood == "sequential"
         if shared is not None and not isinstance(shared, SharedPart):
-            shared = learn_shared(scaled, shared)
+            shared = learn_shared(scaled, shared, noise_floor=priors.noise_floor)
         self.shared = None if shared is None or shared.nothing else shared
         fixed = (
             None if self.shared is None else SharedByUser.at(self.shared.functions(cohort), scaled)

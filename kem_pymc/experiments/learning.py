@@ -60,7 +60,8 @@ class Lesson:
     def learn_shared(self) -> None:
         """Learn what pilot users share, if it is anything."""
         scaling = scaling_for(self.pilot, self.priors)
-        self.shared = learn_shared(scaling.apply(self.pilot))
+        scaled = scaling.apply(self.pilot)
+        self.shared = learn_shared(scaled, noise_floor=self.priors.noise_floor)
 
     def learn(
         self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from kem_pymc.compiled import compiled
-from kem_pymc.gp.fit import NOISE_FLOOR
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
@@ -17,6 +16,7 @@ def largest_likelihoods(
     rivals: Sequence[tuple[Coordinates, np.ndarray]],
     x: np.ndarray,
     y: np.ndarray,
+    noise_floor: float,
     shared: MeanAtPoints | None = None,
 ) -> np.ndarray:
     """Return each composition's largest log likelihood (m,) over some values.
@@ -24,10 +24,11 @@ def largest_likelihoods(
     Parameters
     ----------
     rivals : sequence of (Coordinates, ndarray of shape (s, k + 1))
-        Compositions of one pool, at least one, each with coordinates to try. Noise variances below
-        the floor of a fit are raised to it.
+        Compositions of one pool, at least one, each with coordinates to try.
     x, y : ndarray, shapes (n, D) and (n,)
         In the units in which the hyperparameters are.
+    noise_floor : float
+        Noise variances below it are raised to it, as in a fit.
     shared : MeanAtPoints, optional
         What users share, at the same inputs.
 
@@ -61,7 +62,7 @@ def largest_likelihoods(
         np.concatenate(active),
         np.cumsum([0, *map(len, active)]),
         h,
-        np.maximum(log_noise, math.log(NOISE_FLOOR)),
+        np.maximum(log_noise, math.log(noise_floor)),
         np.append(0, last),
         data,
         out,

@@ -8,22 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.maximise import curvature_at, maximise
+from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.machine import one_blas_thread
-
-#: Smallest noise variance that a fit may reach (paper, fig. 9).
-NOISE_FLOOR = 0.01
 
 #: Logs stay within plus or minus this,
 WIDEST_LOG = 20.0
 
 #: and other hyperparameters within plus or minus this.
 WIDEST_VALUE = 1e4
-
-#: Laplace's approximation takes no direction to be wider than a standard deviation of 10.
-LEAST_CURVATURE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +48,21 @@ class Fit:
         return self.log_likelihood + self.log_prior
 
 
-def fit(objective: Objective, starts: Iterable[np.ndarray], runs: int | None = None) -> Fit:
+def fit(
+    objective: Objective,
+    starts: Iterable[np.ndarray],
+    runs: int | None = None,
+    log_noise: float | None = None,
+) -> Fit:
     """Maximise log likelihood plus log prior, by BFGS with analytic gradients and bounds.
 
     Nothing is random and nothing raises. Where the covariance isn't positive definite the search
     steps back; if no start has a finite objective, the first one is returned as not converged,
     with a log likelihood of minus infinity.
+
+    The optimum is that of the density above the floor of the noise. Where the prior has mass below
+    the floor, that counts in the evidence (:mod:`kem_pymc.gp.evidence`), which compositions are
+    compared by; within one composition a point mass and a density have no common height.
 
     Parameters
     ----------
@@ -68,24 +71,28 @@ def fit(objective: Objective, starts: Iterable[np.ndarray], runs: int | None = N
         Coordinates to start from, at least one; they are moved within the bounds.
     runs : int, optional
         How many of the starts are followed, those with the largest objective; all by default.
+    log_noise : float, optional
+        Where to hold the log noise.
 
     Returns
     -------
     Fit
-        The best optimum found; its noise variance is at least `NOISE_FLOOR`.
+        The best optimum found; its noise variance is at least the objective's floor.
     """
-    low, high = bounds(objective.coordinates)
+    low, high = bounds(objective.coordinates, objective.noise_floor)
+    if log_noise is not None:
+        low[-1] = high[-1] = log_noise
     points = np.unique(np.clip(np.array(list(starts)), low, high), axis=0)
     followed = len(points) if runs is None else min(runs, len(points))
     return Fit(*maximise(objective.problem, points, followed, low, high))
 
 
-def bounds(coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
+def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest coordinates (k + 1,) that a fit may reach."""
     positive = [h.positive for h in coordinates.hyperparameters]
     high = np.append(np.where(positive, WIDEST_LOG, WIDEST_VALUE), WIDEST_LOG)
     low = -high
-    low[-1] = math.log(NOISE_FLOOR)
+    low[-1] = math.log(noise_floor)
     return low, high
 
 
@@ -123,29 +130,6 @@ def aic(log_likelihood: float, n_parameters: int) -> Criterion:
     """Return Akaike's information criterion 2 |theta| - 2 ln L."""
     value = 2 * n_parameters - 2 * log_likelihood
     return Criterion(value, -value / 2)
-
-
-def laplace(objective: Objective, fitted: Fit) -> Criterion:
-    """Return Laplace's approximation of the log evidence, the integral of likelihood times prior.
-
-    With m coordinates and Hessian -A at the optimum, it is log L + log prior + m/2 log(2 pi) -
-    1/2 log|A|. The Hessian comes from central differences of the gradient. A noise variance at its
-    floor counts as known. Curvatures below `LEAST_CURVATURE` count as that much: without a prior
-    a direction may be flat.
-
-    Parameters
-    ----------
-    objective : Objective
-    fitted : Fit
-        Its optimum.
-    """
-    at_floor = fitted.values[-1] <= math.log(NOISE_FLOOR) + 1e-9
-    m = len(fitted.values) - at_floor
-    curvature = curvature_at(objective.problem, fitted.values, 1e-4)[:m, :m]
-    eigenvalues = np.linalg.eigvalsh((curvature + curvature.T) / 2)
-    log_determinant = float(np.log(np.maximum(eigenvalues, LEAST_CURVATURE)).sum())
-    evidence = fitted.height + m * HALF_LOG_2PI - log_determinant / 2
-    return Criterion(evidence, evidence)
 
 
 @one_blas_thread()

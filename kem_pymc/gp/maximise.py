@@ -21,6 +21,19 @@ SLOPE = 1e-4
 #: or where two steps running gained less than this share of the objective.
 GAIN = 1e-10
 
+#: or where the quadratic model promises no more than so many nats, twice running.
+ENOUGH = 1e-6
+
+#: The first guess of what the likelihood tells of a coordinate whose prior is normal.
+TOLD = 2.0
+
+#: A climb from a further start begins with the curvature of the best optimum found where that is
+#: as near as this, as a squared distance in standard deviations,
+NEAR = 100.0
+
+#: and ends where it is as near as this, and not above it: it would end up there.
+SAME = 0.01
+
 #: A step changes no coordinate by more than this plus its size, so that no log leaps to a plateau.
 REACH = 3.0
 
@@ -50,27 +63,62 @@ def maximise(problem, starts, runs, low, high):
     converged : bool
     """
     count, size = starts.shape
-    gradient = np.empty(size)
+    slopes = np.empty((count, size))
     heights = np.empty(count)
     for s in range(count):
-        likelihood, density = evaluate(problem, starts[s], gradient)
+        likelihood, density = evaluate(problem, starts[s], slopes[s])
         heights[s] = likelihood + density
     evaluations = count
     best = starts[0].copy()
     best_height = -math.inf
     converged = False
+    guess = np.empty((size, size))
+    fresh = not first_guess(problem, guess)
+    known = guess.copy()  # curvature at the best optimum
     for s in np.argsort(-heights, kind="mergesort")[:runs]:  # the only stable sort Numba has
         if heights[s] == -math.inf:
             break
         values = starts[s].copy()
-        height, used, arrived = climb(problem, values, low, high, 0.0)
+        near = best_height > -math.inf and distance(known, values, best) <= NEAR
+        curvature = known.copy() if near else guess.copy()
+        height, used, arrived = _climb(
+            problem,
+            values,
+            heights[s],
+            slopes[s],
+            low,
+            high,
+            ENOUGH,
+            curvature,
+            fresh and not near,
+            best,
+            best_height,
+        )
         evaluations += used
         if height > best_height:
             best_height = height
             best[:] = values
+            known[:] = curvature
             converged = arrived
-    likelihood, density = evaluate(problem, best, gradient)
+    likelihood, density = evaluate(problem, best, slopes[0])
     return best, likelihood, density, evaluations + 1, converged
+
+
+@compiled
+def first_guess(problem, curvature):
+    """Write a curvature to start from to `curvature` (d, d); return whether there is one.
+
+    There is under normal priors: theirs, and that of a likelihood that tells every coordinate
+    something, and of the noise what independent points tell.
+    """
+    size = curvature.shape[0]
+    curvature[:] = 0.0
+    for i in range(size):
+        if not problem.prior.precision[i] > 0.0:
+            return False
+        curvature[i, i] = problem.prior.precision[i] + TOLD
+    curvature[size - 1, size - 1] += 0.5 * problem.y.shape[0]
+    return True
 
 
 @compiled
@@ -84,17 +132,43 @@ def climb(problem, values, low, high, enough):
     size = values.shape[0]
     slope = np.empty(size)
     likelihood, density = evaluate(problem, values, slope)
-    height = likelihood + density
-    evaluations = 1
-    curvature = np.empty((size, size))
-    reset(curvature, slope)
-    fresh = True  # no curvature learned since the last reset
+    height, used, arrived = _climb(
+        problem,
+        values,
+        likelihood + density,
+        slope,
+        low,
+        high,
+        enough,
+        np.empty((size, size)),
+        True,
+        values,
+        -math.inf,
+    )
+    return height, used + 1, arrived
+
+
+@compiled
+def _climb(
+    problem, values, height, slope, low, high, enough, curvature, fresh, rival, rival_height
+):
+    """Do as `climb` from a point whose height and slope (d,) are known.
+
+    `curvature` (d, d) is a first guess unless it is `fresh`, and is replaced by what was learned
+    on the way, as is `slope`. The search ends early where it would end up at a rival optimum (d,).
+    """
+    size = values.shape[0]
+    evaluations = 0
+    if fresh:
+        reset(curvature, slope)
     small_gains, small_promises = 0, 0
     step = np.empty(size)
     trial = np.empty(size)
     trial_slope = np.empty(size)
     for _ in range(ITERATIONS):
         if largest_free_slope(values, slope, low, high) <= SLOPE:
+            return height, evaluations, True
+        if height <= rival_height and distance(curvature, values, rival) <= SAME:
             return height, evaluations, True
         newton_step(curvature, values, slope, low, high, step)
         gain = 0.0
@@ -141,20 +215,13 @@ def climb(problem, values, low, high, enough):
 
 
 @compiled
-def curvature_at(problem, values, step):
-    """Return the curvature (d, d) at `values`: minus the Hessian, by central differences."""
-    size = values.shape[0]
-    below = np.empty(size)
-    above = np.empty(size)
-    curvature = np.empty((size, size))
-    for i in range(size):
-        shifted = values.copy()
-        shifted[i] = values[i] - step
-        evaluate(problem, shifted, below)
-        shifted[i] = values[i] + step
-        evaluate(problem, shifted, above)
-        curvature[i] = (below - above) / (2.0 * step)
-    return curvature
+def distance(curvature, values, rival):
+    """Return the squared distance of two points, in standard deviations of the quadratic model."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        for j in range(values.shape[0]):
+            total += (values[i] - rival[i]) * curvature[i, j] * (values[j] - rival[j])
+    return total
 
 
 @compiled

@@ -20,6 +20,7 @@ from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition, Hyperparameter
 from kem_pymc.kernels.library import Kernels, kernels
 from kem_pymc.kernels.pool import CandidatePool, Layout
+from kem_pymc.prior_table import NOISE_FLOOR
 from kem_pymc.references import by_reference
 
 if TYPE_CHECKING:
@@ -281,6 +282,20 @@ def log_prior(prior, values, gradient):
 
 
 @compiled
+def noise_log_prior(prior, log_noises, out):
+    """Write the log densities of log noise variances (m,) to `out` (m,); a flat prior has 0."""
+    k = prior.centre.shape[0] - 1
+    for i in range(log_noises.shape[0]):
+        out[i] = 0.0
+        if prior.precision[k] > 0.0:
+            distance = log_noises[i] - prior.centre[k]
+            out[i] -= 0.5 * prior.precision[k] * distance * distance + HALF_LOG_2PI
+            out[i] += 0.5 * math.log(prior.precision[k])
+        if prior.from_study:
+            out[i] += prior.noise_log_density(prior.parent, log_noises[i], prior.population)
+
+
+@compiled
 def evaluate(problem, values, gradient):
     """Return log likelihood and log prior at `values`; write the sum's gradient to `gradient`.
 
@@ -322,6 +337,14 @@ def evaluate(problem, values, gradient):
     return likelihood, density
 
 
+@compiled
+def evaluate_all(problem, points, heights, gradients):
+    """Write log likelihood plus log prior at points (m, k + 1), and their gradients."""
+    for i in range(points.shape[0]):
+        likelihood, density = evaluate(problem, points[i], gradients[i])
+        heights[i] = likelihood + density
+
+
 class Objective:
     """The log likelihood of one data set under one composition, plus a log prior.
 
@@ -333,6 +356,9 @@ class Objective:
     y : ndarray, shape (n,)
     prior : Prior, optional
         Flat by default.
+    noise_floor : float
+        Smallest noise variance of fits, and where the evidence censors the prior. The objective
+        itself has values below it, too.
     shared : MeanAtPoints, optional
         What users share, at the same inputs: its mean is taken off the targets, its covariance
         added to that of the composition.
@@ -344,9 +370,11 @@ class Objective:
         x: np.ndarray,
         y: np.ndarray,
         prior: Prior | None = None,
+        noise_floor: float = NOISE_FLOOR,
         shared: MeanAtPoints | None = None,
     ) -> None:
         self.coordinates = coordinates
+        self.noise_floor = noise_floor
         self.shared = shared
         #: The targets (n,), with the shared mean in them.
         self.targets = y = np.array(y, dtype=np.float64)
@@ -374,12 +402,23 @@ class Objective:
         objective.problem = self.problem._replace(prior=prior)
         return objective
 
+    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log likelihood plus log prior (m,) and gradients (m, k + 1) at some points.
+
+        Where either term or a slope isn't finite, the sum is minus infinity, the gradient zero.
+
+        Parameters
+        ----------
+        points : ndarray, shape (m, k + 1)
+        """
+        heights, gradients = np.empty(len(points)), np.empty(points.shape)
+        evaluate_all(self.problem, np.ascontiguousarray(points), heights, gradients)
+        return heights, gradients
+
     def terms(self, values: np.ndarray) -> tuple[float, float]:
         """Return log likelihood and log prior at coordinates (k + 1,)."""
         return evaluate(self.problem, np.array(values, dtype=np.float64), np.empty(len(values)))
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
         """Return the gradient of the sum at coordinates (k + 1,); zeros where it has none."""
-        out = np.empty(len(values))
-        evaluate(self.problem, np.array(values, dtype=np.float64), out)
-        return out
+        return self.evaluate(np.array(values, dtype=np.float64)[None])[1][0]

@@ -229,6 +229,7 @@ class Conditioned:
             points,
             np.concatenate([self.objective.targets, y]),
             problem.prior,
+            self.objective.noise_floor,
             None if shared is None else MeanAtPoints(shared.function, points),
         )
         if not self.jittered:

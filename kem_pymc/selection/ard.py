@@ -12,11 +12,12 @@ from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster, Typical, summarise
-from kem_pymc.gp.fit import NOISE_FLOOR, fit
+from kem_pymc.gp.fit import fit
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective, Prior, normal_prior, study_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.prior_table import NOISE_FLOOR, check_noise_floor
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.selector import Considered, Previous, Selection
 from kem_pymc.shared.choice import SharedPart
@@ -45,7 +46,8 @@ class ARDSelector:
     scaling : Scaling
         Applied to the user's data; by default none. Learn it from the pilot users, as KEM does.
     priors : Priors, optional
-        For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent.
+        For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent. For every fit,
+        their smallest noise variance.
     pilot : Cohort, optional
         For ``fit="pilot"``: pilot users, in their own units.
     shared : SharedPart, optional
@@ -53,11 +55,15 @@ class ARDSelector:
     runs : int
         How many of the 6 or more starting points are followed to an optimum, those with the largest
         objective. The values of the previous selection are among them.
+    noise_floor : float, optional
+        Smallest noise variance of a fit, in scaled units: by default that of the priors, and
+        without priors 0.01.
 
     Raises
     ------
     InputError
-        If the fit is unknown, or comes without the priors or pilot users that it needs.
+        If the fit is unknown, or comes without the priors or pilot users that it needs, or the
+        floor isn't positive and finite.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class ARDSelector:
         pilot: Cohort | None = None,
         shared: SharedPart | None = None,
         runs: int = 7,
+        noise_floor: float | None = None,
     ) -> None:
         if fit not in ("ml", "map", "pilot"):
             raise InputError(f"There is no fit {fit!r}. Use one of ml, map, pilot.")
@@ -85,6 +92,9 @@ class ARDSelector:
         if fit != "ml" and priors is None:
             raise InputError(f"fit={fit!r} needs priors. Pass the study's as priors=.")
         self.priors = priors if fit != "ml" else None
+        if noise_floor is None:
+            noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor
+        self.noise_floor = check_noise_floor(noise_floor)
         if self.priors is not None:
             self.priors.without_parent().check_values(self.pool)
         self._typical: Typical | None = None
@@ -127,9 +137,8 @@ class ARDSelector:
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
-        at_points = None if self.shared is None else MeanAtPoints(self.shared, x)
-        objective = Objective(coordinates, x, y, self._prior(coordinates), at_points)
-        starts = _starts(x, objective.problem.y)
+        objective = self._objective(coordinates, x, y, self.shared)
+        starts = _starts(x, objective.problem.y, self.noise_floor)
         if self._typical is not None:
             starts += [self._typical.centre, *self._typical.starts]
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
@@ -166,23 +175,30 @@ class ARDSelector:
                 strict=True,
             )
         ]
-        return summarise(own)
+        return summarise(own, self.noise_floor)
 
     def _pilot_fit(
         self, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None
     ) -> tuple[float, ...]:
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        objective = self._objective(coordinates, x, y, shared)
+        fitted = fit(objective, _starts(x, objective.problem.y, self.noise_floor), self.runs)
+        return tuple(fitted.values.tolist())
+
+    def _objective(
+        self, coordinates: Coordinates, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None
+    ) -> Objective:
         at_points = None if shared is None else MeanAtPoints(shared, x)
-        objective = Objective(coordinates, x, y, self._prior(coordinates), at_points)
-        return tuple(fit(objective, _starts(x, objective.problem.y), self.runs).values.tolist())
+        prior = self._prior(coordinates)
+        return Objective(coordinates, x, y, prior, self.noise_floor, at_points)
 
 
-def _starts(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+def _starts(x: np.ndarray, y: np.ndarray, noise_floor: float) -> list[np.ndarray]:
     """Return coordinates of the size of the data: log amplitude, log lengthscales, log noise."""
     ranges = np.ptp(x, axis=0)
     ranges[ranges == 0] = 1.0
-    square = max(float(np.mean(y**2)), NOISE_FLOOR)
+    square = max(float(np.mean(y**2)), noise_floor)
     return [
         np.log([(1 - noise) * square, *(lengthscale * ranges), noise * square])
         for lengthscale, noise in itertools.product(LENGTHSCALES, NOISES)

@@ -15,7 +15,8 @@ import numpy as np
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
 from kem_pymc.gp.compare import largest_likelihoods
-from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, laplace, leave_one_out
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, leave_one_out
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import (
     Coordinates,
@@ -69,6 +70,8 @@ class Judge:
         Both as in :class:`~kem_pymc.KEMSelector`.
     runs : int
         How many starting points are followed to an optimum.
+    noise_floor : float
+        Smallest noise variance of fits, in scaled units.
     priors : Priors, optional
         For ``fit="map"``.
 
@@ -84,6 +87,7 @@ class Judge:
         fit: str,
         criterion: str,
         runs: int,
+        noise_floor: float,
         priors: "Priors | None" = None,
     ) -> None:
         if fit not in FITS:
@@ -100,6 +104,7 @@ class Judge:
             priors.check_values(pool)
         self.pool = pool
         self.fit, self.criterion, self.runs = fit, criterion, runs
+        self.noise_floor = noise_floor
         self.priors = priors if fit == "map" else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -143,9 +148,8 @@ class Judge:
         for option in options:
             coordinates = Coordinates(self.pool, option.composition)
             pilot = normal_prior(option.typical.centre, option.typical.spread)
-            objective = Objective(
-                coordinates, x, y, self._prior(coordinates, parent, pilot), shared
-            )
+            prior = self._prior(coordinates, parent, pilot)
+            objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
             starts = [option.typical.centre, *option.typical.starts]
             if isinstance(previous, Selection) and previous.composition == option.composition:
                 starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
@@ -213,7 +217,7 @@ class Judge:
             for option in options
             for known in [option.typical]
         ]
-        plausibility = largest_likelihoods(rivals, x, y, shared)
+        plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
         plausibility += np.log([option.probability for option in options])
         return [options[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
 

@@ -42,13 +42,15 @@ class KEMSelector:
         maximum likelihood, from the pilot users' values (the paper's text).
     criterion : {"process", "bic", "aic", "laplace", "loo"}
         What decides. ``"process"`` is the log posterior probability of the evolution up to a
-        constant: its log predictive probability plus the log evidence, by Laplace's approximation
-        under the prior of the fit (for ``fit="ml"``, which has none, the pilot users' normals).
+        constant: its log predictive probability plus the log evidence under the prior of the fit
+        (for ``fit="ml"``, which has none, the pilot users' normals), by quadrature over the noise
+        and Laplace's approximation over the other coordinates.
         ``"bic"`` is the paper's. ``"laplace"`` is the log evidence alone. ``"loo"`` is the log
         leave-one-out predictive density.
     priors : Priors, optional
-        For ``fit="map"``; by default those stored with the evolutions. Population parameters have
-        the values of :attr:`kem_pymc.Evolutions.typical_population`.
+        For ``fit="map"``, and for the smallest noise variance of any fit; by default those stored
+        with the evolutions. Population parameters have the values of
+        :attr:`kem_pymc.Evolutions.typical_population`.
     minimum_probability : float
         Children of a smaller predictive probability aren't considered, unless all are smaller:
         then the most probable one is. The current composition always is.
@@ -98,6 +100,8 @@ class KEMSelector:
         for name, count in {"max_candidates": max_candidates, "average": average}.items():
             if count is not None and count < 1:
                 raise InputError(f"{name}={count} leaves nothing to do. Give 1 or more.")
+        if priors is not None and priors.noise_floor != evolutions.noise_floor:
+            evolutions = evolutions.with_noise_floor(priors.noise_floor)
         self.evolutions = evolutions
         self.fit = fit
         self.criterion = criterion
@@ -106,7 +110,7 @@ class KEMSelector:
         self.novelty = novelty
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
-        self._judge = Judge(evolutions.pool, fit, criterion, runs, stored)
+        self._judge = Judge(evolutions.pool, fit, criterion, runs, evolutions.noise_floor, stored)
 
     def __repr__(self) -> str:
         average = f", average={self.average}" if self.average else ""

@@ -1,5 +1,6 @@
 """The Memoryless baseline: a search from scratch for every user and time step (section 6.1)."""
 
+import math
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,7 +48,7 @@ class MemorylessSelector:
     pool : CandidatePool
     priors : Priors
         Of the noise, the one without a parent counts; every candidate enters with its chance below
-        the empty composition.
+        the empty composition. Fits stop at their smallest noise variance.
     fit : {"map", "ml"}
         With these priors, or by maximum likelihood. There are no pilot users to go by.
     criterion : {"bic", "aic", "laplace", "loo"}
@@ -94,7 +95,7 @@ class MemorylessSelector:
         self.priors.check_values(pool)
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
         self.steps, self.seed, self.shared = steps, seed, shared
-        self._judge = Judge(pool, fit, criterion, runs, self.priors)
+        self._judge = Judge(pool, fit, criterion, runs, priors.noise_floor, self.priors)
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code mean nothing in another process, which makes its own.
@@ -133,6 +134,8 @@ class MemorylessSelector:
         log_noise = best_kernel(self._study(x, y, shared), included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
+        # The search has no floor, so that its draws are those of the posterior.
+        log_noise = max(log_noise, math.log(self.priors.noise_floor))
         values = np.append(h[coordinates.places], log_noise)
         typical = Typical(values, np.full(len(values), LONE_SPREAD), values[None])
         options = [Option(composition, "searched", 1.0, typical)]

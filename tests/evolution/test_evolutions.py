@@ -70,8 +70,25 @@ def test_centre_and_spread_weigh_by_members():
 def test_spread_has_a_floor_and_a_value_for_lone_clusters():
     child = by_name(evolutions().children(WHITE))["SE0"]
     np.testing.assert_array_equal(child.spread, 0.4)
-    near = summarise([cluster(0, WHITE, LIN, 1, 1.0), cluster(1, WHITE, LIN, 1, 1.001)])
+    near = summarise([cluster(0, WHITE, LIN, 1, 1.0), cluster(1, WHITE, LIN, 1, 1.001)], 0.01)
     np.testing.assert_array_equal(near.spread, 0.1)
+
+
+def test_noise_below_the_floor_is_raised_before_anything_is_taken():
+    """Catches pilot noise far below what fits may reach as the centre of their prior."""
+    noises = [-9.0, -6.0, -1.0]
+    known = summarise([Cluster(0, WHITE, LIN, 1, (0.0, 0.0, v)) for v in noises], 0.01)
+    raised = np.maximum(noises, np.log(0.01))
+    assert known.centre[-1] == pytest.approx(raised.mean())
+    assert known.spread[-1] == pytest.approx(raised.std())
+    assert known.starts[:, -1].min() == pytest.approx(np.log(0.01))
+
+
+def test_the_floor_is_that_of_the_priors():
+    assert evolutions().noise_floor == 0.01  # files of before name none
+    lower = evolutions(priors={"noise_floor": 1e-4})
+    assert lower.noise_floor == 1e-4
+    assert evolutions().with_noise_floor(1e-4).noise_floor == 1e-4
 
 
 def test_representatives_cover_groups_and_never_repeat():

@@ -21,7 +21,7 @@ def test_every_composition_has_the_largest_of_its_likelihoods():
         where = Coordinates(POOL, Composition.parse(name))
         rivals.append((where, rng.normal(0, 0.5, (sets, len(where)))))
     alone = [[Objective(c, x, y).terms(v)[0] for v in values] for c, values in rivals]
-    found = largest_likelihoods(rivals, x, y)
+    found = largest_likelihoods(rivals, x, y, 0.01)
     np.testing.assert_allclose(found, [max(each) for each in alone], rtol=1e-10)
     assert any(max(each) != each[0] for each in alone)
 
@@ -30,7 +30,7 @@ def test_noise_below_the_floor_of_a_fit_is_raised_to_it():
     where = Coordinates(POOL, Composition())
     y = np.array([0.0, 0.001, -0.002])
     low, floor = (
-        largest_likelihoods([(where, np.array([[v]]))], np.zeros((3, 2)), y)
+        largest_likelihoods([(where, np.array([[v]]))], np.zeros((3, 2)), y, 0.01)
         for v in (-20.0, math.log(0.01))
     )
     assert low == floor
@@ -38,5 +38,7 @@ def test_noise_below_the_floor_of_a_fit_is_raised_to_it():
 
 def test_values_beyond_all_bounds_have_no_likelihood():
     where = Coordinates(POOL, Composition.parse("SE0"))
-    found = largest_likelihoods([(where, np.array([[1e3, 0.0, 0.0]]))], np.ones((2, 2)), np.ones(2))
+    found = largest_likelihoods(
+        [(where, np.array([[1e3, 0.0, 0.0]]))], np.ones((2, 2)), np.ones(2), 0.01
+    )
     assert found == -np.inf

@@ -54,6 +54,18 @@ def test_map_adds_the_priors_without_a_parent():
     assert chosen.score == pytest.approx(chosen.log_likelihood + expected, abs=1e-8)
 
 
+def test_the_floor_is_an_option_or_that_of_the_priors():
+    """Catches a floor of its own: methods would be compared under different caps."""
+    x, y = user(12, noise=0.0)
+    low = priors.synthetic().replace(noise_floor=1e-5)
+    assert ARDSelector(1).select(x, y).noise >= 0.01
+    assert ARDSelector(1, priors=low).noise_floor == 1e-5
+    assert ARDSelector(1, "map", priors=low, noise_floor=1e-4).noise_floor == 1e-4
+    assert 1e-5 <= ARDSelector(1, noise_floor=1e-5).select(x, y).noise < 0.01
+    with pytest.raises(InputError, match="Give a positive number"):
+        ARDSelector(1, noise_floor=-1.0)
+
+
 def test_map_needs_priors():
     with pytest.raises(InputError, match=r"fit='map' needs priors\. Pass"):
         ARDSelector(1, "map")

@@ -11,7 +11,9 @@ from scipy.stats import multivariate_normal, norm
 from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import Fit
+from kem_pymc.gp.objective import Coordinates, Objective, normal_prior
 from kem_pymc.selection.kem import KEMSelector
 from tests.selection.pilots import POOL, pilot_cluster, user
 
@@ -56,26 +58,14 @@ def test_white_after_white_is_considered(learned):
     assert "WHITE" in names(KEMSelector(learned).select(*user(10), previous="WHITE"))
 
 
-def evidence_by_hand(where, x, y, values, log_prior):
-    """Laplace's approximation, its Hessian from second differences of the density itself."""
+def evidence_at(where, x, y, values, normals):
+    """The evidence around a fit under normal priors, told apart from what the selector learned.
 
-    def height(v):
-        return Objective(where, x, y).terms(v)[0] + log_prior(v)
-
-    step = 1e-3 * np.eye(len(values))
-    hessian = [
-        [
-            height(values + a + b)
-            - height(values + a - b)
-            - height(values - a + b)
-            + height(values - a - b)
-            for a in step
-        ]
-        for b in step
-    ]
-    assert math.exp(values[-1]) > 0.0101  # at its floor the noise would count as known
-    _, log_determinant = np.linalg.slogdet(-np.array(hessian) / 4e-6)
-    return height(values) + len(values) / 2 * math.log(2 * math.pi) - log_determinant / 2
+    (tests/gp/test_evidence.py compares it with quadrature.)
+    """
+    prior = normal_prior(*np.array([(p.mean(), p.std()) for p in normals]).T)
+    objective = Objective(where, x, y, prior)
+    return laplace(objective, Fit(values, *objective.terms(values), 0, converged=True)).value
 
 
 def test_a_leaf_stays_and_says_so(learned):
@@ -88,8 +78,8 @@ def test_a_leaf_stays_and_says_so(learned):
     typical = learned.typical("LIN0 + PER0")
     where = Coordinates(POOL, selection.composition)
     values = where.from_named(selection.hyperparameters, selection.noise)
-    prior = norm(typical.centre, typical.spread)
-    expected = evidence_by_hand(where, *user(10), values, lambda v: prior.logpdf(v).sum())
+    normals = [norm(c, s) for c, s in zip(typical.centre, typical.spread, strict=True)]
+    expected = evidence_at(where, *user(10), values, normals)
     assert selection.considered[0].score == pytest.approx(expected, abs=1e-3)
 
 
@@ -132,8 +122,8 @@ def test_process_criterion_by_hand(learned):
         chosen = row(selection, str(child.composition))
         where = Coordinates(POOL, child.composition)
         values = where.from_named(chosen.hyperparameters, chosen.noise)
-        prior = norm(child.centre, child.spread)
-        evidence = evidence_by_hand(where, x, y, values, lambda v, p=prior: p.logpdf(v).sum())
+        normals = [norm(c, s) for c, s in zip(child.centre, child.spread, strict=True)]
+        evidence = evidence_at(where, x, y, values, normals)
         likelihood, _ = Objective(where, x, y).terms(values)
         expected = evidence + math.log(child.probability)
         assert chosen.score == pytest.approx(expected, abs=1e-3)
@@ -269,15 +259,20 @@ def test_map_uses_the_studys_priors(learned):
         below = norm(1, 1)  # the noise below a parent of size 1
         own = [table[h.name] for h in where.hyperparameters] + [below]
         values = where.from_named(chosen.hyperparameters, chosen.noise)
-        evidence = evidence_by_hand(
-            where,
-            x,
-            y,
-            values,
-            lambda v, own=own: sum(p.logpdf(c) for p, c in zip(own, v, strict=True)),
-        )
+        evidence = evidence_at(where, x, y, values, own)
         expected = evidence + math.log(chosen.probability)
         assert chosen.score == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_floor_comes_from_the_priors(learned):
+    """Catches a floor that isn't the study's, for fits, pilot values or comparisons."""
+    x, y = user(12, noise=0.0)
+    low = priors.synthetic().replace(noise_floor=1e-5)
+    stored = with_clusters(learned, priors=low.to_dict())
+    usual, lower = (KEMSelector(e, "ml").select(x, y, previous="LIN0") for e in (learned, stored))
+    given = KEMSelector(learned, "ml", priors=low).select(x, y, previous="LIN0")
+    assert usual.noise >= 0.01 > lower.noise >= 1e-5
+    assert given.considered == lower.considered
 
 
 def test_map_needs_priors(learned):

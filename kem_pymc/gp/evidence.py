@@ -1,0 +1,229 @@
+"""The log evidence of a composition: likelihood times prior, integrated over all coordinates.
+
+A fit's noise variance stops at a floor, whose log is l. Noise below it counts as noise at it: the
+prior of the log noise, with distribution function F, is censored there, and the evidence is
+
+    F(l) g(l)  +  integral from l of g(v) p(v) dv,
+
+with p the prior density of the log noise v and g(v) the integral of the likelihood times the prior
+over the other coordinates. That is one formula on both sides of the boundary: the evidence is
+continuous as the floor, or the prior's centre, moves through the optimum. (The density of the prior
+AT the floor says nothing of how much of the prior lies below it: for a prior with a standard
+deviation of 0.1 the two are easily 100 nats apart.) A flat prior has no mass below the floor.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp
+
+from kem_pymc.gp.fit import Criterion, Fit, fit
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
+
+#: Laplace's approximation takes no direction to be wider than a standard deviation of 10.
+LEAST_CURVATURE = 0.01
+
+#: Step of finite differences of the gradient.
+STEP = 1e-4
+
+#: Nodes are so many scales of the log noise apart, each distance longer than the one before by
+SPACING, GROWTH = 1.8, 1.3
+
+#: until the integrand has fallen by so many nats, or there are so many on one side.
+FALL, NODES = 8.0, 10
+
+#: The other coordinates follow the noise until another step promises less than so many nats.
+PROMISE = 0.02
+
+#: So many standard deviations from the optimum along each principal axis is looked how far the
+#: integrand over the other coordinates isn't normal: with three nodes the Gauss-Hermite rule. It
+#: may be larger than the normal by so many nats.
+FAR, MOST = math.sqrt(3.0), 3.0
+
+#: Mass of the prior below a floor far away counts where it is so many times what a normal prior
+#: could have there, given its density at the floor and the integrand's width.
+HEAVY = 10.0
+
+_WHERE, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+
+#: A prior's mass below the floor is summed over so many steps of this length, by Simpson's rule.
+_STEPS, _LENGTH = 800, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """Likelihood times prior at one log noise, the other coordinates (k,) where that is largest.
+
+    Height and slope are those of its logarithm, as a function of the log noise.
+    """
+
+    log_noise: float
+    height: float
+    slope: float
+    others: np.ndarray
+
+
+class _Ridge:
+    """Where the other coordinates are most probable, given the log noise, near an optimum.
+
+    Attributes
+    ----------
+    first : _Node
+        The optimum.
+    log_integral : float
+        Of likelihood times prior over the other coordinates, at the optimum's log noise and
+        relative to the height there. By Laplace's approximation, and along each principal axis by
+        the Gauss-Hermite rule with three nodes.
+    bend : float
+        Slope of the same in the log noise.
+    """
+
+    def __init__(self, objective: Objective, values: np.ndarray) -> None:
+        self.objective = objective
+        k = len(values) - 1
+        points = values + np.vstack([np.zeros(k + 1), STEP * np.eye(k + 1)])
+        (height, *_), (gradient, *gradients) = objective.evaluate(points)
+        curvature = (gradient - np.array(gradients)) / STEP
+        curvature = (curvature + curvature.T) / 2
+        eigenvalues, vectors = np.linalg.eigh(curvature[:k, :k])
+        eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
+        self.inverse = (vectors / eigenvalues) @ vectors.T
+        self.direction = -self.inverse @ curvature[:k, k]
+        own = max(curvature[k, k] + curvature[k, :k] @ self.direction, LEAST_CURVATURE)
+        #: The integrand falls by about one nat over this: a normal's sd, or 1 / slope at the floor.
+        self.scale = 1 / math.hypot(math.sqrt(own), gradient[k])
+        self.first = self._corrected(values, height, gradient)[0]
+        self.log_integral = float((HALF_LOG_2PI - 0.5 * np.log(eigenvalues)).sum())
+        self.bend = 0.0
+        if k:
+            away = np.zeros((2 * k, k + 1))
+            away[:, :k] = FAR * np.vstack([axes := (vectors / np.sqrt(eigenvalues)).T, -axes])
+            heights, slopes = objective.evaluate(values + away)
+            rises = np.exp(np.minimum(heights - height + FAR**2 / 2, MOST))
+            self.log_integral += float(np.log((4 + rises[:k] + rises[k:]) / 6).sum())
+            turns = (slopes - gradient) @ np.append(self.direction, 1.0)
+            self.bend = float(turns[np.isfinite(heights)].sum()) / (2 * FAR**2)
+
+    def node(self, others: np.ndarray, log_noise: float) -> _Node:
+        """Return the optimum at a log noise, by Newton's method from other coordinates (k,)."""
+        best = _Node(log_noise, -math.inf, 0.0, others)
+        for _ in range(3):
+            values = np.append(others, log_noise)
+            (height,), (gradient,) = self.objective.evaluate(values[None])
+            if height <= best.height:
+                break  # the curvature of the first optimum is of no use here
+            found, gain = self._corrected(values, height, gradient)
+            if gain < PROMISE:
+                return found
+            best, others = _Node(log_noise, height, found.slope, others), found.others
+        return best
+
+    def _corrected(
+        self, values: np.ndarray, height: float, gradient: np.ndarray
+    ) -> tuple[_Node, float]:
+        """Return what one step of Newton's method promises, and the gain in it."""
+        move = self.inverse @ gradient[:-1]
+        gain = 0.5 * float(gradient[:-1] @ move)
+        slope = float(gradient[-1] + self.direction @ gradient[:-1])
+        return _Node(float(values[-1]), float(height) + gain, slope, values[:-1] + move), gain
+
+    def walk(self, floor: float) -> list[_Node]:
+        """Return nodes in the order of the log noise: as far as the integrand matters."""
+        return [*self._side(-1.0, floor)[::-1], self.first, *self._side(1.0, math.inf)]
+
+    def _side(self, sign: float, end: float) -> list[_Node]:
+        nodes: list[_Node] = []
+        last, length = self.first, SPACING * self.scale
+        lowest = last.height - FALL
+        while len(nodes) < NODES and last.height > lowest and last.log_noise != end:
+            place = last.log_noise + sign * length
+            place = max(place, end) if sign < 0 else place
+            last = self.node(last.others + self.direction * (place - last.log_noise), place)
+            if not math.isfinite(last.height):
+                break
+            nodes.append(last)
+            lowest = max(lowest, last.height - FALL)
+            length *= GROWTH
+        return nodes
+
+
+def laplace(objective: Objective, fitted: Fit) -> Criterion:
+    """Return the log evidence around an optimum: value and score alike.
+
+    The log noise is integrated over numerically: the other coordinates follow it from node to node,
+    and between nodes the log integrand is a cubic through heights and slopes. The other coordinates
+    are integrated out at the optimum, by Laplace's approximation with a correction along each
+    principal axis, and what that gives is taken to be log-linear in the log noise. Curvatures below
+    `LEAST_CURVATURE` count as that much: without a prior a direction may be flat. It costs some
+    3 k + 6 gradients.
+
+    Parameters
+    ----------
+    objective : Objective
+    fitted : Fit
+        Its optimum, at or above the floor of the noise.
+
+    Returns
+    -------
+    Criterion
+        Minus infinity where the objective is that.
+    """
+    finite = math.isfinite(fitted.height)
+    evidence = _log_evidence(objective, fitted.values) if finite else -math.inf
+    return Criterion(evidence, evidence)
+
+
+def _log_evidence(objective: Objective, values: np.ndarray) -> float:
+    floor = math.log(objective.noise_floor)
+    ridge = _Ridge(objective, values)
+    nodes = ridge.walk(floor)
+    places = np.array([node.log_noise for node in nodes])
+    offsets = ridge.log_integral + ridge.bend * (places - ridge.first.log_noise)
+    heights = np.array([node.height for node in nodes]) + offsets
+    slopes = np.array([node.slope for node in nodes]) + ridge.bend
+    above = _log_integral(places, heights, slopes)
+    mass, density = _below(objective.problem.prior, floor)
+    if places[0] <= floor:
+        at_floor = heights[0]
+    elif mass - density > math.log(HEAVY * ridge.scale):
+        held = fit(objective, [np.append(nodes[0].others, floor)], log_noise=floor)
+        there = _Ridge(objective, held.values)
+        at_floor = there.first.height + there.log_integral
+    else:
+        return above
+    return float(np.logaddexp(above, mass - density + at_floor))
+
+
+def _log_integral(places: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> float:
+    """Return the log integral of exp of the cubic spline with these heights and slopes (m,).
+
+    Behind the last place the integrand falls exponentially.
+    """
+    t = (_WHERE + 1) / 2
+    lengths = np.diff(places)[:, None]
+    h0, h1, s0, s1 = heights[:-1, None], heights[1:, None], slopes[:-1, None], slopes[1:, None]
+    cubic = h0 * (1 + 2 * t) * (1 - t) ** 2 + h1 * t**2 * (3 - 2 * t)
+    cubic += lengths * (s0 * t * (1 - t) ** 2 - s1 * t**2 * (1 - t))
+    terms = (cubic + np.log(lengths * _WEIGHTS / 2)).ravel()
+    if slopes[-1] < 0:
+        terms = np.append(terms, heights[-1] - math.log(-slopes[-1]))
+    return float(logsumexp(terms))
+
+
+def _below(prior: Prior, floor: float) -> tuple[float, float]:
+    """Return the log of the prior's mass below a log noise, and its log density there."""
+    density = np.empty(1)
+    noise_log_prior(prior, np.array([floor]), density)
+    if prior.from_study:
+        heights = np.empty(_STEPS + 1)
+        noise_log_prior(prior, floor - _LENGTH * np.arange(_STEPS + 1), heights)
+        simpson = np.where(np.arange(_STEPS + 1) % 2, 4.0, 2.0)
+        simpson[[0, -1]] = 1.0
+        mass = float(logsumexp(heights, b=simpson * _LENGTH / 3))
+    elif prior.precision[-1] > 0:
+        mass = float(log_ndtr((floor - prior.centre[-1]) * math.sqrt(prior.precision[-1])))
+    else:
+        mass = -math.inf
+    return mass, float(density[0])

@@ -1,0 +1,191 @@
+"""The log evidence agrees with brute force over the censored noise, and has no jumps."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import norm
+
+from kem_pymc.compiled import pointer, types
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import fit
+from kem_pymc.gp.objective import Coordinates, Objective, flat_prior, normal_prior, study_prior
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+POOL = CandidatePool(["LIN0", "SE0"])
+FLOOR = math.log(0.01)
+
+#: Centres and spreads of normal priors of the other coordinates.
+OTHERS = {"WHITE": ([], []), "LIN0": ([-1.2, 0.0], [0.8, 0.1]), "SE0": ([0.3, 0.3], [0.5, 0.4])}
+
+
+def data(text, noise, n=12, seed=3):
+    """Return points of a function that the composition has, with noise of this sd."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 10, (n, 1)), axis=0)
+    clean = {"WHITE": 0 * x, "LIN0": 0.5 * x, "SE0": 1.5 * np.sin(x)}[text][:, 0]
+    return x, clean + noise * rng.normal(size=n)
+
+
+def problem(text, noise, centre, spread, log_floor=FLOOR, n=12):
+    others = OTHERS[text]
+    prior = normal_prior(np.append(others[0], centre), np.append(others[1], spread))
+    where = Coordinates(POOL, Composition.parse(text))
+    return Objective(where, *data(text, noise, n), prior, math.exp(log_floor))
+
+
+def evidence(objective):
+    middle = np.zeros(len(objective.coordinates))
+    starts = [np.append(middle[:-1], v) for v in (-5.0, -2.0, 0.0)]
+    return laplace(objective, fit(objective, starts)).value
+
+
+def brute_force(objective, others, noise, points=31, reach=5.0):
+    """Integrate on a grid: F(l) g(l) plus the integral above l.
+
+    `others` are normals (centres, spreads) that are the prior of the other coordinates, or
+    distributions wider than the posterior; `noise` is the normal prior of the log noise.
+    """
+    floor = math.log(objective.noise_floor)
+    t, weights = np.polynomial.legendre.leggauss(64)
+    top = max(floor, min(noise[0], 3.0)) + 9.0
+    log_noises = np.append(floor, floor + (top - floor) * (t + 1) / 2)
+    axes = [np.linspace(c - reach * s, c + reach * s, points) for c, s in zip(*others, strict=True)]
+    grid = np.array(np.meshgrid(*axes, log_noises, indexing="ij")).reshape(len(axes) + 1, -1).T
+    flat = objective.with_prior(flat_prior(len(axes) + 1))
+    heights = flat.evaluate(grid)[0]
+    for place, (axis, c, s) in enumerate(zip(axes, *others, strict=True)):
+        heights += norm(c, s).logpdf(grid[:, place]) + math.log(axis[1] - axis[0])
+    g = logsumexp(heights.reshape(-1, len(log_noises)), axis=0)
+    above = g[1:] + norm(*noise).logpdf(log_noises[1:]) + np.log(weights * (top - floor) / 2)
+    return np.logaddexp(logsumexp(above), log_ndtr((floor - noise[0]) / noise[1]) + g[0])
+
+
+#: Prior centres above the floor and spreads: far below, at and above it.
+PRIORS = [(-5.0, 0.1), (-5.0, 1.0), (-1.0, 0.5), (0.0, 0.1), (0.5, 0.4), (2.0, 1.0), (4.6, 1.0)]
+
+
+@pytest.mark.parametrize(("above", "spread"), PRIORS)
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.4])
+@pytest.mark.parametrize("n", [3, 30])
+def test_white_noise_by_quadrature(above, spread, noise, n):
+    """Catches a floor that counts as a density: 1,248 nats off at a spread of 0.1."""
+    objective = problem("WHITE", noise, FLOOR + above, spread, n=n)
+    expected = brute_force(objective, ([], []), (FLOOR + above, spread))
+    assert evidence(objective) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("above", "spread"), [(-5.0, 0.1), (-1.0, 0.5), (0.5, 0.4), (4.6, 1.0)])
+@pytest.mark.parametrize(("text", "noise"), [("LIN0", 0.1), ("LIN0", 0.4), ("SE0", 0.05)])
+def test_other_coordinates_by_quadrature(text, noise, above, spread):
+    """Catches coordinates that don't follow the noise, or whose curvature doesn't."""
+    objective = problem(text, noise, FLOOR + above, spread)
+    expected = brute_force(objective, OTHERS[text], (FLOOR + above, spread))
+    assert evidence(objective) == pytest.approx(expected, abs=0.05)
+
+
+def table(noise):
+    """Return the paper's priors of coordinates, and a normal one of the log noise, as pointers."""
+    values = types.float64[::1]
+    entry = types.float64(types.int64, types.float64, values)
+    below = types.float64(types.boolean[::1], types.float64, values)
+
+    def made(argument, slope, sd, centre, signature):
+        density = f"-0.5 * ((v - {centre}) / {sd}) ** 2 - {0.5 * math.log(2 * math.pi)} - log({sd})"
+        body = f"-(v - {centre}) / {sd} ** 2" if slope else density
+        source = f"def f({argument}, v, population):\n    return {body}"
+        return pointer(source, "f", signature, {"log": math.log}, f"test {argument} {slope}")
+
+    sd = "(0.1 if e == 1 else 2.0)"  # the shift of LIN0
+    return SimpleNamespace(
+        log_density=made("e", False, sd, 0.0, entry),
+        gradient=made("e", True, sd, 0.0, entry),
+        noise_log_density=made("p", False, noise[1], noise[0], below),
+        noise_gradient=made("p", True, noise[1], noise[0], below),
+        entry=np.arange(len(POOL.hyperparameters)),
+        population=np.empty(0),
+    )
+
+
+@pytest.mark.parametrize("noise", [(2.0, 0.5), (0.0, 2.0), (-5.0, 1.0)])
+@pytest.mark.parametrize(("text", "sd"), [("WHITE", 0.1), ("LIN0", 0.1), ("LIN0", 0.4)])
+def test_the_studys_priors_by_quadrature(text, sd, noise):
+    """Catches a mass below the floor that is wrong where only the density is known."""
+    where = Coordinates(POOL, Composition.parse(text))
+    objective = Objective(where, *data(text, sd), study_prior(table(noise), where, Composition()))
+    others = ([0.0, 0.0], [2.0, 0.1]) if text == "LIN0" else ([], [])
+    expected = brute_force(objective, others, noise, points=61)
+    assert evidence(objective) == pytest.approx(expected, abs=0.05)
+
+
+def test_mass_far_below_the_floor_counts_where_the_optimum_is_above_it():
+    """Catches an integral around the optimum alone: of this evidence it holds next to nothing."""
+    where = Coordinates(POOL, Composition())
+    prior = FLOOR - 4.0, 0.5
+    objective = Objective(where, np.zeros((1, 1)), np.ones(1), normal_prior(*np.array([prior]).T))
+    fitted = fit(objective, [np.zeros(1)])
+    assert fitted.values[0] > FLOOR + 0.5
+    expected = brute_force(objective, ([], []), prior)
+    assert laplace(objective, fitted).value == pytest.approx(expected, abs=0.02)
+
+
+def bends(values):
+    """Return the largest second difference: neighbours of a jump have one as large."""
+    return np.abs(np.diff(values, 2)).max()
+
+
+@pytest.mark.parametrize(("text", "noise"), [("WHITE", 0.09), ("LIN0", 0.1), ("SE0", 0.05)])
+def test_no_jump_as_the_priors_centre_moves_through_the_floor(text, noise):
+    """Catches two formulas that don't meet: they were up to 2 nats apart at the boundary."""
+    centres = FLOOR + np.arange(-1.0, 1.0, 0.05)
+    assert bends([evidence(problem(text, noise, c, 0.4)) for c in centres]) < 0.02
+
+
+@pytest.mark.parametrize(("text", "noise"), [("WHITE", 0.09), ("LIN0", 0.1)])
+def test_no_jump_as_the_floor_moves_through_the_optimum(text, noise):
+    floors = FLOOR + np.arange(-1.5, 1.0, 0.05)
+    values = [evidence(problem(text, noise, FLOOR + 0.3, 0.5, floor)) for floor in floors]
+    assert bends(values) < 0.02
+    assert np.ptp(values) > 0.5  # it did move through it
+
+
+def test_the_evidence_is_exact_for_a_normal_posterior():
+    # With next to no weight in the data the posterior is the prior, whose integral is known.
+    where = Coordinates(POOL, Composition.parse("LIN0"))
+    x, y = data("LIN0", 0.4, n=1)
+    centre, spread = np.array([-12.0, 0.0, 0.0]), np.array([0.3, 0.5, 1e-3])
+    objective = Objective(where, x, y, normal_prior(centre, spread))
+    found = laplace(objective, fit(objective, [centre]))
+    assert found.value == found.score == pytest.approx(norm(0, 1).logpdf(y[0]), abs=1e-3)
+
+
+def test_flat_priors_have_no_mass_below_the_floor():
+    """Catches a flat density that is continued below the floor, where it has no end."""
+    where = Coordinates(POOL, Composition())
+    x, y = data("WHITE", 0.1)
+    objective = Objective(where, x, y)
+    log_noises = np.linspace(FLOOR, 3.0, 4001)
+    heights = objective.evaluate(log_noises[:, None])[0]
+    expected = np.log(np.trapezoid(np.exp(heights - heights.max()), log_noises)) + heights.max()
+    assert evidence(objective) == pytest.approx(expected, abs=0.02)
+
+
+def test_where_nothing_is_finite_there_is_no_evidence():
+    where = Coordinates(POOL, Composition.parse("SE0"))
+    x, y = data("SE0", 0.1)
+    objective = Objective(where, x, y + 1e200)  # its square overflows
+    assert laplace(objective, fit(objective, [np.zeros(3)])).value == -math.inf
+
+
+def test_evaluations_agree_with_terms_and_differences():
+    objective = problem("SE0", 0.3, -2.0, 1.0)
+    points = np.random.default_rng(0).normal(0, 0.5, (3, 3))
+    heights, gradients = objective.evaluate(points)
+    for point, height, gradient in zip(points, heights, gradients, strict=True):
+        assert sum(objective.terms(point)) == pytest.approx(height, abs=1e-10)
+        slope = approx_fprime(point, lambda v: sum(objective.terms(v)), 1e-6)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-3, atol=1e-3)
