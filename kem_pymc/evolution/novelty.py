@@ -68,7 +68,9 @@ def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float
     stay, pool = evolutions.priors["stay"], evolutions.pool
     probability = 1.0
     for candidate in pool:
-        enters = _entering(evolutions.priors["enter"], str(candidate), candidate.is_interaction)
+        enters = _entering(
+            evolutions.priors.get("enter", {}), str(candidate), candidate.is_interaction
+        )
         probability *= stay if candidate in parent else 1 - enters
     return probability
 

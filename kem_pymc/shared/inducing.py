@@ -13,8 +13,8 @@ from kem_pymc.shared.two_level import TwoLevel
 #: Points are added until they leave no variance larger than this share of the noise variance.
 TOLERANCE = 1e-4
 
-#: At most so many inducing points, chosen from so many places.
-MOST, PLACES = 300, 3000
+#: At most so many inducing points, chosen from at most so many places, and at least so many.
+MOST, PLACES, FEWEST = 300, 3000, 500
 
 #: A place is a mixture of two rows of different users, this near to each other among all rows,
 NEIGHBOURS = 5
@@ -65,7 +65,7 @@ def _places(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarra
     user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])
     extent = np.ptp(rows, axis=0)
     extent[extent == 0] = 1.0
-    picked = rng.permutation(len(rows))[:PLACES]
+    picked = np.tile(rng.permutation(len(rows))[:PLACES], 1 + FEWEST // min(len(rows), PLACES))
     near = min(NEIGHBOURS * 4, len(rows))
     _, neighbours = cKDTree(rows / extent).query(rows[picked] / extent, k=near)
     partner = picked.copy()

@@ -15,6 +15,7 @@ from kem_pymc.evolution.state import kernel_log_prior
 from kem_pymc.evolution.step import NAMES, EvolutionStep
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
+from kem_pymc.shared import learn_shared
 from tests.evolution.conftest import CONCENTRATION
 
 QUICK = CUT._replace(seating=1, steps=5)
@@ -235,10 +236,14 @@ def cluster(cohort, pool, table):
     return make_cluster(cohort, pool, table)
 
 
+@pytest.mark.parametrize("shared", [None, "CONST + SE0"])
 @pytest.mark.parametrize("likelihood", ["cumulative", "sequential"])
-def test_cluster_density_equals_the_samplers(likelihood, cohort, pool, table):
-    cluster = make_cluster(cohort, pool, table, likelihood=likelihood)
-    engine = EvolutionModel(cohort, pool, table, likelihood=likelihood).engine
+def test_cluster_density_equals_the_samplers(likelihood, shared, cohort, pool, table):
+    options = {"likelihood": likelihood}
+    if shared is not None:
+        options["shared"] = learn_shared(cohort, shared)
+    cluster = make_cluster(cohort, pool, table, **options)
+    engine = EvolutionModel(cohort, pool, table, **options).engine
     rng = np.random.default_rng(1)
     logp = cluster.compile_logp()
     included = pool.inclusion(cluster.composition)

@@ -1,0 +1,81 @@
+"""What users share, from a model to its posterior, the evolutions and what is predicted."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.ablations import final_model, final_model_of, stratified_models
+from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.fingerprint import differences, fingerprint
+from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.moves.sweep import CUT
+from kem_pymc.evolution.run import sample
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.shared import learn_shared
+
+QUICK = CUT._replace(seating=1, steps=2, split_merge=1, refits=1)
+GRID = np.linspace(0, 3, 7)[:, None]
+
+
+@pytest.fixture(scope="module")
+def model(cohort, pool, table):
+    return EvolutionModel(cohort, pool, table, shared="CONST + LIN0 + SE0", schedule=QUICK)
+
+
+@pytest.fixture(scope="module")
+def evolutions(model):
+    options = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
+    final = sample(final_model_of(model), **options)
+    return Evolutions.from_posterior(sample(model, **options), final=final)
+
+
+def test_each_users_mean_is_that_of_all_others(model, cohort):
+    fixed = model.engine.shared_by_user
+    for u, (user, x) in enumerate(zip(cohort.users, cohort.inputs, strict=True)):
+        others = model.shared.posterior.without(u)
+        np.testing.assert_array_equal(fixed.mean[u, : len(x)], others.mean(x))
+        np.testing.assert_array_equal(model.shared.function(user).mean(x), others.mean(x))
+        np.testing.assert_allclose(
+            fixed.covariance[u, : len(x), : len(x)], others.covariance(x, x), atol=1e-14
+        )
+
+
+def test_posterior_and_file_carry_the_mean_process(evolutions, model, tmp_path):
+    evolutions.save(tmp_path / "evolutions.json")
+    for learned in (evolutions, Evolutions.load(tmp_path / "evolutions.json")):
+        expected = model.shared.process
+        np.testing.assert_allclose(learned.shared.mean(GRID), expected.mean(GRID), atol=1e-10)
+        found = learned.shared.covariance(GRID, GRID)
+        np.testing.assert_allclose(found, expected.covariance(GRID, GRID), atol=1e-10)
+    assert evolutions.final.shared is None  # once is enough
+
+
+def test_selections_predict_with_what_is_shared(evolutions, cohort):
+    selection = KEMSelector(evolutions).select(cohort.inputs[0][:2], cohort.targets[0][:2])
+    prediction = selection.predict(GRID)
+    assert "shared" in prediction.components
+    far = selection.predict(np.array([[3.0]]), single=True)
+    assert far.sd[0] ** 2 <= evolutions.shared.covariance(GRID[-1:], GRID[-1:])[0, 0] + 50
+
+
+def test_methods_share_the_same(model, cohort, pool, table):
+    assert final_model_of(model).shared is model.shared
+    options = {"shared": model.shared}
+    assert final_model(cohort, pool, table, **options).shared is model.shared
+    # Users whom a stratum lacks still tell the others what they share.
+    last = stratified_models(cohort, pool, table, **options)[-1]
+    np.testing.assert_array_equal(
+        last.engine.shared_by_user.mean[0], model.shared.function("a").mean(cohort.inputs[0])
+    )
+
+
+def test_runs_know_what_is_shared(model, cohort, pool, table):
+    other = EvolutionModel(cohort, pool, table, schedule=QUICK)
+    then, now = (fingerprint(m, m.engine.targets) for m in (other, model))
+    assert differences(then, now) == ["what users share"]
+
+
+def test_users_whom_nothing_was_learned_from_are_refused(cohort, pool, table):
+    part = learn_shared(cohort.subset(["a", "b"]), "CONST")
+    with pytest.raises(InputError, match="wasn't learned from user 'c'"):
+        EvolutionModel(cohort, pool, table, shared=part)
