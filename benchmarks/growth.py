@@ -90,7 +90,7 @@ def pool_of(size: Size) -> kem.CandidatePool:
 
 def priors_of(size: Size, pool: kem.CandidatePool) -> kem.priors.Priors:
     """Return the default priors, with as many candidates entering as wanted."""
-    priors = kem.priors.unit_scale()
+    priors = kem.priors.paper()
     if size.entering is None:
         return priors
     share = size.entering / sum(priors.entering(candidate) for candidate in pool)

@@ -433,6 +433,44 @@ def synthetic() -> Priors:
     return _table(lengthscale=(0, 2), period=(np.log(5), 0.25), scaling="none")
 
 
-def unit_scale() -> Priors:
+def paper() -> Priors:
     """Return the paper's priors for real data: features in [0, 1], standardised targets."""
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
+
+
+#: The name of :func:`paper` in earlier versions.
+unit_scale = paper
+
+#: How many candidates enter below WHITE, on average, by the priors of tables.
+ADDITIONS = 1.0
+
+
+def default(pool: CandidatePool) -> Priors:
+    """Return the priors of tables: features in [0, 1], standardised targets.
+
+    They say little of how much is noise, or of how large a component is: what there is to explain
+    may be a small share of the target's variance, where users share the rest. The noise has the
+    same prior below all parents. (By the paper's, :func:`paper`, its variance has the median 7.4
+    below an empty parent, so that noise alone explains a straight line.) One candidate enters below
+    WHITE, on average, however many there are.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Of the study.
+    """
+    noise = pm.LogNormal.dist(-2.5, 2)
+    table = Priors(
+        hyperparameters={
+            "lengthscale": pm.LogNormal.dist(np.log(0.4), 0.7),
+            "period": pm.LogNormal.dist(np.log(0.2), 0.25),
+            "amplitude": pm.LogNormal.dist(-2, 2),
+            "mixture": pm.LogNormal.dist(0, 1),
+            "shift": pm.Normal.dist(0.5, 0.5),
+        },
+        noise=SameNoise(noise),
+        noise_without_parent=noise,
+        scaling="unit",
+        noise_floor=1e-4,
+    )
+    return table.expecting(ADDITIONS, pool)

@@ -30,7 +30,7 @@ pool = kem.CandidatePool(
 # amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
 # candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
 # with 0.02.
-priors = kem.priors.unit_scale()
+priors = kem.priors.paper()
 
 # Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
 # no kernel looks at later data (cut).

@@ -48,12 +48,12 @@ pilot
 # %% [markdown]
 # ## The table
 #
-# A study has one table of priors. `unit_scale()` is the paper's for real data: it is meant for
+# A study has one table of priors. `paper()` is the paper's for real data: it is meant for
 # features scaled to [0, 1] and a standardised target, which the model does by itself from the pilot
 # users' ranges.
 
 # %%
-priors = kem.priors.unit_scale()
+priors = kem.priors.paper()
 priors
 
 # %% [markdown]

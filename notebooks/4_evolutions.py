@@ -57,7 +57,7 @@ pilot, _ = kem.datasets.energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
 # Candidates of one feature each, so that every hyperparameter can be read by itself.
 pool = kem.CandidatePool([c for c in kem.datasets.candidates("energy") if c != "ARD"], 8)
-priors = kem.priors.unit_scale().expecting(0.4, pool)
+priors = kem.priors.paper().expecting(0.4, pool)
 print(pilot)
 print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")
 

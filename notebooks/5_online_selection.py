@@ -83,7 +83,7 @@ def load(name):
     pilot = pilot.subset(pilot.users[:pilot_users]).truncate(time_steps)
     test = test.subset(test.users[:test_users]).truncate(time_steps)
     pool = kem.CandidatePool(kem.datasets.candidates("energy"), pilot.dimension)
-    return Study(pilot, test, pool, kem.priors.unit_scale(), "next")
+    return Study(pilot, test, pool, kem.priors.paper(), "next")
 
 
 loaded = {}

@@ -59,7 +59,7 @@ pilot, test = kem.datasets.energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
 test = test.subset(test.users[:test_users]).truncate(time_steps + 1)
 pool = kem.CandidatePool(kem.datasets.candidates("energy"), pilot.dimension)
-base = kem.priors.unit_scale().expecting(0.4, pool)
+base = kem.priors.paper().expecting(0.4, pool)
 pilot
 
 # %% [markdown]
@@ -77,7 +77,7 @@ settings = {
     "concentration 3": (3.0, base),
     "concentration learned": (pm.Gamma.dist(alpha=2, beta=2), base),
     "0.2 candidates enter": (1.0, base.expecting(0.2, pool)),
-    "the paper's inclusion": (1.0, kem.priors.unit_scale()),
+    "the paper's inclusion": (1.0, kem.priors.paper()),
     "smaller amplitudes": (1.0, base.replace(amplitude=pm.LogNormal.dist(-0.5, 1))),
     "smaller noise": (1.0, base.replace(noise=steady)),
 }

@@ -137,7 +137,7 @@ def test_a_composition_shows_its_hyperparameters():
 
 
 def test_priors_show_every_entry():
-    table = kem.priors.unit_scale()
+    table = kem.priors.paper()
     _, (frame,) = read(table)
     assert frame.to_numpy().tolist() == table.to_frame().to_numpy().tolist()
 

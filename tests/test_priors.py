@@ -92,7 +92,7 @@ def test_mixture_prior_of_a_real_hyperparameter(pool):
     ("table", "lengthscale", "period"),
     [
         (prior_tables.synthetic, (0, 2), (np.log(5), 0.25)),
-        (prior_tables.unit_scale, (np.log(0.2), 0.5), (np.log(0.2), 0.25)),
+        (prior_tables.paper, (np.log(0.2), 0.5), (np.log(0.2), 0.25)),
     ],
 )
 def test_tables_are_the_papers(pool, table, lengthscale, period):
@@ -193,7 +193,7 @@ def test_a_level_has_the_amplitudes_prior_unless_it_has_its_own():
 
 
 def test_tables_round_trip_through_plain_data(pool):
-    table = prior_tables.unit_scale().replace(
+    table = prior_tables.paper().replace(
         {"PER.period": pm.Gamma.dist(2, 3)}, noise=noise_by_size((1, 0), (1, 2))
     )
     again = Priors.from_dict(table.to_dict())
@@ -207,7 +207,7 @@ def test_tables_round_trip_through_plain_data(pool):
 
 
 def test_the_floor_of_fits_is_stored_and_shown():
-    table = prior_tables.unit_scale().replace(noise_floor=1e-3)
+    table = prior_tables.paper().replace(noise_floor=1e-3)
     data = table.to_dict()
     assert Priors.from_dict(data).noise_floor == table.without_parent().noise_floor == 1e-3
     del data["noise_floor"]
@@ -259,7 +259,7 @@ def test_a_missing_entry(pool):
 
 
 def test_as_many_candidates_enter_however_many_there_are():
-    table = prior_tables.unit_scale()
+    table = prior_tables.paper()
     for name, dimension, additions in (("synthetic", 1, 0.4), ("heartsteps", 23, 5.98)):
         pool = CandidatePool(candidates(name), dimension)
         assert sum(map(table.entering, pool)) == pytest.approx(additions)

@@ -3,7 +3,7 @@
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,14 @@ PAGES = {
     "features-dropped": "kem-table2",
     "calibration": "kem-calibration",
 }
+#: Tables of priors by their names on the command line.
+TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
+    None: "default",
+    "default": "default",
+    "unit": "paper",
+    "synthetic": "synthetic",
+}
+
 METHODS = ("KEM", "Stratified", "Final", "ARD")
 
 
@@ -85,7 +93,7 @@ def compare(
         title=data.stem,
         data="table",
         pool=pool.names,
-        priors="synthetic" if priors == "synthetic" else "unit_scale",
+        priors=TABLES[priors],
         judged="next",
         trials=trials,
     )

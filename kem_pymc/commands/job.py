@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kem_pymc.commands.study import Study
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.priors import Priors
 
 #: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
 NAME, COPY, DRAFT = "fit.json", "study.py", "results"
@@ -193,12 +194,20 @@ def _model(
     priors: str | None,
     shared: str = "none",
 ) -> "EvolutionModel":
-    from kem_pymc import priors as tables
     from kem_pymc.evolution.model import EvolutionModel
 
     pool = pool_of(cohort, candidates, base, interactions)
-    table = tables.synthetic() if priors == "synthetic" else tables.unit_scale()
+    table = table_of(priors, pool)
     return EvolutionModel(cohort, pool, table, shared=None if shared == "none" else shared)
+
+
+def table_of(name: str | None, pool: "CandidatePool") -> "Priors":
+    """Return the table of priors of a name on the command line, by default that of tables."""
+    from kem_pymc import priors as tables
+
+    if name in (None, "default"):
+        return tables.default(pool)
+    return tables.synthetic() if name == "synthetic" else tables.paper()
 
 
 def pool_of(

@@ -87,8 +87,12 @@ Interactions = Annotated[
     bool, _panel("Model", "--interactions", text="With base kernels: their products as well.")
 ]
 PriorTable = Annotated[
-    Literal["unit", "synthetic"] | None,
-    _panel("Model", text="Priors for data that are scaled to unit range (default), or unscaled."),
+    Literal["default", "unit", "synthetic"] | None,
+    _panel(
+        "Model",
+        text="Priors: of tables (default), the paper's for data that are scaled to unit range, or "
+        "the paper's for unscaled data.",
+    ),
 ]
 Shared = Annotated[
     str | None,

@@ -25,17 +25,18 @@ cohort = kem.Cohort.from_frame(
 # feature (counted from 0), products of them, and ARD, the product of SE over all features.
 pool = kem.CandidatePool(["LIN0", "LIN1", "SE0", "SE1", "LIN0 x SE1", "ARD"], dimension=2)
 
-# Priors: the paper's table for data that are scaled to unit range, as the model does by itself.
-# Every entry can be any PyMC distribution; print(priors) shows them all.
-priors = kem.priors.unit_scale().replace(
+# Priors: the table for data that are scaled to unit range, as the model does by itself; the paper's
+# is kem.priors.paper(). Every entry can be any PyMC distribution; print(priors) shows them all.
+priors = kem.priors.default(pool).replace(
     {"SE.lengthscale": pm.InverseGamma.dist(5, 1)},  # other kernels' lengthscales as before
     stay=0.9,  # probability that a candidate of the parent composition is in the child
     # noise=lambda parent: ...,  # variance: a distribution that may look at parent.size
 )
 
 # The model: one Dirichlet process over next kernels for every parent composition. With
-# feedback="cut" no kernel looks at later data; with "joint" all data speak about all kernels.
-model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+# feedback="cut" no kernel looks at later data; with "joint" all data speak about all kernels. With
+# shared="auto" users share a mean, if that predicts pilot users better from the others.
+model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared="auto")
 
 # How to sample it: arguments of pm.sample, which the command line can override.
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}

@@ -9,7 +9,7 @@ from typing import Any
 from kem_pymc.cohort import Cohort
 from kem_pymc.evolution.model import EvolutionModel, scaling_for
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.priors import Priors, unit_scale
+from kem_pymc.priors import Priors, default
 from kem_pymc.shared.choice import SharedPart, learn_shared
 
 
@@ -62,7 +62,7 @@ def _model_at(
     priors: Priors | None,
     options: dict[str, Any],
 ) -> EvolutionModel:
-    priors = unit_scale() if priors is None else priors
+    priors = default(pool) if priors is None else priors
     # Scaled as the whole cohort is, or strata would have different units; and users share what
     # they share in the end.
     options = {"scaling": scaling_for(cohort, priors)} | options

@@ -66,7 +66,7 @@ class EvolutionModel(pm.Model):
         Pilot users, in their own units.
     pool : CandidatePool
     priors : Priors, optional
-        By default :func:`kem_pymc.priors.unit_scale`. Population parameters
+        By default :func:`kem_pymc.priors.default`. Population parameters
         (:func:`kem_pymc.population_parameter`) of these are sampled.
     concentration : float or PyMC distribution
         alpha of every Dirichlet process: a positive number, or the Gamma prior
@@ -117,7 +117,7 @@ class EvolutionModel(pm.Model):
         schedule: Schedule | None = None,
         observed: bool = True,
     ) -> None:
-        priors = prior_tables.unit_scale() if priors is None else priors
+        priors = prior_tables.default(pool) if priors is None else priors
         _check(cohort, pool, feedback, likelihood_power)
         _check_likelihood(likelihood)
         alpha = Concentration.of(concentration)
@@ -300,7 +300,7 @@ class ClusterModel(pm.Model):
     members : sequence of (user, time step), optional
         Datasets in the cluster; by default the last of every user.
     priors : Priors, optional
-        By default :func:`kem_pymc.priors.unit_scale`.
+        By default :func:`kem_pymc.priors.default`.
     scaling : Scaling, optional
         By default as for :class:`EvolutionModel`.
     likelihood : {"cumulative", "sequential"}
@@ -339,7 +339,7 @@ class ClusterModel(pm.Model):
         shared: SharedPart | None = None,
         name: str = "",
     ) -> None:
-        priors = prior_tables.unit_scale() if priors is None else priors
+        priors = prior_tables.default(pool) if priors is None else priors
         _check_likelihood(likelihood)
         scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.composition = _as_composition(composition, pool)

@@ -188,14 +188,18 @@ def options_of(method: Method) -> dict[str, Any]:
 FEW = 0.4
 
 
-def priors_of(name: str) -> Priors:
+def priors_of(name: str, pool: CandidatePool) -> Priors:
     """Return a table of priors by the name of its function."""
-    table: Priors = getattr(prior_tables, name)()
-    return table
+    if name == "default":
+        return prior_tables.default(pool)
+    return prior_tables.paper() if name == "paper" else prior_tables.synthetic()
 
 
-def supposed(priors: Priors, supposes: Supposes, pool: CandidatePool) -> Priors:
-    """Return a study's priors, changed as a method supposes."""
+def supposed(name: str, supposes: Supposes, pool: CandidatePool) -> Priors:
+    """Return a study's priors by name, changed as a method supposes."""
+    if supposes != "study" and name == "default":
+        name = "paper"
+    priors = priors_of(name, pool)
     if supposes == "one-noise":
         return priors.without_parent()
     return priors.expecting(FEW, pool) if supposes == "few-enter" else priors

@@ -115,7 +115,8 @@ class Piece:
     def lesson(self) -> dict[str, Any]:
         """Return, as plain data, what a lesson depends on beside code and data files."""
         draws = "joint" if self.learns == "joint" else "cut"
-        priors = priors_of(self.study.priors)
+        # Of whatever candidates: these stand for themselves.
+        priors = priors_of(self.study.priors, CandidatePool(["SE0"]))
         if self.learns not in ("cut", "joint"):
             priors = priors.without_parent()  # all that the others look at
         changed = {} if self.supposes == "study" else {"supposes": self.supposes, "few": FEW}
@@ -172,7 +173,7 @@ def run(piece: Piece) -> Outcome:
     lesson = Lesson(
         users.pilot,
         pool,
-        supposed(priors_of(piece.study.priors), piece.supposes, pool),
+        supposed(piece.study.priors, piece.supposes, pool),
         seed=piece.seed,
         steps=piece.steps,
         evolutions=piece.known,

@@ -12,9 +12,9 @@ from kem_pymc.errors import InputError
 #: ARD's fits to pilot users; two-level models; or nothing.
 Learns = Literal["cut", "joint", "final", "stratified", "ard", "two-level", "nothing"]
 
-#: The study's priors as they are, with one prior of the noise whatever the parent, or with as many
-#: candidates entering as in the synthetic study, however many there are.
-Supposes = Literal["study", "one-noise", "few-enter"]
+#: The study's priors as they are; the paper's; these with one prior of the noise whatever the
+#: parent, or with as many candidates entering as in the synthetic study, however many there are.
+Supposes = Literal["study", "paper", "one-noise", "few-enter"]
 
 
 #: Whether a mean process that users share is learned, where it predicts better.
@@ -49,7 +49,7 @@ class Study(_Strict):
     pool : str or list of str
         Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates; "default" for those
         of tables, which the pilot users decide.
-    priors : {"synthetic", "unit_scale"}
+    priors : {"default", "paper", "synthetic"}
     judged : {"truth", "next"}
         What predictions are judged by: the true function on a grid, or the next batch.
     trials : int
@@ -59,7 +59,7 @@ class Study(_Strict):
     data: str
     options: dict[str, Any] = {}
     pool: str | list[str]
-    priors: Literal["synthetic", "unit_scale"] = "unit_scale"
+    priors: Literal["default", "paper", "synthetic"] = "default"
     judged: Literal["truth", "next"]
     trials: PositiveInt
 

@@ -26,7 +26,7 @@ def test_strata_have_the_users_who_got_there(cohort, pool, table):
 
 
 def test_units_are_those_of_the_whole_cohort(cohort, pool):
-    table = prior_tables.unit_scale()
+    table = prior_tables.paper()
     expected = scaling_for(cohort, table)
     for model in (final_model(cohort, pool, table), *stratified_models(cohort, pool, table)):
         np.testing.assert_array_equal(model.scaling.feature_low, expected.feature_low)

@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_selection(selector):
 def test_units_do_not_matter():
     x, y = user(20)
     scaling = Scaling(np.array([0.0]), np.array([20.0]), 3.0, 2.0)
-    table = priors.unit_scale()
+    table = priors.paper()
     plain = MemorylessSelector(SMALL, table, steps=500).select(x / 20, (y - 3) / 2)
     scaled = MemorylessSelector(SMALL, table, steps=500, scaling=scaling).select(x, y)
     assert scaled.composition == plain.composition
