@@ -6,6 +6,7 @@ from kem_pymc.datasets._study import Study
 from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
 from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
+from kem_pymc.datasets.panel import panel
 from kem_pymc.datasets.pools import candidates
 from kem_pymc.datasets.simulate import Truth, synthetic
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
@@ -28,5 +29,6 @@ __all__ = [
     "housing",
     "mimic",
     "mimic_demo",
+    "panel",
     "synthetic",
 ]
