@@ -153,7 +153,7 @@ def panel(
         ]
     )
     f += np.concatenate([at_data, np.tile(at_test, (users, 1))], axis=1)
-    y = f + np.sqrt(noise_variance) * _noise(kind, f.shape, rng)
+    y = f + np.sqrt(noise_variance) * noise(kind.skewness, f.shape, rng)
     return Cohort(
         users=tuple(range(users)),
         inputs=tuple(x),
@@ -231,9 +231,9 @@ def _function(
     return f
 
 
-def _noise(kind: Panel, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+def noise(skewness: float, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Draw noise of mean 0 and variance 1: normal, or gamma where it is skewed."""
-    if not kind.skewness:
+    if skewness == 0:
         return rng.standard_normal(shape)
-    concentration = 4 / kind.skewness**2
+    concentration = 4 / skewness**2
     return (rng.gamma(concentration, size=shape) - concentration) / np.sqrt(concentration)

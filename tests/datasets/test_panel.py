@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from kem_pymc.datasets import panel
-from kem_pymc.datasets.panel import EARLIEST, LATEST, PANELS, hyperparameters, rise
+from kem_pymc.datasets.panel import EARLIEST, LATEST, PANELS, hyperparameters, noise, rise
 from kem_pymc.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -120,11 +120,18 @@ def test_noise_has_mean_variance_and_skewness(study):
     noisy = panel(60, 1, seed=6, study=study, noise_variance=0.4, batch=10, test_points=10)
     np.testing.assert_array_equal(clean.truth.f_test, noisy.truth.f_test)
     at_data = np.stack(noisy.targets) - np.stack(clean.targets)
-    for noise in (at_data, noisy.truth.y_test - noisy.truth.f_test):
-        assert abs(noise.mean()) < 4.5 * np.sqrt(0.4 / noise.size)
+    for drawn in (at_data, noisy.truth.y_test - noisy.truth.f_test):
+        assert abs(drawn.mean()) < 4.5 * np.sqrt(0.4 / drawn.size)
         skewness, kurtosis = (2, 6) if study == "skewed" else (0, 0)
-        assert abs(noise.var() / 0.4 - 1) < 4.5 * np.sqrt((2 + kurtosis) / noise.size)
-        assert stats.skew(noise.ravel()) == pytest.approx(skewness, abs=0.6)
+        assert abs(drawn.var() / 0.4 - 1) < 4.5 * np.sqrt((2 + kurtosis) / drawn.size)
+        assert stats.skew(drawn.ravel()) == pytest.approx(skewness, abs=0.6)
+
+
+@pytest.mark.parametrize("skewness", [0.0, 0.5, 2.0])
+def test_noise_of_any_skewness(skewness):
+    drawn = noise(skewness, (1_000_000,), np.random.default_rng(10))
+    np.testing.assert_allclose([drawn.mean(), drawn.var()], [0, 1], atol=0.015)
+    assert stats.skew(drawn) == pytest.approx(skewness, abs=0.05)
 
 
 @each_study
