@@ -42,7 +42,7 @@ def reproduce(
         typer.Argument(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-calibration, kem-ablation, "
-            "kem-targets, kem-defaults, or kem-all.",
+            "kem-targets, kem-defaults, kem-choices, or kem-all.",
             autocompletion=figure_names,
         ),
     ],
@@ -98,7 +98,7 @@ def reproduce(
             output = report.make(name, Evidence(known, pieces, store))
             left_out = [s for s in known.figures[name].studies if s in absent]
             output.notes += [f"Left out: {known.studies[s].title}, without data." for s in left_out]
-            heading = _heading(known, pieces, store, seed, quick)
+            heading = _heading(known, pieces, store, quick)
             files = report.write(name, output, out, heading)
             show(output.tables)
             screen.say(f"{name}: {', '.join(str(file) for file in files)}")
@@ -168,9 +168,7 @@ def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
         run_pieces(pieces, store, crew, tell)
 
 
-def _heading(
-    settings: "Settings", pieces: "list[Piece]", store: "Store", seed: int, quick: bool
-) -> list[str]:
+def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick: bool) -> list[str]:
     from importlib.metadata import version
 
     if not pieces:
@@ -181,7 +179,7 @@ def _heading(
     counts = ", ".join(f"{settings.studies[name].title} {n}" for name, n in trials.items())
     unit = "trials" if max(trials.values()) > 1 else "users of the one trial"
     lines = [
-        f"Made by kem_pymc {', '.join(store.codes(pieces))}, seed {seed}.",
+        f"Made by kem_pymc {', '.join(store.codes(pieces))}, seed {pieces[0].seed}.",
         f"Trials: {counts}. Intervals are Student's 95 % over {unit}.",
         "Time steps count from 1, as in the paper; in the CSV file from 0.",
     ]

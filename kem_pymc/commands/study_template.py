@@ -21,9 +21,10 @@ cohort = kem.Cohort.from_frame(
 # New users to select kernels for, if there are any yet: the same columns.
 # test = kem.Cohort.from_frame(pd.read_csv("new.csv"), ..., scope="new")
 
-# Candidates: what may be switched on and added up. LIN, PER, SE, RQ, MATERN32 or MATERN52 on a
-# feature (counted from 0), products of them, and ARD, the product of SE over all features.
-pool = kem.CandidatePool(["LIN0", "LIN1", "SE0", "SE1", "LIN0 x SE1", "ARD"], dimension=2)
+# Candidates: what may be switched on and added up. CONST, a user's own level; LIN, PER, SE, RQ,
+# MATERN32 or MATERN52 on a feature (counted from 0), products of them, and ARD, the product of SE
+# over all features.
+pool = kem.CandidatePool(["CONST", "LIN0", "LIN1", "SE0", "SE1", "LIN0 x SE1", "ARD"], dimension=2)
 
 # Priors: the table for data that are scaled to unit range, as the model does by itself; the paper's
 # is kem.priors.paper(). Every entry can be any PyMC distribution; print(priors) shows them all.

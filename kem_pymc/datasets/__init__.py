@@ -7,6 +7,7 @@ from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
 from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
 from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
+from kem_pymc.datasets.panel import panel
 from kem_pymc.datasets.pools import candidates, default_pool
 from kem_pymc.datasets.simulate import Truth, synthetic
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
@@ -32,6 +33,7 @@ __all__ = [
     "mimic",
     "mimic_demo",
     "orthodont",
+    "panel",
     "sleepstudy",
     "synthetic",
     "theoph",

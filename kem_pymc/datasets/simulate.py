@@ -5,7 +5,7 @@ that each can check the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -37,12 +37,14 @@ class Truth:
         By name: ``"LIN0.shift"``; in an interaction ``"LIN0 x PER0.PER0.period"``. Amplitudes are
         variances.
     noise_variance : float
-    x_test : ndarray, shape (m, 1)
-        Uniform grid on [0, 20].
+    x_test : ndarray, shape (m, D)
+        A uniform grid; uniform points where there are several features.
     f_test : ndarray, shape (U, m)
         The users' functions there, from the same draw as their data.
     y_test : ndarray, shape (U, m)
         `f_test` with noise.
+    shared_test : ndarray, shape (m,), optional
+        The part of `f_test` that all users share, in :func:`panel`.
     """
 
     compositions: tuple[str, ...]
@@ -51,15 +53,15 @@ class Truth:
     x_test: np.ndarray
     f_test: np.ndarray
     y_test: np.ndarray
+    shared_test: np.ndarray | None = None
 
     def take(self, indices: Sequence[int]) -> Self:
         """Return the truth of the users at these positions, in this order."""
         indices = list(indices)
-        return type(self)(
+        return replace(
+            self,
             compositions=tuple(self.compositions[i] for i in indices),
             hyperparameters=tuple(self.hyperparameters[i] for i in indices),
-            noise_variance=self.noise_variance,
-            x_test=self.x_test,
             f_test=self.f_test[indices],
             y_test=self.y_test[indices],
         )
@@ -108,12 +110,9 @@ def synthetic(
         If a count is below 1, the noise variance is negative or not finite, or the study is
         unknown.
     """
-    counts = {"users": users, "time_steps": time_steps, "batch": batch, "test_points": test_points}
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name}={count} leaves nothing to simulate. Give 1 or more.")
-    if not 0 <= noise_variance < np.inf:
-        raise InputError(f"Noise variance {noise_variance} is unusable. Give 0 or more.")
+    check_counts(
+        noise_variance, users=users, time_steps=time_steps, batch=batch, test_points=test_points
+    )
     if study not in STUDIES:
         raise InputError(f"There is no study {study!r}. Use one of {', '.join(STUDIES)}.")
     rng = np.random.default_rng(seed)
@@ -142,6 +141,21 @@ def synthetic(
     )
 
 
+def check_counts(noise_variance: float, **counts: int) -> None:
+    """Check how much is to be simulated.
+
+    Raises
+    ------
+    InputError
+        If a count is below 1, or the noise variance is negative or not finite.
+    """
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name}={count} leaves nothing to simulate. Give 1 or more.")
+    if not 0 <= noise_variance < np.inf:
+        raise InputError(f"Noise variance {noise_variance} is unusable. Give 0 or more.")
+
+
 def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str, float]:
     """Draw the hyperparameters of a composition as section 10.2.1 has them.
 
@@ -167,12 +181,23 @@ def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str
 def draw_function(
     composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw one function from the composition's Gaussian process, jointly at all of `x`, (n,).
+    """Draw one function from the composition's Gaussian process, jointly at all of `x`.
 
     LIN and PER have covariances of low rank, which no Cholesky factor without jitter survives. The
     symmetric root from the eigenvalues (negative ones are rounding, and cut off) needs no jitter.
     It is also unique, unlike eigenvectors, whose signs would make a seed's draw depend on the
     linear algebra library.
+
+    Parameters
+    ----------
+    composition, hyperparameters
+        As of :func:`covariance`.
+    x : ndarray, shape (n, D), or (n,) if D is 1
+    rng : Generator
+
+    Returns
+    -------
+    ndarray, shape (n,)
     """
     values, vectors = np.linalg.eigh(covariance(composition, hyperparameters, x, x))
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -182,23 +207,29 @@ def draw_function(
 def covariance(
     composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
 ) -> np.ndarray:
-    """Return the noise-free covariance between inputs (n,) and (m,), shape (n, m).
+    """Return the noise-free covariance between inputs (n, D) and (m, D), shape (n, m).
 
     Parameters
     ----------
     composition : str
-        A sum of products of LIN0, PER0 and SE0.
+        A sum of CONST and of products of LIN, PER and SE with their features' indices.
     hyperparameters : mapping
         By name, as in :class:`Truth`.
+    x, z : ndarray
+        One-dimensional where D is 1, if you like.
     """
+    x, z = (points[:, None] if points.ndim == 1 else points for points in (x, z))
     total = np.zeros((len(x), len(z)))
     for term in composition.split(" + "):
-        factors = term.split(" x ")
+        factors = [] if term == "CONST" else term.split(" x ")
         product = np.full_like(total, hyperparameters[f"{term}.amplitude"])
         for factor in factors:
             prefix = term if len(factors) == 1 else f"{term}.{factor}"
-            kernel, kinds = _KERNELS[factor]
-            product *= kernel(x[:, None], z, *(hyperparameters[f"{prefix}.{k}"] for k in kinds))
+            base = factor.rstrip("0123456789")
+            d = int(factor.removeprefix(base))
+            kernel, kinds = _KERNELS[base]
+            values = (hyperparameters[f"{prefix}.{kind}"] for kind in kinds)
+            product *= kernel(x[:, d, None], z[:, d], *values)
         total += product
     return total
 
@@ -216,7 +247,7 @@ def _se(x, z, lengthscale):  # eq. 9
 
 
 _KERNELS: dict[str, tuple[Callable[..., np.ndarray], tuple[str, ...]]] = {
-    "LIN0": (_lin, ("shift",)),
-    "PER0": (_per, ("lengthscale", "period")),
-    "SE0": (_se, ("lengthscale",)),
+    "LIN": (_lin, ("shift",)),
+    "PER": (_per, ("lengthscale", "period")),
+    "SE": (_se, ("lengthscale",)),
 }

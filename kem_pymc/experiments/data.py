@@ -94,6 +94,19 @@ def _synthetic(
     return pilot, datasets.synthetic(users=test_users, seed=rng, **options)
 
 
+def _panel(
+    rng: np.random.Generator,
+    data_home: Folder,  # noqa: ARG001  simulated
+    *,
+    pilot_users: int,
+    test_users: int,
+    **options: Any,
+) -> tuple[Cohort, Cohort]:
+    # One cohort, because pilot and test users share what is shared.
+    cohort = datasets.panel(users=pilot_users + test_users, seed=rng, **options)
+    return cohort.subset(cohort.users[:pilot_users]), cohort.subset(cohort.users[pilot_users:])
+
+
 def _loaded(loader: Callable[..., tuple[Cohort, Cohort]]) -> Callable[..., tuple[Cohort, Cohort]]:
     def load(rng: np.random.Generator, data_home: Folder, **options: Any) -> tuple[Cohort, Cohort]:
         return loader(data_home, rng, **options)
@@ -103,6 +116,7 @@ def _loaded(loader: Callable[..., tuple[Cohort, Cohort]]) -> Callable[..., tuple
 
 LOADERS: dict[str, Callable[..., tuple[Cohort, Cohort]]] = {
     "synthetic": _synthetic,
+    "panel": _panel,
     "energy": _loaded(datasets.energy),
     "housing": _loaded(datasets.housing),
     "fires": _loaded(datasets.fires),

@@ -23,6 +23,7 @@ MODULES = {
     "kem-ablation": "ablation",
     "kem-targets": "ablation",
     "kem-defaults": "defaults",
+    "kem-choices": "defaults",
 }
 
 

@@ -36,10 +36,10 @@ def pieces_of(
     quick : bool
         Whether to make little of everything.
     seed : int
-        Of the experiment.
+        Of the experiment; figures may add to it.
     data_home : path, optional
     """
-    wanted: dict[tuple[str, int, Learns, Supposes, Shares, int | None], set[str]] = {}
+    wanted: dict[tuple[str, int, Learns, Supposes, Shares, int | None, int], set[str]] = {}
     for figure in figures:
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
@@ -49,7 +49,8 @@ def pieces_of(
             for trial in range(most):
                 for method in figure.methods:
                     kind = settings.methods[method]
-                    key = name, trial, kind.learns, kind.supposes, kind.shared, figure.folds
+                    of_users = figure.folds, seed + figure.seed
+                    key = name, trial, kind.learns, kind.supposes, kind.shared, *of_users
                     wanted.setdefault(key, set()).add(method)
     sampling: dict[str, Sampling] = {**settings.sampling}
     scale: dict[str, Any] = {}
@@ -64,14 +65,14 @@ def pieces_of(
             learns,
             {method: settings.methods[method] for method in settings.methods if method in methods},
             sampling,
-            seed=seed,
+            seed=own_seed,
             data_home=data_home,
             folds=folds,
             supposes=supposes,
             shared=shared,
             **scale,
         )
-        for (name, trial, learns, supposes, shared, folds), methods in wanted.items()
+        for (name, trial, learns, supposes, shared, folds, own_seed), methods in wanted.items()
     ]
     return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
 

@@ -4,7 +4,7 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from kem_pymc.errors import InputError
 
@@ -95,12 +95,16 @@ class Figure(_Strict):
     folds : int, optional
         Test users have no part in it: the pilot users of every trial are held out in turn, in so
         many parts, and judged by their next batch.
+    seed : int
+        Added to the seed of the experiment: what is chosen by a figure isn't to be chosen on the
+        users that others report.
     """
 
     studies: list[str]
     methods: list[str]
     trials: PositiveInt | None = None
     folds: PositiveInt | None = None
+    seed: NonNegativeInt = 0
 
 
 class Quick(_Strict):

@@ -31,6 +31,14 @@ priors = "synthetic"
 judged = "next"
 trials = 2
 
+[studies.panel]
+title = "Panel"
+data = "panel"
+options = { pilot_users = 3, test_users = 2, time_steps = 2, study = "slopes" }
+pool = ["CONST", "LIN0"]
+judged = "truth"
+trials = 1
+
 [methods."KEM"]
 learns = "cut"
 
@@ -119,6 +127,11 @@ methods = ["KEM", "Final"]
 studies = ["batches", "tiny"]
 methods = ["KEM", "KEM, ml, bic"]
 folds = 2
+
+[figures.kem-choices]
+studies = ["panel"]
+methods = ["KEM", "Final"]
+seed = 100
 
 [quick]
 trials = 1

@@ -229,6 +229,25 @@ def test_users_of_the_packages_settings():
     assert looked_at >= {"synthetic", "similar", "complex"}
 
 
+def test_choices_are_made_on_users_whom_nothing_reports():
+    settings = given.default()
+    choices = settings.figures["kem-choices"]
+    others = [figure for name, figure in settings.figures.items() if name != "kem-choices"]
+    assert not set(choices.studies) & {name for figure in others for name in figure.studies}
+    seeds = lambda figures, **own: {p.seed for p in pieces_of(settings, figures, **own)}  # noqa: E731
+    assert seeds([choices]) == {100}
+    assert seeds([choices, *others], trials=1, seed=3) == {103, 3}
+
+
+def test_new_users_share_what_pilot_users_share():
+    study = given.default().studies["slopes"]
+    pilot, test = load(study, np.random.default_rng(1))
+    assert (pilot.n_users, test.n_users) == (16, 30)
+    np.testing.assert_array_equal(pilot.truth.shared_test, test.truth.shared_test)
+    assert pilot.truth.shared_test.any()
+    assert pilot.targets[0][0] != test.targets[0][0]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

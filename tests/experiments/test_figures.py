@@ -30,6 +30,7 @@ def test_every_figure_of_the_settings_can_be_made():
             "kem-ablation",
             "kem-targets",
             "kem-defaults",
+            "kem-choices",
         ),
     ],
 )
@@ -111,7 +112,7 @@ def test_verdicts_need_more_than_one_unit():
 def test_defaults_are_ranked_by_means_over_time_steps(evidence):
     given = evidence("kem-defaults")
     table = given.selections
-    shown = make("kem-defaults", given).tables["Mean log-likelihood of the next batch"]
+    shown = make("kem-defaults", given).tables["Mean test log-likelihood"]
     assert set(shown.index) == {"KEM", "KEM, ml, bic"}
     assert list(shown["mean rank"]) == sorted(shown["mean rank"])
     own = table[(table["study"] == "batches") & (table["method"] == "KEM, ml, bic")]

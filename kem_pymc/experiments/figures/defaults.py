@@ -1,4 +1,4 @@
-"""Fits and criteria on pilot users held out in turn: what the defaults are chosen from."""
+"""Methods by study, and their ranks: what the defaults are chosen from."""
 
 import pandas as pd
 
@@ -30,7 +30,7 @@ def make(evidence: Evidence) -> Output:
     return Output(
         tidy(table, SCORE),
         tables={
-            "Mean log-likelihood of the next batch": wide.sort_values("mean rank"),
+            "Mean test log-likelihood": wide.sort_values("mean rank"),
             "By time step": step_table(evidence, SCORE),
         },
         notes=[f"Intervals are those of the difference to {OURS}, paired by trial."],
