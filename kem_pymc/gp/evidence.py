@@ -18,15 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from kem_pymc.gp.fit import Criterion, Fit, fit
+from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
-
-#: Laplace's approximation takes no direction to be wider than a standard deviation of 10.
-LEAST_CURVATURE = 0.01
-
-#: Step of finite differences of the gradient.
-STEP = 1e-4
 
 #: Nodes are so many scales of the log noise apart, each distance longer than the one before by
 SPACING, GROWTH = 1.8, 1.3
@@ -83,10 +77,7 @@ class _Ridge:
     def __init__(self, objective: Objective, values: np.ndarray) -> None:
         self.objective = objective
         k = len(values) - 1
-        points = values + np.vstack([np.zeros(k + 1), STEP * np.eye(k + 1)])
-        (height, *_), (gradient, *gradients) = objective.evaluate(points)
-        curvature = (gradient - np.array(gradients)) / STEP
-        curvature = (curvature + curvature.T) / 2
+        height, gradient, curvature = curvature_at(objective, values)
         eigenvalues, vectors = np.linalg.eigh(curvature[:k, :k])
         eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
         self.inverse = (vectors / eigenvalues) @ vectors.T

@@ -62,6 +62,8 @@ class KEMSelector:
         exp(score), summed over draws; by default the posterior is summarised first. Its
         hyperparameters come from the draw that scores it highest. Draws in which no pilot user had
         the user's last composition have no say.
+    progress : bool
+        Whether to show a progress bar for selections from 400 points or more, which take seconds.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class KEMSelector:
         max_candidates: int = 6,
         runs: int = 3,
         average: int | None = None,
+        progress: bool = False,
     ) -> None:
         if not 0 <= minimum_probability <= 1:
             raise InputError(
