@@ -16,17 +16,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
-from kem_pymc.gp.fit import Criterion, Fit, fit
+from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
-
-#: Laplace's approximation takes no direction to be wider than a standard deviation of 10.
-LEAST_CURVATURE = 0.01
-
-#: Step of finite differences of the gradient.
-STEP = 1e-4
 
 #: Nodes are so many scales of the log noise apart, each distance longer than the one before by
 SPACING, GROWTH = 1.8, 1.3
@@ -83,10 +77,7 @@ class _Ridge:
     def __init__(self, objective: Objective, values: np.ndarray) -> None:
         self.objective = objective
         k = len(values) - 1
-        points = values + np.vstack([np.zeros(k + 1), STEP * np.eye(k + 1)])
-        (height, *_), (gradient, *gradients) = objective.evaluate(points)
-        curvature = (gradient - np.array(gradients)) / STEP
-        curvature = (curvature + curvature.T) / 2
+        height, gradient, curvature = curvature_at(objective, values)
         eigenvalues, vectors = np.linalg.eigh(curvature[:k, :k])
         eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
         self.inverse = (vectors / eigenvalues) @ vectors.T
@@ -209,7 +200,13 @@ def _log_integral(places: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -
     terms = (cubic + np.log(lengths * _WEIGHTS / 2)).ravel()
     if slopes[-1] < 0:
         terms = np.append(terms, heights[-1] - math.log(-slopes[-1]))
-    return float(logsumexp(terms))
+    return _log_sum(terms)
+
+
+def _log_sum(terms: np.ndarray) -> float:
+    """Return the log of the sum of exp: SciPy's takes as long as three likelihoods."""
+    largest = float(terms.max())
+    return largest + math.log(np.exp(terms - largest).sum())
 
 
 def _below(prior: Prior, floor: float) -> tuple[float, float]:
@@ -221,7 +218,7 @@ def _below(prior: Prior, floor: float) -> tuple[float, float]:
         noise_log_prior(prior, floor - _LENGTH * np.arange(_STEPS + 1), heights)
         simpson = np.where(np.arange(_STEPS + 1) % 2, 4.0, 2.0)
         simpson[[0, -1]] = 1.0
-        mass = float(logsumexp(heights, b=simpson * _LENGTH / 3))
+        mass = _log_sum(heights + np.log(simpson * _LENGTH / 3))
     elif prior.precision[-1] > 0:
         mass = float(log_ndtr((floor - prior.centre[-1]) * math.sqrt(prior.precision[-1])))
     else:

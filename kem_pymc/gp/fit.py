@@ -6,12 +6,36 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.machine import one_blas_thread
+
+#: From so many points on, starts are followed on a few of them, and the best optimum on all.
+MANY = 400
+
+#: A few are so many, or this share of all.
+FEW, SHARE = 250, 0.25
+
+#: With many points, the objective is computed at most so often on all of them by one fit.
+EVALUATIONS = 40
+
+#: What a line search takes for the negative objective where it isn't finite.
+WALL = 1e100
+
+#: The golden section: its multiples, modulo one, are evenly spread and never periodic.
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+#: Step of finite differences of the gradient.
+STEP = 1e-4
+
+#: No direction is taken to be wider than a standard deviation of 10: without a prior one may be
+#: flat.
+LEAST_CURVATURE = 0.01
 
 #: Logs stay within plus or minus this,
 WIDEST_LOG = 20.0
@@ -58,7 +82,8 @@ def fit(
 
     Nothing is random and nothing raises. Where the covariance isn't positive definite the search
     steps back; if no start has a finite objective, the first one is returned as not converged,
-    with a log likelihood of minus infinity.
+    with a log likelihood of minus infinity. With many points the best optimum of an evenly spread
+    few of them is followed on all.
 
     The optimum is that of the density above the floor of the noise. Where the prior has mass below
     the floor, that counts in the evidence (:mod:`kem_pymc.gp.evidence`), which compositions are
@@ -84,7 +109,61 @@ def fit(
         low[-1] = high[-1] = log_noise
     points = np.unique(np.clip(np.array(list(starts)), low, high), axis=0)
     followed = len(points) if runs is None else min(runs, len(points))
-    return Fit(*maximise(objective.problem, points, followed, low, high))
+    if objective.n_points < MANY:
+        return Fit(*maximise(objective.problem, points, followed, low, high))
+    few = thinned(objective)
+    near = Fit(*maximise(few.problem, points, followed, low, high))
+    if not objective.is_large:
+        return Fit(*maximise(objective.problem, near.values[None], 1, low, high))
+    return _fit_large(objective, few, near.values, low, high)
+
+
+def _fit_large(
+    objective: Objective, few: Objective, start: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> Fit:
+    """Follow the optimum of a few points on all, in units that the few points' curvature gives."""
+    sd = np.maximum(np.diag(curvature_at(few, start)[2]), LEAST_CURVATURE) ** -0.5
+    sd *= math.sqrt(few.n_points / objective.n_points)
+
+    def downhill(steps: np.ndarray) -> tuple[float, np.ndarray]:
+        (height,), (gradient,) = objective.evaluate((start + steps * sd)[None])
+        return (-height, -gradient * sd) if math.isfinite(height) else (WALL, gradient)
+
+    found = minimize(
+        downhill,
+        np.zeros(len(start)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip((low - start) / sd, (high - start) / sd, strict=True)),
+        # A thousandth of a nat is enough, of a sum of so many terms.
+        options={"maxfun": EVALUATIONS, "ftol": 1e-3 / objective.n_points, "gtol": 1e-2},
+    )
+    values = np.clip(start + found.x * sd, low, high)
+    likelihood, density = objective.terms(values)
+    return Fit(values, likelihood, density, found.nfev + 1, bool(found.success))
+
+
+def thinned(objective: Objective) -> Objective:
+    """Return the objective of a few of the points, evenly spread over their order."""
+    problem, places = objective.problem, spread_places(objective.n_points)
+    x, y, shared = problem.x.T[places], objective.targets[places], objective.shared
+    if shared is not None:
+        shared = MeanAtPoints(shared.function, x)
+    return Objective(objective.coordinates, x, y, problem.prior, objective.noise_floor, shared)
+
+
+def spread_places(n: int) -> np.ndarray:
+    """Return a few of `n` places in their order, evenly spread but for no period."""
+    count = max(FEW, int(SHARE * n))
+    return np.sort(np.argsort(np.arange(n) * GOLDEN % 1.0, kind="stable")[:count])
+
+
+def curvature_at(objective: Objective, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return height, gradient (d,) and curvature (d, d): minus the Hessian, by differences."""
+    points = values + np.vstack([np.zeros(len(values)), STEP * np.eye(len(values))])
+    heights, gradients = objective.evaluate(points)
+    curvature = (gradients[0] - gradients[1:]) / STEP
+    return float(heights[0]), gradients[0], (curvature + curvature.T) / 2
 
 
 def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
 
 
+#: From so many points on LAPACK is faster than the compiled loops.
+LARGE = 600
+
+
 @dataclass(frozen=True)
 class Coordinates:
     """The coordinates of one composition: which hyperparameters they are, and back.
@@ -396,6 +400,11 @@ class Objective:
         """n."""
         return len(self.problem.y)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether LAPACK evaluates the objective: the one place where that is decided."""
+        return self.n_points >= LARGE
+
     def with_prior(self, prior: Prior) -> Self:
         """Return the same likelihood with another prior."""
         objective = copy(self)
@@ -412,12 +421,24 @@ class Objective:
         points : ndarray, shape (m, k + 1)
         """
         heights, gradients = np.empty(len(points)), np.empty(points.shape)
-        evaluate_all(self.problem, np.ascontiguousarray(points), heights, gradients)
+        if self.is_large:
+            from kem_pymc.gp.large import evaluate_large
+
+            for i, values in enumerate(points):
+                likelihood, density, gradients[i] = evaluate_large(self.problem, values)
+                heights[i] = likelihood + density
+        else:
+            evaluate_all(self.problem, np.ascontiguousarray(points), heights, gradients)
         return heights, gradients
 
     def terms(self, values: np.ndarray) -> tuple[float, float]:
         """Return log likelihood and log prior at coordinates (k + 1,)."""
-        return evaluate(self.problem, np.array(values, dtype=np.float64), np.empty(len(values)))
+        values, gradient = np.array(values, dtype=np.float64), np.empty(len(values))
+        if self.is_large:
+            from kem_pymc.gp.large import evaluate_large
+
+            return evaluate_large(self.problem, values)[:2]
+        return evaluate(self.problem, values, gradient)
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
         """Return the gradient of the sum at coordinates (k + 1,); zeros where it has none."""

@@ -5,7 +5,8 @@ criterion it is judged, is the same for all, so that none wins by a better optim
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,16 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Typical
 from kem_pymc.gp.compare import largest_likelihoods
 from kem_pymc.gp.evidence import laplace
-from kem_pymc.gp.fit import Criterion, Fit, aic, bic, fit, leave_one_out
+from kem_pymc.gp.fit import (
+    MANY,
+    Criterion,
+    Fit,
+    aic,
+    bic,
+    fit,
+    leave_one_out,
+    spread_places,
+)
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import (
     Coordinates,
@@ -28,6 +38,7 @@ from kem_pymc.gp.objective import (
 )
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selector import Considered, Previous, Selection
 
 if TYPE_CHECKING:
@@ -74,6 +85,8 @@ class Judge:
         Smallest noise variance of fits, in scaled units.
     priors : Priors, optional
         For ``fit="map"``.
+    progress : bool
+        Whether to show a progress bar where there are many points.
 
     Raises
     ------
@@ -89,6 +102,7 @@ class Judge:
         runs: int,
         noise_floor: float,
         priors: "Priors | None" = None,
+        progress: bool = False,
     ) -> None:
         if fit not in FITS:
             raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
@@ -104,7 +118,7 @@ class Judge:
             priors.check_values(pool)
         self.pool = pool
         self.fit, self.criterion, self.runs = fit, criterion, runs
-        self.noise_floor = noise_floor
+        self.noise_floor, self.progress = noise_floor, progress
         self.priors = priors if fit == "map" else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,6 +140,9 @@ class Judge:
     ) -> list[Considered]:
         """Fit every option and score it.
 
+        With many points, options are fitted to an evenly spread few of them and compared roughly
+        on all; the best two are fitted to all points. Rough fits count as not converged.
+
         Parameters
         ----------
         options : sequence of Option
@@ -144,30 +161,53 @@ class Judge:
         list of Considered
             In the order of the options; weights add to one.
         """
-        rows = []
-        for option in options:
-            coordinates = Coordinates(self.pool, option.composition)
-            pilot = normal_prior(option.typical.centre, option.typical.spread)
-            prior = self._prior(coordinates, parent, pilot)
-            objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
-            starts = [option.typical.centre, *option.typical.starts]
-            if isinstance(previous, Selection) and previous.composition == option.composition:
-                starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-            fitted = fit(objective, starts, self.runs)
-            criterion = self._judge(objective, fitted, pilot, option.probability)
-            rows.append(
-                Considered.of(
-                    objective,
-                    fitted,
-                    status=option.status,
-                    criterion=criterion.value,
-                    score=criterion.score,
-                    weight=math.nan,
-                    probability=option.probability,
-                )
+        tasks = [self._task(option, parent, previous, x, y, shared) for option in options]
+        screens = len(y) >= MANY and len(tasks) > REFINED
+        least = REFINED if screens else len(tasks)
+        fitted: list[tuple[Fit, Criterion]] = []
+        done: set[int] = set()
+        with bar(len(tasks) * screens + least, self.progress and len(y) >= MANY) as advance:
+            for task in tasks:
+                fitted.append(self._rough(task) if screens else self._exact(task, task.starts))
+                advance()
+            # Whatever is selected was fitted to all points.
+            while screens and (len(done) < least or _best(fitted, set()) not in done):
+                i = _best(fitted, done)
+                fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
+                done.add(i)
+                advance()
+        rows = [
+            Considered.of(
+                task.objective,
+                fitted[i][0],
+                status=task.option.status,
+                criterion=fitted[i][1].value,
+                score=fitted[i][1].score,
+                weight=math.nan,
+                probability=task.option.probability,
             )
+            for i, task in enumerate(tasks)
+        ]
         weights = _weights([row.score for row in rows])
         return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
+
+    def _task(
+        self,
+        option: Option,
+        parent: Composition,
+        previous: Previous,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None,
+    ) -> "_Task":
+        coordinates = Coordinates(self.pool, option.composition)
+        pilot = normal_prior(option.typical.centre, option.typical.spread)
+        prior = self._prior(coordinates, parent, pilot)
+        objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
+        starts = [option.typical.centre, *option.typical.starts]
+        if isinstance(previous, Selection) and previous.composition == option.composition:
+            starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
+        return _Task(option, objective, pilot, starts)
 
     def shortlist(
         self,
@@ -192,6 +232,10 @@ class Judge:
         shared : MeanAtPoints, optional
             What all users share, at the same inputs.
         """
+        if len(y) >= MANY:
+            few = spread_places(len(y))
+            x, y = x[few], y[few]
+            shared = None if shared is None else MeanAtPoints(shared.function, x)
         statuses = {option.status for option in options}
         kept = {
             id(option)
@@ -226,23 +270,64 @@ class Judge:
             return study_prior(self._table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
-    def _judge(
-        self, objective: Objective, fitted: Fit, pilot: Prior, probability: float
-    ) -> Criterion:
-        likelihood, n_parameters = fitted.log_likelihood, len(fitted.values)
+    def _judge(self, task: "_Task", fitted: Fit) -> Criterion:
+        objective, likelihood = task.objective, fitted.log_likelihood
         if self.criterion == "bic":
-            return bic(likelihood, n_parameters, objective.n_points)
+            return bic(likelihood, len(fitted.values), objective.n_points)
         if self.criterion == "aic":
-            return aic(likelihood, n_parameters)
+            return aic(likelihood, len(fitted.values))
         if self.criterion == "laplace":
             return laplace(objective, fitted)
         if self.criterion == "loo":
             return leave_one_out(objective, fitted.values)
         if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
-            objective = objective.with_prior(pilot)
+            objective = objective.with_prior(task.pilot)
             fitted = fit(objective, [fitted.values], 1)
-        total = laplace(objective, fitted).value + math.log(probability)
+        total = laplace(objective, fitted).value + math.log(task.option.probability)
         return Criterion(total, total)
+
+    def _exact(self, task: "_Task", starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
+        fitted = fit(task.objective, starts, self.runs)
+        return fitted, self._judge(task, fitted)
+
+    def _rough(self, task: "_Task") -> tuple[Fit, Criterion]:
+        fitted, evidence = rough_fit(task.objective, task.starts, self.runs)
+        if self.criterion not in ("process", "laplace"):
+            return fitted, self._judge(task, fitted)
+        if self.criterion == "process":
+            evidence += math.log(task.option.probability)
+            if self.fit == "ml":
+                evidence += task.objective.with_prior(task.pilot).terms(fitted.values)[1]
+        return fitted, Criterion(evidence, evidence)
+
+
+def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
+    """Return the place of the largest score, of those that aren't left out."""
+    places = [i for i in range(len(fitted)) if i not in without]
+    return max(places, key=lambda i: fitted[i][1].score)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """An option with what is maximised, the pilot users' prior and where to start."""
+
+    option: Option
+    objective: Objective
+    pilot: Prior
+    starts: list[np.ndarray]
+
+
+@contextmanager
+def bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar of so many steps; give what advances it by one."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(transient=True) as progress:
+        task = progress.add_task("Selecting", total=steps)
+        yield lambda: progress.advance(task)
 
 
 def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:

@@ -69,6 +69,8 @@ class KEMSelector:
         exp(score), summed over draws; by default the posterior is summarised first. Its
         hyperparameters come from the draw that scores it highest. Draws in which no pilot user had
         the user's last composition have no say.
+    progress : bool
+        Whether to show a progress bar for selections from 400 points or more, which take seconds.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class KEMSelector:
         runs: int = 3,
         novelty: float = 0.5,
         average: int | None = None,
+        progress: bool = False,
     ) -> None:
         for name, share in {"minimum_probability": minimum_probability, "novelty": novelty}.items():
             if not 0 <= share <= 1:

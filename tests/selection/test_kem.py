@@ -11,9 +11,11 @@ from scipy.stats import multivariate_normal, norm
 from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp import fit as fit_module
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import Fit
 from kem_pymc.gp.objective import Coordinates, Objective, normal_prior
+from kem_pymc.selection import judge
 from kem_pymc.selection.kem import KEMSelector
 from tests.selection.pilots import POOL, pilot_cluster, user
 
@@ -271,7 +273,8 @@ def test_the_floor_comes_from_the_priors(learned):
     stored = with_clusters(learned, priors=low.to_dict())
     usual, lower = (KEMSelector(e, "ml").select(x, y, previous="LIN0") for e in (learned, stored))
     given = KEMSelector(learned, "ml", priors=low).select(x, y, previous="LIN0")
-    assert usual.noise >= 0.01 > lower.noise >= 1e-5
+    assert usual.noise == pytest.approx(0.01)
+    assert lower.noise == pytest.approx(1e-5)
     assert given.considered == lower.considered
 
 
@@ -357,3 +360,25 @@ def test_of_many_children_those_with_the_largest_probability_times_likelihood_ar
         assert names(KEMSelector(rare, max_candidates=1).select(x, y)) == {most_plausible}
     first, second = sorted(by_hand, key=by_hand.__getitem__)[:-3:-1]
     assert names(KEMSelector(rare, max_candidates=2).select(x, y)) == {first, second}
+
+
+def test_many_points_are_screened_and_the_best_two_fitted_to_all(learned, monkeypatch):
+    """Catches a rough fit that is selected, and a rough comparison that drops the best."""
+    more = with_clusters(
+        learned,
+        pilot_cluster(0, "LIN0", "SE0", 2, 1.0),
+        pilot_cluster(1, "LIN0", "PER0 + SE0", 2, 1.0),
+    )
+    data = user(150)
+    whole = KEMSelector(more).select(*data, previous="LIN0")
+    monkeypatch.setattr(judge, "MANY", 150)
+    monkeypatch.setattr(fit_module, "MANY", 150)
+    monkeypatch.setattr(fit_module, "FEW", 60)
+    screened = KEMSelector(more, progress=True).select(*data, previous="LIN0")
+    assert screened.composition == whole.composition
+    assert names(screened) == names(whole)
+    assert screened.considered[0].score == pytest.approx(whole.considered[0].score, abs=0.05)
+    assert screened.considered[0].converged
+    assert sum(c.converged for c in screened.considered) == 2
+    for rough in screened.considered:
+        assert rough.score <= row(whole, str(rough.composition)).score + 0.5

@@ -1,0 +1,68 @@
+"""The objective of a fit where there are many points: LAPACK in place of compiled loops.
+
+Compiled loops win where a matrix fits the caches. Beyond, LAPACK's blocked factorisation and
+inverse are faster; with all points weighing one, the gradient needs nothing else. It keeps to one
+thread: results would depend on the number of cores otherwise, and cores that are shared make it
+slower, not faster.
+"""
+
+import math
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, add_upper, representable
+from kem_pymc.gp.objective import Problem, evaluate, log_prior
+from kem_pymc.lanes import padded
+from kem_pymc.machine import one_blas_thread
+
+
+@one_blas_thread()
+def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Return log likelihood, log prior and the sum's gradient, as `evaluate` does, of one data set.
+
+    With A = U'U and a = A^-1 y the likelihood's slope in A is (a a' - A^-1) / 2. Where A isn't
+    positive definite the compiled loops decide, with their jitter.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one data set, all weights of which are one.
+    values : ndarray, shape (k + 1,)
+    """
+    n, k = len(problem.y), len(values) - 1
+    h = np.zeros(len(problem.layout.positive))
+    h[problem.places] = values[:k]
+    gradient = np.empty(k + 1)
+    if not representable(problem.layout, problem.active, h, values[k]):
+        return *evaluate(problem, values, gradient), gradient
+    # What lies below the diagonal isn't read, but computed with.
+    a, adjoint = np.zeros((n, padded(n))), np.zeros((n, padded(n)))
+    covariance(problem.kernels, problem.layout, problem.active, h, problem.x, a, adjoint)
+    if len(problem.shared):
+        add_upper(a, problem.shared)
+    # LAPACK has columns where we have rows: its lower triangle is our upper one.
+    lower = a.T[:n]
+    lower[np.diag_indices(n)] += math.exp(values[k])
+    lower, failed = dpotrf(lower, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        return *evaluate(problem, values, gradient), gradient
+    weighted = dpotrs(lower, problem.y, lower=1)[0]
+    half_log_determinant = float(np.log(np.diag(lower)).sum())
+    likelihood = -0.5 * float(problem.y @ weighted) - half_log_determinant - n * HALF_LOG_2PI
+    inverse = dpotri(lower, lower=1, overwrite_c=1)[0].T
+    # Entries above the diagonal stand for those below it, too.
+    np.multiply.outer(weighted, weighted, out=adjoint[:, :n])
+    adjoint[:, :n] -= inverse
+    adjoint[np.diag_indices(n)] *= 0.5
+    slope = np.zeros(len(h) + 1)
+    add_kernel_gradient(
+        problem.kernels, problem.layout, problem.active, h, problem.x, adjoint, slope
+    )
+    gradient[:k] = slope[problem.places]
+    gradient[k] = np.trace(adjoint[:, :n]) * math.exp(values[k])
+    density = log_prior(problem.prior, values, gradient)
+    if not (math.isfinite(likelihood + density) and np.isfinite(gradient).all()):
+        return -math.inf, 0.0, np.zeros(k + 1)
+    return likelihood, density, gradient
