@@ -196,14 +196,11 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     model = _two_level(rows)
-    search = torch.optim.LBFGS(
-        model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
-    )
     marginal = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     best = {"loss": np.inf, "values": model.state_dict()}
 
     def loss() -> "torch.Tensor":
-        search.zero_grad()
+        model.zero_grad()
         value = -marginal(model(*model.train_inputs), model.train_targets)
         if value.item() < best["loss"]:
             values = {name: v.detach().clone() for name, v in model.state_dict().items()}
@@ -211,9 +208,15 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
         value.backward()
         return value
 
-    # A line search may try values at which a matrix can't be factorised.
-    with _exact(), suppress(NotPSDError):
-        search.step(loss)
+    for _ in range(5):
+        search = torch.optim.LBFGS(
+            model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
+        )
+        # A line search may try values at which a matrix can't be factorised: begin anew.
+        with _exact(), suppress(NotPSDError):
+            search.step(loss)
+            break
+        model.load_state_dict(best["values"])
     model.load_state_dict(best["values"])
     model.eval()
 
@@ -267,7 +270,7 @@ def _two_level(rows: Rows):
 
     class TwoLevel(ExactGP):
         def __init__(self) -> None:
-            likelihood = GaussianLikelihood(LogNormalPrior(-3.0, 1.5), GreaterThan(1e-5))
+            likelihood = GaussianLikelihood(LogNormalPrior(-3.0, 1.5), GreaterThan(1e-4))
             inputs = torch.from_numpy(np.column_stack([rows.x, rows.users.astype(np.float64)]))
             super().__init__(inputs, torch.from_numpy(rows.y), likelihood)
             self.mean = ConstantMean()
