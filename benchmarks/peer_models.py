@@ -8,6 +8,7 @@ whose library isn't installed raises `ImportError`.
 
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -101,15 +102,23 @@ def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is dr
         aic = {slopes: _aic(fit(slopes, reml=False), slopes) for slopes in (0, 1)}
         slopes = min(aic, key=aic.__getitem__)
         found = fit(slopes, reml=True)
+        if not np.isfinite(found.llf):  # a variance of zero, where its REML fails
+            found = fit(slopes, reml=False)
         own = np.atleast_2d(found.cov_re)
         _check_blups(found, rows, fixed, lambda x: effects(x, slopes))
-    coefficients, noise = np.asarray(found.fe_params), float(found.scale)
-    information = np.zeros((len(coefficients),) * 2)
+    noise = float(found.scale)
+    information, scores = 0.0, 0.0
     for user in np.unique(rows.users):
-        x = rows.x[rows.users == user]
+        x, y = rows.x[rows.users == user], rows.y[rows.users == user]
         design, z = fixed(x), effects(x, slopes)
-        information += design.T @ np.linalg.solve(z @ own @ z.T + noise * np.eye(len(x)), design)
+        weighed = np.linalg.solve(z @ own @ z.T + noise * np.eye(len(x)), design)
+        information += design.T @ weighed
+        scores += y @ weighed
     uncertainty = np.linalg.inv(information)
+    coefficients = uncertainty @ scores
+    # Where a variance is zero its own are of no use.
+    regular = np.linalg.eigvalsh(own)[0] > 1e-8
+    assert not regular or np.allclose(coefficients, found.fe_params, atol=1e-4)
 
     def joint(x: np.ndarray) -> Joint:
         design, z = fixed(x), effects(x, slopes)
@@ -134,7 +143,11 @@ def _aic(found, slopes: int) -> float:
 def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
     """Check that conditioning on rows gives statsmodels' own predictors of random effects."""
     own, noise = np.atleast_2d(found.cov_re), float(found.scale)
-    for user, told in found.random_effects.items():
+    try:
+        effects_of = found.random_effects
+    except ValueError:  # it has none where a variance is zero
+        return
+    for user, told in effects_of.items():
         mine = rows.users == user
         z = effects(rows.x[mine])
         residual = rows.y[mine] - fixed(rows.x[mine]) @ np.asarray(found.fe_params)
@@ -178,23 +191,33 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
     """
     import gpytorch
     import torch
+    from linear_operator.utils.errors import NotPSDError
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     model = _two_level(rows)
-    search = torch.optim.LBFGS(
-        model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
-    )
     marginal = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    best = {"loss": np.inf, "values": model.state_dict()}
 
     def loss() -> "torch.Tensor":
-        search.zero_grad()
+        model.zero_grad()
         value = -marginal(model(*model.train_inputs), model.train_targets)
+        if value.item() < best["loss"]:
+            values = {name: v.detach().clone() for name, v in model.state_dict().items()}
+            best.update(loss=value.item(), values=values)
         value.backward()
         return value
 
-    with _exact():
-        search.step(loss)
+    for _ in range(5):
+        search = torch.optim.LBFGS(
+            model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
+        )
+        # A line search may try values at which a matrix can't be factorised: begin anew.
+        with _exact(), suppress(NotPSDError):
+            search.step(loss)
+            break
+        model.load_state_dict(best["values"])
+    model.load_state_dict(best["values"])
     model.eval()
 
     def joint(x: np.ndarray) -> Joint:
@@ -208,8 +231,6 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
 
 def _exact():
     """Return the settings of GPyTorch under which it factorises matrices."""
-    from contextlib import ExitStack
-
     from gpytorch import settings
 
     stack = ExitStack()
@@ -249,7 +270,7 @@ def _two_level(rows: Rows):
 
     class TwoLevel(ExactGP):
         def __init__(self) -> None:
-            likelihood = GaussianLikelihood(LogNormalPrior(-3.0, 1.5), GreaterThan(1e-5))
+            likelihood = GaussianLikelihood(LogNormalPrior(-3.0, 1.5), GreaterThan(1e-4))
             inputs = torch.from_numpy(np.column_stack([rows.x, rows.users.astype(np.float64)]))
             super().__init__(inputs, torch.from_numpy(rows.y), likelihood)
             self.mean = ConstantMean()

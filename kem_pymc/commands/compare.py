@@ -3,13 +3,16 @@
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from kem_pymc.commands import options, screen
 from kem_pymc.commands.reproduce import check, run_all, show
 from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.experiments.piece import Piece
 
 EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
@@ -18,6 +21,7 @@ EXAMPLE = (
 #: What is made of it, by the figure of the paper that is alike.
 PAGES = {
     "log-likelihood": "kem-fig6",
+    "verdicts": "kem-peers",
     "features-dropped": "kem-table2",
     "calibration": "kem-calibration",
 }
@@ -28,6 +32,9 @@ TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
     "unit": "paper",
     "synthetic": "synthetic",
 }
+
+#: Who was a pilot user in each trial.
+ROLES = "users.csv"
 
 METHODS = ("KEM", "Stratified", "Final", "ARD")
 
@@ -66,16 +73,15 @@ def compare(
     """Compare KEM with its baselines on your own users, as the paper does on its data sets.
 
     Half of the users, at random, are pilot users; the others are selected for at every time step,
-    and each selection is judged by the points of the next one.
+    and each selection is judged by the points of the next one. Whether KEM is behind another
+    method is said where there are trials and users enough to tell.
     """
-    from importlib.metadata import version
-
     from kem_pymc.commands.job import pool_of
     from kem_pymc.commands.tables import read_cohort
     from kem_pymc.experiments import report, runner
     from kem_pymc.experiments.figures.output import Evidence
     from kem_pymc.experiments.settings import Figure, Study, default
-    from kem_pymc.experiments.store import Store
+    from kem_pymc.experiments.store import Store, code
     from kem_pymc.workers import workers
 
     check(out)
@@ -107,12 +113,32 @@ def compare(
         run_all(pieces, store, crew)
     done = max(piece.trial for piece in pieces) + 1
     heading = [
-        f"kem_pymc {version('kem-pymc')}, seed {seed}: {cohort!r}.",
-        f"{done} random splits into pilot and test users.",
+        f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
+        f"{done} random splits into pilot and test users, who are in {ROLES}. Intervals are 95 % "
+        "over distinct users, trials averaged within them.",
     ]
+    write_roles(pieces, out / ROLES)
+    screen.say(f"Who was a pilot user: {out / ROLES}")
     for name, like in PAGES.items():
         output = report.make(like, Evidence(known, pieces, store))
-        output.notes = []
+        if like == "kem-table2":
+            output.notes = []  # on the paper's own
         files = report.write(name, output, out, heading)
         show(output.tables)
+        for note in output.notes if like == "kem-peers" else []:
+            screen.say(note)
         screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def write_roles(pieces: "list[Piece]", file: Path) -> None:
+    """Write who was a pilot user, and who a test user, in each trial."""
+    import pandas as pd
+
+    trials = {piece.trial: piece for piece in pieces}
+    rows = [
+        {"trial": trial, "user": user, "role": role}
+        for trial, piece in sorted(trials.items())
+        for role, cohort in piece.users()._asdict().items()
+        for user in cohort.users
+    ]
+    pd.DataFrame(rows).to_csv(file, index=False)

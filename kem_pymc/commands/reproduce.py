@@ -41,8 +41,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-calibration, kem-ablation, "
-            "kem-targets, kem-defaults, kem-choices, or kem-all.",
+            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-calibration, "
+            "kem-ablation, kem-targets, kem-defaults, kem-choices, or kem-all.",
             autocompletion=figure_names,
         ),
     ],
@@ -177,10 +177,9 @@ def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick:
     for piece in pieces:
         trials[piece.name] = max(trials.get(piece.name, 0), piece.trial + 1)
     counts = ", ".join(f"{settings.studies[name].title} {n}" for name, n in trials.items())
-    unit = "trials" if max(trials.values()) > 1 else "users of the one trial"
     lines = [
         f"Made by kem_pymc {', '.join(store.codes(pieces))}, seed {pieces[0].seed}.",
-        f"Trials: {counts}. Intervals are Student's 95 % over {unit}.",
+        f"Trials: {counts}. Intervals are 95 % over distinct users, trials averaged within them.",
         "Time steps count from 1, as in the paper; in the CSV file from 0.",
     ]
     if any(piece.cohort is not None or piece.study.judged == "next" for piece in pieces):

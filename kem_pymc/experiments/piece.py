@@ -26,6 +26,9 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import walk_user
 
+#: What a study says that isn't part of a lesson: of priors the table counts.
+UNSEEN = {"title", "judged", "trials", "priors", "users"}
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -124,7 +127,9 @@ class Piece:
             "candidates": self.candidates(),
             "prior_table": priors.to_dict(),
             "data_home": None if self.data_home is None else str(self.data_home),
-            "study": self.study.model_dump(exclude={"title", "judged", "trials", "priors"}),
+            "study": self.study.model_dump(
+                exclude={"title", "judged", "trials", "priors", "users"}
+            ),
             "trial": self.trial,
             "learns": self.learns,
             "shared": self.shared,

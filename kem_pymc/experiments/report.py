@@ -20,6 +20,7 @@ MODULES = {
     "kem-table2": "table2",
     "kem-calibration": "calibration",
     "kem-types": "fig6",
+    "kem-peers": "peers",
     "kem-ablation": "ablation",
     "kem-targets": "ablation",
     "kem-defaults": "defaults",

@@ -53,6 +53,9 @@ class Study(_Strict):
     judged : {"truth", "next"}
         What predictions are judged by: the true function on a grid, or the next batch.
     trials : int
+    users : {"same", "new"}
+        Whether trials deal the same users anew, or each makes users of its own. A user who is in
+        several trials is counted once.
     """
 
     title: str
@@ -62,6 +65,7 @@ class Study(_Strict):
     priors: Literal["default", "paper", "synthetic"] = "default"
     judged: Literal["truth", "next"]
     trials: PositiveInt
+    users: Literal["same", "new"] = "same"
 
 
 class Method(_Strict):

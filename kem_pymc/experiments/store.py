@@ -1,13 +1,15 @@
 """The folder of an experiment: what was learned and selected, trial by trial, in open files.
 
 ``runs/STUDY/trial-00/LEARNS-0a1b2c3d/`` holds evolutions as JSON, and a table of selections for
-each method. Names end in digests of what the content depends on, which lies beside it. So other
-settings have other files, and nothing is overwritten by something else.
+each method. Names end in digests of what the content depends on, which lies beside it, and of the
+code that made it. So other settings and other code have other files, and nothing is overwritten by
+something else.
 """
 
 import json
 import os
 import re
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -15,12 +17,20 @@ from typing import Any
 
 import pandas as pd
 
-from kem_pymc.code_cache import source_stamp
+from kem_pymc.code_cache import PACKAGE
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.piece import Outcome, Piece
 
 #: In the folder of a piece: what was learned, there once all of it is.
 LESSON = "lesson.json"
+
+#: What looks at results and makes none: changes there leave results as they are. What makes
+#: results imports none of these.
+ONLOOKERS = (
+    *("cli.py", "commands", "plots", "reports"),
+    *("experiments/figures", "experiments/report.py", "experiments/runner.py"),
+    *("experiments/store.py", "experiments/summaries.py", "experiments/verdicts.py"),
+)
 
 
 class Store:
@@ -38,12 +48,12 @@ class Store:
     def place(self, piece: Piece) -> Path:
         """Return the folder of a piece."""
         trial = "trial" if piece.folds is None else f"held-out-of-{piece.folds}"
-        name = f"{piece.learns}-{_digest(piece.lesson())}"
+        name = f"{piece.learns}-{_digest([piece.lesson(), code()])}"
         return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / name
 
     def table(self, piece: Piece, method: str) -> Path:
         """Return the file of a method's selections."""
-        return self.place(piece) / f"{slug(method)}-{_digest(piece.exercise(method))}.csv"
+        return self.place(piece) / f"{slug(method)}-{_digest([piece.exercise(method), code()])}.csv"
 
     def missing(self, piece: Piece) -> list[str]:
         """Return the methods of a piece whose selections aren't there."""
@@ -112,8 +122,19 @@ class Store:
 
 
 def code() -> str:
-    """Return the version of this package, and a digest of its compiled sources."""
-    return f"{version('kem-pymc')} ({source_stamp()[:8]})"
+    """Return the version of this package, and a digest of the sources that results depend on."""
+    return f"{version('kem-pymc')} ({source_digest(PACKAGE)[:8]})"
+
+
+@cache
+def source_digest(package: Path) -> str:
+    """Return a hash of a package's sources, without those that only look at results."""
+    digest = sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        if not any(name.is_relative_to(onlooker) for onlooker in ONLOOKERS):
+            digest.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def slug(name: str) -> str:

@@ -16,7 +16,18 @@ def test_a_table_of_ones_own(tmp_path):
     assert set(values["method"]) == {"KEM", "Stratified", "Final", "ARD"}
     assert set(values["time_step"]) == {0, 1}  # nothing comes after the last
     names = {p.stem for p in out.iterdir()} - {"runs"}
-    assert names == {"log-likelihood", "features-dropped", "calibration"}
+    assert names == {"log-likelihood", "verdicts", "features-dropped", "calibration", "users"}
+    assert "2 trials say little" in text
+    assert "means over points, in nats" in " ".join(text.split())
+    for page in ("log-likelihood", "verdicts"):
+        assert "in nats" in (out / f"{page}.md").read_text("utf-8")
+    roles = pd.read_csv(out / "users.csv")
+    assert len(roles) == 2 * 6
+    assert not roles.duplicated(["trial", "user"]).any()
+    judged = values.groupby("trial")["user"].unique()
+    for trial, own in roles[roles["role"] == "test"].groupby("trial"):
+        assert set(own["user"]) >= set(judged[trial])
+    assert (roles[roles["role"] == "pilot"].groupby("trial").size() == 3).all()
     # Another table under the same name is another experiment.
     table(users=6, weeks=3, seed=1).to_csv(path, index=False)
     fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)

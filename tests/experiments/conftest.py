@@ -21,6 +21,7 @@ pool = ["LIN0", "PER0", "SE0"]
 priors = "synthetic"
 judged = "truth"
 trials = 2
+users = "new"
 
 [studies.batches]
 title = "Batches"
@@ -30,6 +31,7 @@ pool = ["LIN0", "PER0", "SE0"]
 priors = "synthetic"
 judged = "next"
 trials = 2
+users = "new"
 
 [studies.panel]
 title = "Panel"
@@ -106,6 +108,10 @@ methods = ["KEM", "KEM, ml, bic"]
 
 [figures.kem-calibration]
 studies = ["tiny", "batches"]
+methods = ["KEM", "Final"]
+
+[figures.kem-peers]
+studies = ["batches", "tiny"]
 methods = ["KEM", "Final"]
 
 [figures.kem-ablation]

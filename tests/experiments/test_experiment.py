@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 
 from kem_pymc import priors as prior_tables
+from kem_pymc.code_cache import PACKAGE
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
-from kem_pymc.experiments import runner
+from kem_pymc.experiments import runner, store
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
 from kem_pymc.experiments.learning import Lesson, priors_of
 from kem_pymc.experiments.piece import run
 from kem_pymc.experiments.runner import pieces_of, run_pieces
-from kem_pymc.experiments.store import Store, code
+from kem_pymc.experiments.store import ONLOOKERS, Store, code, source_digest
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.workers import Here, Processes
@@ -157,6 +158,35 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
 def test_other_settings_are_run_anew(tiny, figure, done, changed):
     for piece in pieces_of(tiny, [figure]):
         assert done.missing(replace(piece, **changed)) == list(piece.methods)
+
+
+def test_other_code_makes_other_results(tiny, figure, done, monkeypatch):
+    """Fails where what an earlier version learned or selected is taken for this one's."""
+    pieces = pieces_of(tiny, [figure])
+    assert all(done.missing(piece) == [] for piece in pieces)
+    monkeypatch.setattr(store, "code", lambda: "another")
+    for piece in pieces:
+        assert done.missing(piece) == list(piece.methods)
+        assert done.known(piece) == {}
+
+
+def test_the_code_of_results_is_all_that_makes_them(tmp_path):
+    """A change of any source but those that only look at results changes the digest."""
+    for name in ("gp/fit.py", "selection/kem.py", "experiments/scores.py", *ONLOOKERS):
+        path = tmp_path / (name if name.endswith(".py") else f"{name}/a.py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x = 1")
+        source_digest.cache_clear()
+        before = source_digest(tmp_path)
+        path.write_text("x = 2")
+        source_digest.cache_clear()
+        assert (source_digest(tmp_path) == before) == (name in ONLOOKERS), name
+    for onlooker in ONLOOKERS:
+        assert (PACKAGE / onlooker).exists(), onlooker
+    modules = [name.removesuffix(".py").replace("/", ".") for name in ONLOOKERS if "/" in name]
+    for path in PACKAGE.joinpath("experiments").glob("*.py"):
+        if f"experiments/{path.name}" not in ONLOOKERS:
+            assert not [m for m in modules if f"kem_pymc.{m}" in path.read_text()], path
 
 
 def test_quick_is_little(tiny, figure):

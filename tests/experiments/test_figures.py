@@ -1,5 +1,6 @@
 """Every figure and table can be made, says what it should, and is written as files."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,14 @@ from kem_pymc.experiments.figures import fig5, fig8
 from kem_pymc.experiments.figures.output import Output
 from kem_pymc.experiments.report import MODULES, make, markdown, write
 from kem_pymc.experiments.settings import default
+
+
+def given(rows):
+    """What a figure is made of, without an experiment."""
+    return SimpleNamespace(
+        selections=pd.DataFrame(rows), title=str, generator=lambda: np.random.default_rng(0)
+    )
+
 
 TIDY = ["study", "trial", "method", "user", "time_step"]
 
@@ -26,6 +35,7 @@ def test_every_figure_of_the_settings_can_be_made():
         *(
             "kem-table2",
             "kem-types",
+            "kem-peers",
             "kem-calibration",
             "kem-ablation",
             "kem-targets",
@@ -48,7 +58,7 @@ def test_files(evidence, name, tmp_path):
         assert f"## {title}" in page
 
 
-def test_figure_4_is_the_mean_over_trials(evidence):
+def test_figure_4_is_the_mean_over_users(evidence):
     given = evidence("kem-fig4")
     table = given.selections
     shown = make("kem-fig4", given).tables["Mean test log-likelihood"]
@@ -79,34 +89,53 @@ def test_table_2_stands_beside_the_papers(evidence):
 def test_the_papers_values_stand_beside_its_setting():
     rows = [
         {"study": "energy", "method": method, "trial": t, "user": 0, "time_step": 1, "dropped": t}
+        | {"person": t}
         for method in ("KEM", "KEM, ml, bic")
         for t in (0, 1, 2)
     ]
-    given = SimpleNamespace(selections=pd.DataFrame(rows), title=str)
-    table = make("kem-table2", given).tables["Features dropped per time step"]
+    table = make("kem-table2", given(rows)).tables["Features dropped per time step"]
     assert table.loc["KEM, ml, bic", ("energy", "paper")] == "0.08 ± 0.05"
     assert table.loc["KEM", ("energy", "paper")] == ""
     half = student.ppf(0.975, 2) / np.sqrt(3)
     assert table.loc["KEM", ("energy", "here")] == f"1.00 ± {half:.2f}"
 
 
-def test_verdicts_need_more_than_one_unit():
-    """Final is ahead for certain at step 2, by chance at step 1, and by one trial's word at 3."""
-    ahead = {0: (-0.5, 0.6, 0.1), 1: (0.5, 0.6, 0.4), 2: (0.1,)}
+def test_two_trials_give_no_verdict(evidence):
+    given = evidence("kem-peers")
+    tables = make("kem-peers", given).tables
+    assert tables["Verdicts"]["verdict"].tolist() == ["2 trials say little"] * 2
+    users = tables["Verdicts"]["users"].droplevel("other").to_dict()
+    assert users == {"Tiny": 2 * 4, "Batches": 2 * 3}  # other ones in each trial
+    own = given.selections
+    own = own[(own["study"] == "tiny") & (own["method"] == "KEM") & (own["time_step"] == 1)]
+    assert (
+        tables["Milliseconds a selection"]
+        .loc[("Tiny", "KEM"), 2]
+        .startswith(f"{1000 * own['seconds'].mean():.1f} ± ")
+    )
+
+
+def test_a_person_is_in_several_trials_where_they_deal_the_same_users(evidence, tiny):
+    """Fails where users made anew share a label's person, or a user is one anew in every trial."""
+    given = evidence("kem-peers")
+    anew = given.selections["person"].nunique()
+    studies = {k: v.model_copy(update={"users": "same"}) for k, v in tiny.studies.items()}
+    dealt = replace(given, settings=tiny.model_copy(update={"studies": studies})).selections
+    assert (dealt["person"] == dealt["user"]).all()
+    assert anew == 2 * dealt["person"].nunique()
+
+
+def test_selections_that_stay():
+    """Three of four stay at the second time step; the first has none before it."""
     rows = [
-        {"study": "s", "trial": t, "user": t, "time_step": step, "points": 5} | score
-        for step, gains in ahead.items()
-        for t, gain in enumerate(gains)
-        for score in (
-            {"method": "KEM", "log_likelihood": -1.0},
-            {"method": "Final", "log_likelihood": -1.0 + gain},
-        )
+        {"study": "s", "method": "KEM", "trial": 0, "user": user, "person": user, "time_step": t}
+        | {"composition": composition, "seconds": 1.0, "log_likelihood": 0.0}
+        for user, walk in enumerate([("A", "A"), ("A", "B"), ("B", "B"), ("", "")])
+        for t, composition in enumerate(walk)
     ]
-    given = SimpleNamespace(selections=pd.DataFrame(rows), title=str)
-    output = make("kem-fig6", given)
-    verdict = output.tables["KEM best or tied"].loc["s"]
-    assert list(verdict) == [3, 1, "no"]
-    assert list(output.tables["Test users"].loc["s"]) == [3, 3, 1]
+    table = make("kem-peers", given(rows)).tables["Selections that stay, per cent"]
+    assert list(table.columns) == [2]
+    assert table.loc["KEM", 2].startswith("75 ± ")
 
 
 def test_defaults_are_ranked_by_means_over_time_steps(evidence):

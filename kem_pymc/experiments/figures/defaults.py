@@ -4,7 +4,7 @@ import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import OURS, step_table
-from kem_pymc.experiments.summaries import interval, plus_minus, tidy, units_of
+from kem_pymc.experiments.summaries import interval, plus_minus, tidy
 
 SCORE = "log_likelihood"
 
@@ -14,8 +14,8 @@ def make(evidence: Evidence) -> Output:
     table = evidence.selections.dropna(subset=SCORE)
     keys = ["study", "method"]
     # Every time step counts the same, however many users still have a next batch there.
-    by_step = table.groupby([*keys, *units_of(table), "time_step"], sort=False)[SCORE].mean()
-    by_unit = by_step.groupby([*keys, *units_of(table)], sort=False).mean().unstack("method")
+    by_step = table.groupby([*keys, "trial", "time_step"], sort=False)[SCORE].mean()
+    by_unit = by_step.groupby([*keys, "trial"], sort=False).mean().unstack("method")
     means = by_unit.groupby("study", sort=False).mean()
     ranks = means.rank(axis="columns", ascending=False).mean().round(1)
     rows = {

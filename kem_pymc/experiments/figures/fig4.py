@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kem_pymc.experiments.figures.output import Evidence, Output
-from kem_pymc.experiments.figures.tables import gain_table, step_table
-from kem_pymc.experiments.summaries import interval, plus_minus, tidy, units_of
+from kem_pymc.experiments.figures.tables import UNITS, gain_table, step_table, time_table
+from kem_pymc.experiments.summaries import interval, plus_minus, tidy
 from kem_pymc.plots import log_likelihood
 from kem_pymc.plots.style import legend_below
 
@@ -15,13 +15,13 @@ def make(evidence: Evidence) -> Output:
     table = evidence.selections
     figure = Figure(figsize=(10.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
-    (unit,) = units_of(table)
+    persons = table.assign(user=table["person"])
     for ax, value, label in (
         (left, "log_likelihood", "test log-likelihood"),
         (right, "seconds", "seconds a selection"),
     ):
         log_likelihood(
-            table, time_step="points", value=value, unit=unit, label=label, legend=False, ax=ax
+            persons, time_step="points", value=value, unit="user", label=label, legend=False, ax=ax
         )
         ax.set_xticks(sorted(table["points"].unique()))
     right.set_yscale("log")
@@ -32,11 +32,10 @@ def make(evidence: Evidence) -> Output:
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
-            "Milliseconds a selection": step_table(
-                evidence, "milliseconds", table.assign(milliseconds=1000 * table["seconds"]), 1
-            ),
+            "Milliseconds a selection": time_table(evidence),
             "Seconds to learn": _learning(evidence),
         },
+        [UNITS],
     )
 
 

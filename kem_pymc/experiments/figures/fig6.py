@@ -5,8 +5,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from kem_pymc.experiments.figures.output import Evidence, Output
-from kem_pymc.experiments.figures.tables import OURS, gain_table, step_table
-from kem_pymc.experiments.summaries import gains, tidy, units_of
+from kem_pymc.experiments.figures.tables import UNITS, gain_table, step_table, time_table
+from kem_pymc.experiments.summaries import tidy
 from kem_pymc.plots import log_likelihood
 from kem_pymc.plots.style import legend_below
 
@@ -21,9 +21,8 @@ def make(evidence: Evidence) -> Output:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, study in zip(axes, studies, strict=False):
         own = table[table["study"] == study]
-        (unit,) = units_of(own)
-        counted = own.assign(time_step=own["time_step"] + 1)
-        log_likelihood(counted, value="log_likelihood", unit=unit, legend=False, ax=ax)
+        counted = own.assign(time_step=own["time_step"] + 1, user=own["person"])
+        log_likelihood(counted, value="log_likelihood", unit="user", legend=False, ax=ax)
         ax.set_title(evidence.title(study))
         # One user whose fit went wrong must not make everything else flat.
         low, high = np.quantile(
@@ -39,36 +38,16 @@ def make(evidence: Evidence) -> Output:
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
-            "KEM best or tied": _verdicts(evidence, table),
+            "Milliseconds a selection": time_table(evidence),
             "Test users": _users(evidence, table),
         },
-        ["The axis may leave out the worst tenth of the means; the table has them all."],
-    )
-
-
-def _verdicts(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return at how many time steps another method is ahead by more than the interval."""
-    if OURS not in set(table["method"]):
-        return pd.DataFrame()
-    rows = gains(table, "log_likelihood", OURS)
-    rows["behind"] = rows["gain"] + rows["half"] < 0  # never where one unit is all there is
-    steps = rows.groupby("study", sort=False)["time_step"].nunique()
-    behind = rows[rows["behind"]].groupby("study")["time_step"].nunique()
-    behind = behind.reindex(steps.index).fillna(0).astype(int)
-    titles = [evidence.title(study) for study in steps.index]
-    return pd.DataFrame(
-        {
-            "time steps": steps.to_numpy(),
-            "another is ahead": behind.to_numpy(),
-            "best or tied everywhere": np.where(behind == 0, "yes", "no"),
-        },
-        index=pd.Index(titles, name="study"),
+        [UNITS, "The axis may leave out the worst tenth of the means; the table has them all."],
     )
 
 
 def _users(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return how many different test users there are at each time step."""
-    counts = table.groupby(["study", "time_step"], sort=False)["user"].nunique().unstack()
+    """Return how many distinct test users there are at each time step."""
+    counts = table.groupby(["study", "time_step"], sort=False)["person"].nunique().unstack()
     counts = counts.reindex(sorted(counts.columns), axis=1).fillna(0).astype(int)
     counts.index = pd.Index([evidence.title(str(study)) for study in counts.index], name="study")
     return counts.rename(columns=lambda step: step + 1).rename_axis(columns="time step")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -29,14 +30,26 @@ class Evidence:
 
     @cached_property
     def selections(self) -> pd.DataFrame:
-        """One row for every study, trial, method, user and time step; methods in their order."""
+        """One row for every study, trial, method, user and time step; methods in their order.
+
+        ``person`` is a label for the user that no other user has: where every trial makes users of
+        its own, users of two trials are two persons.
+        """
         table = self.store.selections(self.pieces)
+        own = [name for name, study in self.settings.studies.items() if study.users == "new"]
+        table["person"] = table["user"].mask(
+            table["study"].isin(own), table["trial"].astype(str) + ": " + table["user"]
+        )
         order = {name: place for place, name in enumerate(self.settings.methods)}
         studies = {name: place for place, name in enumerate(self.settings.studies)}
         places = pd.DataFrame(
             {"study": table["study"].map(studies), "method": table["method"].map(order)}
         )
         return table.loc[places.sort_values(["study", "method"], kind="stable").index]
+
+    def generator(self) -> np.random.Generator:
+        """Return the random numbers of a bootstrap: the same for every table."""
+        return np.random.default_rng(0)
 
     def title(self, study: str) -> str:
         """Return how a study is called."""

@@ -1,0 +1,72 @@
+"""KEM against every other method on every study: gains with intervals, and verdicts."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from kem_pymc.experiments.figures.output import Evidence, Output
+from kem_pymc.experiments.figures.tables import (
+    OURS,
+    UNITS,
+    VERDICTS,
+    gain_table,
+    step_table,
+    time_table,
+    verdict_table,
+)
+from kem_pymc.experiments.summaries import tidy
+from kem_pymc.experiments.verdicts import MARGIN, verdicts
+from kem_pymc.plots import style
+
+
+def make(evidence: Evidence) -> Output:
+    """Return one line for every study and method, and the tables behind it."""
+    table = evidence.selections.dropna(subset="log_likelihood")
+    return Output(
+        tidy(table, "log_likelihood"),
+        _draw(evidence, table),
+        {
+            "Verdicts": verdict_table(evidence, table),
+            "Mean test log-likelihood": step_table(evidence, "log_likelihood", table),
+            "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
+            "Milliseconds a selection": time_table(evidence),
+            "Selections that stay, per cent": _stay(evidence),
+        },
+        [UNITS, VERDICTS],
+    )
+
+
+def _draw(evidence: Evidence, table: pd.DataFrame) -> Figure | None:
+    """Return mean gains with their intervals, one panel for each study."""
+    if OURS not in set(table["method"]) or table["method"].nunique() < 2:
+        return None
+    rows = verdicts(table, OURS, evidence.generator())
+    studies = list(rows["study"].unique())
+    looks = style.line_styles([str(other) for other in rows["other"].unique()])
+    columns = min(3, len(studies))
+    lines = -(-len(studies) // columns)
+    height = 0.3 * table["method"].nunique() + 0.8
+    figure = Figure(figsize=(4.2 * columns, height * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    for ax, study in zip(axes, studies, strict=False):
+        own = rows[rows["study"] == study].iloc[::-1]
+        for place, row in enumerate(own.itertuples()):
+            half = row.half if row.half == row.half else None  # none from a single user
+            ax.errorbar(row.gain, place, xerr=half, **looks[str(row.other)])
+        ax.axvline(0, color="black", linewidth=0.8)
+        ax.axvline(-MARGIN, color="black", linewidth=0.8, linestyle=":")
+        ax.set_yticks(range(len(own)), list(own["other"]))
+        ax.set(title=evidence.title(str(study)), ylim=(-0.6, len(own) - 0.4))
+        ax.set_xlabel("gain of KEM, nats per point\n(mean, 95% interval over users)")
+        style.tidy(ax)
+    for ax in axes[len(studies) :]:
+        ax.set_axis_off()
+    return figure
+
+
+def _stay(evidence: Evidence) -> pd.DataFrame:
+    """Return how often the composition is that of the time step before."""
+    table = evidence.selections.sort_values("time_step", kind="stable")
+    keys = ["study", "trial", "method", "user"]
+    before = table.groupby(keys, sort=False)["composition"].shift()
+    stays = 100.0 * (table["composition"] == before).where(before.notna())
+    return step_table(evidence, "stays", evidence.selections.assign(stays=stays), 0)
