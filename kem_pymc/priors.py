@@ -452,7 +452,8 @@ def default(pool: CandidatePool) -> Priors:
     may be a small share of the target's variance, where users share the rest. The noise has the
     same prior below all parents. (By the paper's, :func:`paper`, its variance has the median 7.4
     below an empty parent, so that noise alone explains a straight line.) One candidate enters below
-    WHITE, on average, however many there are.
+    WHITE, on average, however many there are. No fit has less noise than 1e-3 of the target's
+    variance: with less, a single point that a curve misses costs more than all others gain.
 
     Parameters
     ----------
@@ -471,6 +472,6 @@ def default(pool: CandidatePool) -> Priors:
         noise=SameNoise(noise),
         noise_without_parent=noise,
         scaling="unit",
-        noise_floor=1e-4,
+        noise_floor=1e-3,
     )
     return table.expecting(ADDITIONS, pool)

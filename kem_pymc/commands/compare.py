@@ -36,7 +36,7 @@ TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
 #: Who was a pilot user in each trial.
 ROLES = "users.csv"
 
-METHODS = ("KEM", "Stratified", "Final", "ARD")
+METHODS = ("KEM", "Stratified", "Final", "ARD", "Two-level GP", "Mixed model", "Pooled GP")
 
 
 def compare(
