@@ -1,7 +1,7 @@
 """One clustering that stands for a posterior: by variation of information, within parents."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.display import Display, Displayed, Listing, beyond, some
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.from_posterior import read_shared
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
+from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -65,12 +67,15 @@ class Representative(Displayed):
     pool : CandidatePool
     settings : dict
         Of the study, as they are stored with the posterior.
+    shared : SharedPart or None
+        What all users share.
     """
 
     clusters: tuple[RepresentativeCluster, ...]
     time_steps: int
     pool: CandidatePool
     settings: dict[str, Any]
+    shared: SharedPart | None = None
 
     def model(self, index: int, cohort: Cohort, priors: Priors | None = None) -> "ClusterModel":
         """Return the hyperparameter posterior of one cluster, for ``pm.sample`` to draw.
@@ -112,6 +117,8 @@ class Representative(Displayed):
             members=[(users.get(str(u), u), t) for u, t in cluster.members],
             priors=Priors.from_dict(self.settings["priors"]) if priors is None else priors,
             scaling=Scaling.from_dict(self.settings["scaling"]),
+            likelihood=self.settings.get("likelihood", "cumulative"),
+            shared=None if self.shared is None else replace(self.shared, users=cohort.users),
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -201,7 +208,9 @@ def representative(idata: "DataTree") -> Representative:
                 )
             )
     clusters.sort(key=lambda c: (c.parent, -len(c.members), c.composition))
-    return Representative(tuple(clusters), draws.present.shape[1], draws.pool, draws.settings)
+    shared = read_shared(idata, draws.settings)
+    steps = draws.present.shape[1]
+    return Representative(tuple(clusters), steps, draws.pool, draws.settings, shared)
 
 
 def expected_information(together: np.ndarray, label: np.ndarray) -> float:

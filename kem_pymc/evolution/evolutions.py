@@ -175,6 +175,7 @@ class Evolutions(Displayed):
             aren't one for each chain.
         """
         settings = study_settings(idata)
+        shared = read_shared(idata, settings)
         pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
         clusters, kept = read_clusters(idata, pool, max_draws, weights)
         concentration: float | tuple[float, ...] = settings["concentration"]
@@ -198,7 +199,7 @@ class Evolutions(Displayed):
             population=population,
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
-            shared=read_shared(idata, settings, pool.dimension),
+            shared=None if shared is None else shared.process,
             final=None if final is None else cls._ended(final, max_draws),
             settings=settings,
         )

@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.gp.mean_process import MeanProcess
+from kem_pymc.evolution.shared import ARRAYS
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.shared.choice import SharedPart
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
 if TYPE_CHECKING:
@@ -138,54 +139,32 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
     return found
 
 
-def read_shared(
-    idata: "DataTree", settings: Mapping[str, Any], dimension: int
-) -> MeanProcess | None:
-    """Return the mean process given all pilot users; None where users share nothing.
-
-    It is computed anew from the posterior's own copy of their data.
+def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
+    """Return what the pilot users of a posterior share; None where that is nothing.
 
     Raises
     ------
     InputError
-        If the posterior lacks the data.
+        If the posterior lacks it, though its settings say that something is shared.
     """
-    if "shared" not in settings:
+    data = settings.get("shared")
+    if data is None:
         return None
-    return shared_posterior(idata, settings, dimension).process
-
-
-def shared_posterior(
-    idata: "DataTree", settings: Mapping[str, Any], dimension: int
-) -> SharedPosterior:
-    """Return what the pilot users of a posterior say of their mean process.
-
-    Raises
-    ------
-    InputError
-        If the posterior lacks their data.
-    """
     try:
-        constant, observed = idata["constant_data"], idata["observed_data"]
-        x = constant["inputs"].transpose("user", "point", "feature").values
-        points = constant["n_points"].transpose("user", "time_step").values
-        y = observed["targets"].transpose("user", "time_step", "point").values
-        inducing = constant["inducing_points"].transpose("inducing_point", "feature").values
+        constant = idata["constant_data"]
+        inducing, precision, shift, features, targets = (
+            constant[name].transpose(*dims).values for name, dims in ARRAYS.items()
+        )
     except (KeyError, ValueError) as error:
         raise InputError(
-            "The posterior lacks the pilot users' data, from which what users share is computed. "
-            "Sample it with an EvolutionModel."
+            "The posterior lacks what its users share. Sample it with an EvolutionModel."
         ) from error
-    data = settings["shared"]
     kernel = {**data["kernel"], "inducing": inducing.tolist()}
-    model = TwoLevel.from_dict({**data, "kernel": kernel}, dimension)
-    last = points.argmax(axis=1)
-    sizes = points.max(axis=1)
-    return SharedPosterior(
-        model,
-        [x[u, :n] for u, n in enumerate(sizes)],
-        [y[u, last[u], :n] for u, n in enumerate(sizes)],
-    )
+    model = TwoLevel.from_dict({**data, "kernel": kernel}, settings["dimension"])
+    contributions = list(zip(features, targets, strict=True))
+    users = tuple(constant["shared_features"].coords["user"].values.tolist())
+    posterior = SharedPosterior(model, precision, shift, contributions)
+    return SharedPart(posterior, users, {}, data["shares"], data["unexplained"])
 
 
 def spread_draws(

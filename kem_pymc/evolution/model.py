@@ -17,7 +17,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
-from kem_pymc.evolution.shared import SharedByUser
+from kem_pymc.evolution.shared import SharedByUser, shared_arrays, shared_coords
 from kem_pymc.evolution.step import EvolutionStep  # noqa: F401  registers itself with PyMC
 from kem_pymc.evolution.variables import (
     ConcentrationVariable,
@@ -145,7 +145,7 @@ class EvolutionModel(pm.Model):
         )
         coords = _coords(cohort, pool, self.settings())
         if self.shared is not None:
-            coords["inducing_point"] = list(range(len(self.shared.model.kernel.inducing)))
+            coords |= shared_coords(self.shared)
         _check_names(self.engine.population, coords)
         self.add_coords(coords)
         with self:
@@ -221,8 +221,8 @@ class EvolutionModel(pm.Model):
         pm.Data("inputs", inputs, dims=("user", "point", "feature"))
         pm.Data("n_points", padded.ends, dims=by_dataset)
         if self.shared is not None:
-            inducing = self.shared.model.kernel.inducing
-            pm.Data("inducing_points", inducing, dims=("inducing_point", "feature"))
+            for name, (values, dims) in shared_arrays(self.shared, self.cohort.users).items():
+                pm.Data(name, values, dims=dims)
 
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""

@@ -315,7 +315,9 @@ class _Kernel:
         """Return what it predicts on a grid (m, 1) from the points (n,), in their units."""
         scaling = self.evolutions.scaling
         coordinates = Coordinates(self.evolutions.pool, self.composition)
-        objective = Objective(coordinates, scaling.inputs(x[:, None]), scaling.targets(y))
+        points, function = scaling.inputs(x[:, None]), self.evolutions.shared
+        shared = None if function is None else function.at(points)
+        objective = Objective(coordinates, points, scaling.targets(y), shared=shared)
         try:
             values = coordinates.from_named(self.values, self.noise)
             told = Conditioned.of(objective, values).predict(scaling.inputs(grid))

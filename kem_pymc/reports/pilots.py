@@ -7,7 +7,7 @@ import numpy as np
 
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import spread_draws
+from kem_pymc.evolution.from_posterior import read_shared, spread_draws
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
@@ -113,18 +113,21 @@ class _Kernels:
         )
         self.code = code[self.kept]
         self.coordinates = {int(c): Coordinates(draws.pool, named[c]) for c in np.unique(self.code)}
+        self.shared = read_shared(idata, draws.settings)
 
     def mixture(
         self, u: int, t: int, x: np.ndarray, y: np.ndarray, at: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return means and variances (K, m) of functions, and noises (K,), at scaled inputs."""
         means, variances, noises = [], [], []
+        shared = None if self.shared is None else self.shared.posterior.without(u).at(x)
         for s in range(len(self.kept)):
             coordinates = self.coordinates[int(self.code[s, u, t])]
             natural = self.hyperparameters[s, u, t][coordinates.places]
             values = coordinates.from_natural(natural, float(self.noise[s, u, t]))
             try:
-                told = Conditioned.of(Objective(coordinates, x, y), values).predict(at)
+                objective = Objective(coordinates, x, y, shared=shared)
+                told = Conditioned.of(objective, values).predict(at)
             except InputError:  # impossible for numerical reasons, in this draw alone
                 continue
             means.append(told.mean)

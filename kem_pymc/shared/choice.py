@@ -1,7 +1,7 @@
 """What users share, learned from pilot users: the kernel, if any, that predicts other users."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -37,11 +37,19 @@ class SharedPart:
         In the order of the posterior.
     scores : dict of str to ndarray, shape (U,)
         By what was compared: the log density of each user's targets given all other users'.
+    shares : dict of str to float
+        Shares of variance that the two-level model gives to its parts: ``"shared"`` is the variance
+        of the mean process' posterior mean over all rows, ``"personal"`` the mean prior variance of
+        users' own functions there, ``"noise"`` the noise's.
+    unexplained : float
+        Mean square of what the mean process of all other users leaves of the targets.
     """
 
     posterior: SharedPosterior
     users: tuple[Hashable, ...]
-    scores: Mapping[str, np.ndarray]
+    scores: Mapping[str, np.ndarray] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    unexplained: float = 1.0
 
     @property
     def model(self) -> TwoLevel:
@@ -77,25 +85,6 @@ class SharedPart:
         """Return :meth:`function` of each user of a cohort."""
         return [self.function(user) for user in cohort.users]
 
-    def shares(self) -> dict[str, float]:
-        """Return the shares of variance that the two-level model gives to its parts.
-
-        ``"shared"`` is the variance of the mean process' posterior mean over all rows,
-        ``"personal"`` the mean prior variance of users' own functions there.
-        """
-        model, rows = self.model, np.concatenate(self.posterior.inputs)
-        own = [
-            composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
-            for x in self.posterior.inputs
-        ]
-        parts = {
-            "shared": float(np.var(self.process.mean(rows))) if not self.nothing else 0.0,
-            "personal": float(np.mean(np.concatenate(own))),
-            "noise": model.noise,
-        }
-        total = sum(parts.values())
-        return {name: part / total for name, part in parts.items()}
-
     def describe(self, features: Sequence[str]) -> str:
         """Return in a sentence what users share.
 
@@ -106,13 +95,17 @@ class SharedPart:
         if self.nothing:
             return "Users share nothing that predicts other users better."
         shared = describe(self.model.kernel.composition, features)
-        return f"Users share {shared}: {self.shares()['shared']:.0%} of the variance."
+        return f"Users share {shared}: {self.shares['shared']:.0%} of the variance."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model without its inducing points, and sums of the scores, as plain data."""
         model = self.model.to_dict()
         del model["kernel"]["inducing"]
-        return model | {"scores": {name: float(own.sum()) for name, own in self.scores.items()}}
+        return model | {
+            "scores": {name: float(own.sum()) for name, own in self.scores.items()},
+            "shares": dict(self.shares),
+            "unexplained": self.unexplained,
+        }
 
 
 def learn_shared(
@@ -161,9 +154,38 @@ def learn_shared(
         data = cohort.inputs, cohort.targets
         model = fit_two_level(*data, composition, personal, noise_floor, rng)
         model = with_inducing_points(model, cohort.inputs, rng)
-        found[name] = SharedPosterior.of(model, cohort)
-        scores[name] = found[name].log_predictive_densities()
-    return SharedPart(found[_best(scores)], cohort.users, scores)
+        found[name] = own = SharedPosterior.of(model, *data)
+        densities = [
+            own.log_predictive_density(u, x, y) for u, (x, y) in enumerate(zip(*data, strict=True))
+        ]
+        scores[name] = np.array(densities)
+    best = found[_best(scores)]
+    return SharedPart(best, cohort.users, scores, _shares(best, cohort), _unexplained(best, cohort))
+
+
+def _shares(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
+    """Return the shares of variance of a :class:`SharedPart`."""
+    model = posterior.model
+    own = [
+        composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
+        for x in cohort.inputs
+    ]
+    parts = {
+        "shared": float(np.var(posterior.process.mean(np.concatenate(cohort.inputs)))),
+        "personal": float(np.mean(np.concatenate(own))),
+        "noise": model.noise,
+    }
+    total = sum(parts.values())
+    return {name: part / total for name, part in parts.items()}
+
+
+def _unexplained(posterior: SharedPosterior, cohort: Cohort) -> float:
+    """Return the mean square of what all other users' mean process leaves of users' targets."""
+    left = [
+        y - posterior.without(u).mean(x)
+        for u, (x, y) in enumerate(zip(cohort.inputs, cohort.targets, strict=True))
+    ]
+    return float(np.mean(np.concatenate(left) ** 2))
 
 
 def _best(scores: Mapping[str, np.ndarray]) -> str:

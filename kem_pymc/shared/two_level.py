@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from kem_pymc.cohort import Cohort
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, composition_covariance
 from kem_pymc.kernels.composition import Composition
@@ -74,52 +73,57 @@ class SharedPosterior:
     Parameters
     ----------
     model : TwoLevel
-    inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
-        Of every user, in scaled units.
+    precision, shift : ndarray, shapes (r, r) and (r,)
+        Of the weights given all users, the latter precision times mean.
+    contributions : sequence of (ndarray, ndarray), shapes (n, r) and (n,)
+        Each user's features and targets, both multiplied by the inverse Cholesky factor of A_u:
+        with F and v, F'F is the user's part of the precision, F'v that of the shift.
     """
 
     def __init__(
-        self, model: TwoLevel, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+        self,
+        model: TwoLevel,
+        precision: np.ndarray,
+        shift: np.ndarray,
+        contributions: Sequence[tuple[np.ndarray, np.ndarray]],
     ) -> None:
         self.model = model
-        self.inputs, self.targets = list(inputs), list(targets)
+        self.precision, self.shift = precision, shift
+        self.contributions = list(contributions)
+
+    @classmethod
+    def of(
+        cls, model: TwoLevel, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Self:
+        """Return what users' inputs (n, D) and targets (n,) say, in scaled units."""
         r = model.kernel.size
-        self._precision, self._shift = np.eye(r), np.zeros(r)
-        self._whitened = []
+        precision, shift, contributions = np.eye(r), np.zeros(r), []
         for x, y in zip(inputs, targets, strict=True):
             factor = cholesky(model.own_covariance(x), lower=True)
             both = np.column_stack([model.kernel.features(x), y])
             whitened = solve_triangular(factor, both, lower=True)
             features, own = whitened[:, :r], whitened[:, r]
-            self._whitened.append((features, own))
-            self._precision += features.T @ features
-            self._shift += features.T @ own
-
-    @classmethod
-    def of(cls, model: TwoLevel, cohort: Cohort) -> Self:
-        """Return what a cohort in scaled units says."""
-        return cls(model, cohort.inputs, cohort.targets)
+            contributions.append((features, own))
+            precision += features.T @ features
+            shift += features.T @ own
+        return cls(model, precision, shift, contributions)
 
     @property
     def process(self) -> MeanProcess:
         """The mean process given all users."""
-        return MeanProcess.of_precision(self.model.kernel, self._precision, self._shift)
+        return MeanProcess.of_precision(self.model.kernel, self.precision, self.shift)
 
     def without(self, user: int) -> MeanProcess:
         """Return the mean process given all users but one, by number."""
-        features, own = self._whitened[user]
+        features, own = self.contributions[user]
         return MeanProcess.of_precision(
             self.model.kernel,
-            self._precision - features.T @ features,
-            self._shift - features.T @ own,
+            self.precision - features.T @ features,
+            self.shift - features.T @ own,
         )
 
-    def log_predictive_densities(self) -> np.ndarray:
-        """Return the log density (U,) of each user's targets given all other users'."""
-        return np.array([self._log_density(user) for user in range(len(self.targets))])
-
-    def _log_density(self, user: int) -> float:
-        x, y = self.inputs[user], self.targets[user]
+    def log_predictive_density(self, user: int, x: np.ndarray, y: np.ndarray) -> float:
+        """Return the log density of a user's targets (n,) at (n, D) given all other users'."""
         process = self.without(user)
         features = self.model.kernel.features(x)
         spread = features @ process.root.T

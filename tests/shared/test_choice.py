@@ -61,8 +61,8 @@ def test_words_say_what_is_shared_and_how_much():
     words = part.describe(["day"])
     assert words.startswith("Users share a constant level plus a straight line in day: ")
     # 4 x varies by 16/12 over [0, 1], levels by 0.25 and noise by 0.09.
-    assert part.shares()["shared"] == pytest.approx(0.8, abs=0.08)
-    assert sum(part.shares().values()) == pytest.approx(1)
+    assert part.shares["shared"] == pytest.approx(0.8, abs=0.08)
+    assert sum(part.shares.values()) == pytest.approx(1)
 
 
 def test_one_user_shares_nothing():

@@ -39,7 +39,7 @@ def test_means_are_fixed_effects_plus_blups():
     two_level = TwoLevel(kernel, LINEAR, own, float(fitted.scale))
     inputs = [x[user == u][:, None] for u in range(14)]
     targets = [y[user == u] for u in range(14)]
-    posterior = SharedPosterior(two_level, inputs, targets)
+    posterior = SharedPosterior.of(two_level, inputs, targets)
     # The last user is new to the others: fixed effects and BLUP rest on all rows all the same.
     mean_process = posterior.without(13)
     coordinates = Coordinates(CandidatePool(LINEAR.candidates), LINEAR)
