@@ -14,6 +14,7 @@ from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
 from kem_pymc.evolution.fit_memory import no_fits
+from kem_pymc.evolution.moves.composition import Odds
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.seating import open_cluster
 from kem_pymc.evolution.state import Study, attach, empty_state
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
 
-#: Chances that a step adds or removes a candidate; it walks otherwise (paper, section 10.3.3).
-P_ADD, P_REMOVE = 0.2, 0.4
+#: Chances that a step adds or removes a candidate; it walks otherwise.
+ODDS = Odds(add=0.2, remove=0.4, swap=0.0, edge=0.6)
 
 
 class MemorylessSelector:
@@ -214,7 +215,7 @@ def _search(study, state, included, h, log_noise, steps, rng):
     attach(study, state, 0, slot)
     best = state.log_density[0]
     for _ in range(steps):
-        local_step(study, state, slot, False, P_ADD, P_REMOVE, 0.0, rng)
+        local_step(study, state, slot, False, ODDS, 0.0, rng)
         if state.log_density[0] > best:
             best = state.log_density[0]
             included[:] = state.included[slot]

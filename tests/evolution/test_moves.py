@@ -10,7 +10,12 @@ from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves import sweep as moves
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import closure
-from kem_pymc.evolution.moves.composition import neighbour, neighbour_probability
+from kem_pymc.evolution.moves.composition import (
+    Odds,
+    action_probabilities,
+    neighbour,
+    neighbour_probability,
+)
 from kem_pymc.evolution.moves.local import local_step
 from kem_pymc.evolution.moves.refit import (
     FEW,
@@ -87,8 +92,9 @@ def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypa
         name = function.__name__
         monkeypatch.setattr(moves, name, lambda *_, function=function: called.append(function))
     sweep(engine.study, None, schedule, None)
-    assert set(ahead) == set(called)
-    assert len(ahead) == len(called) >= 3
+    levels = {moves.at_level, *called}  # moves ask for it themselves
+    assert {*ahead, moves.at_level} == levels
+    assert len(ahead) == len(set(called)) >= 3
 
 
 def test_check_notices_a_wrong_density(engine):
@@ -212,12 +218,16 @@ def _evidence(study, state, slot, included, rng, n):
     return out
 
 
+#: All different, so that a ratio that mixes them up is noticed.
+ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
+
+
 @compiled
 def _visits(study, state, slot, rng, n, thin):
     out = np.empty(n, dtype=np.int64)
     for i in range(n):
         for _ in range(thin):
-            local_step(study, state, slot, False, 0.3, 0.2, 0.1, rng)
+            local_step(study, state, slot, False, ODDS, 0.0, rng)
         code = 0
         for c in range(state.included.shape[1]):
             code += state.included[slot, c] << c
@@ -253,23 +263,33 @@ def test_compositions_of_one_cluster_are_visited_as_enumeration_says(table):
     assert np.abs(z).max() < 4, (exact, batches.mean(0))
 
 
+def test_the_papers_schedule_is_the_papers():
+    """Sections 10.2.4 and 10.3.3; a move that the paper doesn't make would be noticed, too."""
+    odds = Odds(PAPER.p_add, PAPER.p_remove, PAPER.p_swap, PAPER.p_edge)
+    by_size = [action_probabilities(size, 4, odds) for size in range(5)]
+    assert by_size == [(0.5, 0.0, 0.0), *[(0.2, 0.4, 0.0)] * 3, (0.0, 0.5, 0.0)]
+    assert (PAPER.seating, PAPER.steps, PAPER.walk) == (10, 100, 0.1)
+    others = PAPER.extensions, PAPER.refits, PAPER.split_merge, PAPER.path_split_merge
+    assert (*others, PAPER.particles, PAPER.heating, PAPER.joint) == (0,) * 7
+
+
 def test_probabilities_of_neighbours_are_those_of_their_draws():
     included = np.array([True, False, False, True])
-    moves = (0.5, 0.3, 0.2)
+    odds = Odds(add=0.5, remove=0.3, swap=0.2, edge=1.0)
     counts: dict[tuple[bool, ...], int] = {}
     ratios = {}
     rng = np.random.default_rng(2)
     n = 20_000
     for _ in range(n):
-        removed, added, log_choice = neighbour(included, *moves, rng)
+        removed, added, log_choice = neighbour(included, odds, rng)
         wanted = included.copy()
         wanted[[c for c in (removed, added) if c >= 0]] ^= True
         counts[tuple(wanted)] = counts.get(tuple(wanted), 0) + 1
         ratios[tuple(wanted)] = log_choice
     total = 0.0
     for wanted, count in counts.items():
-        there = neighbour_probability(included, np.array(wanted), *moves)
-        back = neighbour_probability(np.array(wanted), included, *moves)
+        there = neighbour_probability(included, np.array(wanted), odds)
+        back = neighbour_probability(np.array(wanted), included, odds)
         assert ratios[wanted] == pytest.approx(math.log(back / there), abs=1e-12)
         assert abs(count / n - there) < 4.5 * math.sqrt(there / n)
         total += there
@@ -360,7 +380,7 @@ def test_compositions_of_many_candidates_are_refitted_less_often(table):
     cohort = Cohort(range(3), x, y, [np.array([2, 4])] * 3, [f"x{d}" for d in range(MOST + 1)])
     engine = Engine(cohort, pool, table, 1.0, 1.0)
     structure, hyperparameters, noise = engine.simplest()
-    n = 400
+    n, odds = 400, Odds(add=0.0, remove=0.5, swap=0.5, edge=1.0)
     for size, fitted in ((FEW, 1.0), (2 * FEW, 0.25), (MOST + 1, 0.0)):
         structure[..., 1 : size + 1] = 1
         hyperparameters[..., : 2 * size] = 0.5
@@ -369,7 +389,7 @@ def test_compositions_of_many_candidates_are_refitted_less_often(table):
         for _ in range(n):
             engine.study.fits.data[:] = 0.0
             before = state.counts[0]
-            refit_composition(engine.study, state, state.assignment[0], False, 0.0, 0.5, 0.5, rng)
+            refit_composition(engine.study, state, state.assignment[0], False, odds, rng)
             kept += state.counts[0] > before
             for array, value in zip(state, there, strict=True):
                 array[...] = value

@@ -194,13 +194,31 @@ def visited(assignment: np.ndarray, included: np.ndarray) -> Clustering:
     return labels, tuple(tuple(bool(v) for v in included[slot]) for slot in slots)
 
 
-def z_scores(
-    visits: Sequence[Clustering], exact: dict[Clustering, float], batches: int = 40
-) -> dict[object, float]:
-    """Return z scores of what marginal questions say: who shares a cluster, who has what.
+class Estimate(NamedTuple):
+    """The probability of an event, as it is and as batches of visits have it."""
+
+    exact: float
+    found: float
+    error: float
+
+    @property
+    def difference(self) -> float:
+        """What was found minus what is."""
+        return self.found - self.exact
+
+
+#: Batches of visits whose means give standard errors.
+BATCHES = 40
+
+
+def estimates(
+    visits: Sequence[Clustering], exact: dict[Clustering, float]
+) -> dict[object, Estimate]:
+    """Return what marginal questions say: who shares a cluster, who has what.
 
     Asked are every partition, every dataset's every composition, and the ten most probable
-    clusterings. Events expected fewer than 200 times are left out.
+    clusterings. Events expected fewer than 200 times are left out. A visit that isn't possible is
+    an error.
     """
     events: dict[object, set[Clustering]] = defaultdict(set)
     for clustering in exact:
@@ -210,14 +228,23 @@ def z_scores(
             events["composition", d, composition].add(clustering)
     for clustering in sorted(exact, key=lambda c: -exact[c])[:10]:
         events["clustering", clustering].add(clustering)
-    unknown = sum(clustering not in exact for clustering in visits)
-    scores: dict[object, float] = {"unknown": math.inf if unknown else 0.0}
+    assert all(clustering in exact for clustering in visits)
+    found: dict[object, Estimate] = {}
     for event, members in events.items():
         p = sum(exact[c] for c in members)
         if not 200 < p * len(visits) < len(visits) - 200:
             continue
         seen = np.array([v in members for v in visits], dtype=float)
-        means = np.array([b.mean() for b in np.array_split(seen, batches)])
-        t = (seen.mean() - p) / (means.std(ddof=1) / math.sqrt(batches))
-        scores[event] = math.copysign(stats.norm.isf(stats.t.sf(abs(t), batches - 1)), t)
+        means = np.array([b.mean() for b in np.array_split(seen, BATCHES)])
+        found[event] = Estimate(p, seen.mean(), means.std(ddof=1) / math.sqrt(BATCHES))
+    return found
+
+
+def z_scores(visits: Sequence[Clustering], exact: dict[Clustering, float]) -> dict[object, float]:
+    """Return the z scores of `estimates`, the largest first."""
+    scores = {}
+    for event, estimate in estimates(visits, exact).items():
+        t = estimate.difference / estimate.error
+        z = stats.norm.isf(stats.t.sf(abs(t), BATCHES - 1))
+        scores[event] = math.copysign(z, t)
     return dict(sorted(scores.items(), key=lambda item: -abs(item[1])))

@@ -1,6 +1,6 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of 26 cases are compared, most of them correlated with others. If all were
+About 50 statistics of 27 cases are compared, most of them correlated with others. If all were
 independent, one |z| of the 1,300 would pass 4 with probability 0.08, and 3.5 with 0.45.
 """
 
@@ -10,6 +10,7 @@ import pytest
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.concentration import Concentration
+from kem_pymc.evolution.moves.composition import Odds
 from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
@@ -19,12 +20,24 @@ from kem_pymc.evolution.moves.population import redraw_population
 from kem_pymc.evolution.moves.refit import refit_composition
 from kem_pymc.evolution.moves.seating import reseat
 from kem_pymc.evolution.moves.split_merge import split_or_merge
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, sweep, within_processes
+from kem_pymc.evolution.moves.sweep import (
+    CUT,
+    EVERYWHERE,
+    JOINT,
+    PAPER,
+    redraw_shared,
+    sweep,
+    within_processes,
+)
 from kem_pymc.population import population_parameter
 from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
 JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
+
+#: Whether steps change compositions; the paper's probabilities depend on the size.
+ALWAYS, NEVER = Odds(0.4, 0.4, 0.2, 1.0), Odds(0.0, 0.0, 0.0, 0.0)
+PAPER_ODDS = Odds(PAPER.p_add, PAPER.p_remove, PAPER.p_swap, PAPER.p_edge)
 
 #: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
 STEPS = np.array([0, 1, 2, 0, 1, 0, 1, 2])
@@ -41,7 +54,8 @@ def cut_sweep(study, state, rng):
 
 def processes_alone(study, state, rng):
     """A cut sweep that leaves memberships as they are."""
-    within_processes(study, state, CUT_SWEEP, rng)
+    within_processes(study, state, CUT_SWEEP, EVERYWHERE, rng)
+    redraw_shared(study, state, CUT_SWEEP, rng)
 
 
 @compiled
@@ -58,7 +72,7 @@ def seatings(study, state, rng):
 @compiled
 def splits(study, state, rng):
     for _ in range(6):
-        split_or_merge(study, state, rng)
+        split_or_merge(study, state, int(rng.random() * study.user.shape[0]), rng)
 
 
 @compiled
@@ -68,18 +82,22 @@ def path_splits(study, state, rng):
 
 
 @compiled
-def _steps(study, state, joint, p_add, p_remove, p_swap, rng):
+def _steps(study, state, joint, odds, step, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            local_step(study, state, slot, joint, p_add, p_remove, p_swap, rng)
+            local_step(study, state, slot, joint, odds, step, rng)
 
 
 def components(study, state, rng):
-    _steps(study, state, True, 0.4, 0.4, 0.2, rng)
+    _steps(study, state, True, ALWAYS, 0.0, rng)
 
 
 def compositions(study, state, rng):
-    _steps(study, state, False, 0.4, 0.4, 0.2, rng)
+    _steps(study, state, False, ALWAYS, 0.0, rng)
+
+
+def paper_steps(study, state, rng):
+    _steps(study, state, False, PAPER_ODDS, PAPER.walk, rng)
 
 
 def extensions(study, state, rng):
@@ -101,7 +119,7 @@ def _extensions(study, state, joint, rng):
 def _refits(study, state, joint, rng):
     for _ in range(3):
         dataset = int(rng.random() * state.assignment.shape[0])
-        refit_composition(study, state, state.assignment[dataset], joint, 0.4, 0.4, 0.2, rng)
+        refit_composition(study, state, state.assignment[dataset], joint, ALWAYS, rng)
 
 
 def refitted_components(study, state, rng):
@@ -113,7 +131,7 @@ def refits(study, state, rng):
 
 
 def walks(study, state, rng):
-    _steps(study, state, True, 0.0, 0.0, 0.0, rng)
+    _steps(study, state, True, NEVER, 0.0, rng)
 
 
 #: All that may depend on population parameters does: hyperparameters and noise, on several.
@@ -155,6 +173,7 @@ CASES = {
     "composition of a component": (components, FREE, 8000, 10),
     "composition of a component, likelihood off": (components, PRIOR, 10_000, 10),
     "composition of a cluster": (compositions, FIXED, 6000, 10),
+    "the paper's steps": (paper_steps, FIXED, 6000, 10),
     "extension of a component": (extensions, FREE, 4000, 10),
     "extension of a cluster": (extensions_of_clusters, FIXED, 4000, 10),
     "refit of a component": (refitted_components, FREE, 2000, 10),

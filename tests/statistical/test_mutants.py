@@ -25,7 +25,7 @@ COMPOSITION_PASS = """
 def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            change_composition(study, state, slot, True, 0.4, 0.4, 0.2, rng)
+            change_composition(study, state, slot, True, Odds(0.4, 0.4, 0.2, 1.0), rng)
 """
 EXTENSION_PASS = """
 
@@ -41,7 +41,7 @@ WALK_PASS = """
 def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            walk(study, state, slot, rng)
+            walk(study, state, slot, 0.0, rng)
 """
 PATH_PASS = """
 

@@ -6,6 +6,7 @@ The candidates that stay keep their values; those of one that enters are propose
 """
 
 import math
+from typing import NamedTuple
 
 from kem_pymc.compiled import compiled
 from kem_pymc.evolution.moves.births import draw_birth, log_birth
@@ -16,19 +17,38 @@ from kem_pymc.evolution.state import ADD, REMOVE, SWAP, active_candidates
 NOISE_SHARE, NOISE_STEP = 0.5, 0.5
 
 
-@compiled
-def action_probabilities(size, candidates, p_add, p_remove, p_swap):
-    """Return the probabilities of adding, removing and swapping at a composition's size.
+class Odds(NamedTuple):
+    """Probabilities that a step changes a composition (paper, 10.3.3).
 
-    An empty composition can only grow and a full one only shrink; the probability of what is
-    impossible goes to doing nothing of the kind (paper, 10.3.3), but for an empty composition
-    adding takes over what removing and swapping had.
+    Attributes
+    ----------
+    add, remove, swap : float
+        Where all of them are possible.
+    edge : float
+        That an empty composition grows, and that a full one shrinks.
     """
+
+    add: float
+    remove: float
+    swap: float
+    edge: float
+
+
+@compiled
+def action_probabilities(size, candidates, odds):
+    """Return the probabilities of adding, removing and swapping at a composition's size."""
     if size == 0:
-        return p_add + p_remove + p_swap, 0.0, 0.0
+        return odds.edge, 0.0, 0.0
     if size == candidates:
-        return 0.0, p_remove, 0.0
-    return p_add, p_remove, p_swap
+        return 0.0, odds.edge, 0.0
+    return odds.add, odds.remove, odds.swap
+
+
+@compiled
+def probability_of_change(included, odds):
+    """Return the probability that a step changes a composition."""
+    add, remove, swap = action_probabilities(included.sum(), included.shape[0], odds)
+    return add + remove + swap
 
 
 @compiled
@@ -43,39 +63,39 @@ def nth(included, value, n):
 
 
 @compiled
-def neighbour(included, p_add, p_remove, p_swap, rng):
-    """Choose a candidate to remove and one to add (-1: none) from a composition.
+def neighbour(included, odds, rng):
+    """Choose a candidate to remove and one to add (-1: none), where a composition is to change.
 
     Returns
     -------
     removed, added : int
-        Both -1 where the composition is full or empty and what was drawn is impossible.
     log_choice : float
-        Log probability of the reverse choice minus that of this one.
+        Log probability of the reverse step minus that of this one, with the probabilities that
+        either is a change.
     """
     candidates = included.shape[0]
     active = active_candidates(included)
     size = active.shape[0]
-    add, remove, swap = action_probabilities(size, candidates, p_add, p_remove, p_swap)
-    u = rng.random() * (p_add + p_remove + p_swap)
+    add, remove, swap = action_probabilities(size, candidates, odds)
+    u = rng.random() * (add + remove + swap)
     removed, added = -1, -1
     log_choice = 0.0
     if u < add:
         added = nth(included, False, int(rng.random() * (candidates - size)))
-        back = action_probabilities(size + 1, candidates, p_add, p_remove, p_swap)[1]
+        back = action_probabilities(size + 1, candidates, odds)[1]
         log_choice = math.log(back / (size + 1)) - math.log(add / (candidates - size))
     elif u < add + remove:
         removed = active[int(rng.random() * size)]
-        back = action_probabilities(size - 1, candidates, p_add, p_remove, p_swap)[0]
+        back = action_probabilities(size - 1, candidates, odds)[0]
         log_choice = math.log(back / (candidates - size + 1)) - math.log(remove / size)
-    elif u < add + remove + swap:
+    else:
         removed = active[int(rng.random() * size)]
         added = nth(included, False, int(rng.random() * (candidates - size)))
     return removed, added, log_choice
 
 
 @compiled
-def neighbour_probability(included, wanted, p_add, p_remove, p_swap):
+def neighbour_probability(included, wanted, odds):
     """Return the probability that `neighbour` leads from one composition to another."""
     candidates = included.shape[0]
     size, removed, added = 0, 0, 0
@@ -83,7 +103,7 @@ def neighbour_probability(included, wanted, p_add, p_remove, p_swap):
         size += included[c]
         removed += included[c] and not wanted[c]
         added += wanted[c] and not included[c]
-    add, remove, swap = action_probabilities(size, candidates, p_add, p_remove, p_swap)
+    add, remove, swap = action_probabilities(size, candidates, odds)
     probability = 0.0
     if removed == 0 and added == 1:
         probability = add / (candidates - size)
@@ -91,20 +111,18 @@ def neighbour_probability(included, wanted, p_add, p_remove, p_swap):
         probability = remove / size
     elif removed == 1 and added == 1:
         probability = swap / (size * (candidates - size))
-    return probability / (p_add + p_remove + p_swap)
+    return probability / (add + remove + swap)
 
 
 @compiled
-def change_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
+def change_composition(study, state, slot, joint, odds, rng):
     """Propose another composition for a slot (and its component, if joint); return acceptance.
 
-    `p_add`, `p_remove` and `p_swap` are relative: a proposal is always made, except where a
-    full composition leaves some of them impossible.
+    The ratio is right where it is called with `probability_of_change`, or with one that doesn't
+    depend on the composition and odds by which that doesn't either.
     """
     old = state.included[slot].copy()
-    removed, added, log_ratio = neighbour(old, p_add, p_remove, p_swap, rng)
-    if removed < 0 and added < 0:
-        return False
+    removed, added, log_ratio = neighbour(old, odds, rng)
     move = SWAP if removed >= 0 and added >= 0 else (ADD if added >= 0 else REMOVE)
     state.counts[2 + 2 * move] += 1
     possible, changed, moved = component(study, state, slot, joint)

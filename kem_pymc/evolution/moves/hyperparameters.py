@@ -1,7 +1,8 @@
 """Random walk on the hyperparameters and the noise of one cluster.
 
 Steps are taken in unconstrained coordinates, in units of min(prior sd, 1), at a scale drawn
-afresh from a log-uniform distribution: no scale has to be tuned, so nothing adapts.
+afresh from a log-uniform distribution: no scale has to be tuned, so nothing adapts. A schedule may
+ask for the paper's steps instead: all coordinates at once, all with one standard deviation.
 """
 
 import math
@@ -29,8 +30,11 @@ def random_scale(rng):
 
 
 @compiled
-def walk(study, state, slot, rng):
-    """Propose other hyperparameters or another noise for an occupied slot; return acceptance."""
+def walk(study, state, slot, step, rng):
+    """Propose other hyperparameters or another noise for an occupied slot; return acceptance.
+
+    `step` is the paper's standard deviation; where it is zero, steps are of random scale.
+    """
     layout = study.layout
     active = active_candidates(state.included[slot])
     places = 0
@@ -38,16 +42,19 @@ def walk(study, state, slot, rng):
         places += layout.hyper_start[c + 1] - layout.hyper_start[c]
     h = state.h[slot].copy()
     log_noise = state.log_noise[slot]
-    scale = random_scale(rng)
-    jointly = rng.random() < JOINTLY
-    if jointly:
-        scale /= math.sqrt(places + 1.0)
+    scale, jointly = step, True
+    if step == 0.0:
+        scale = random_scale(rng)
+        jointly = rng.random() < JOINTLY
+        if jointly:
+            scale /= math.sqrt(places + 1.0)
     chosen = int(rng.random() * (places + 1))
     k = 0
     for c in active:
         for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
             if jointly or k == chosen:
-                h[p] += scale * study.priors.scale[p] * rng.normal()
+                unit = study.priors.scale[p] if step == 0.0 else 1.0
+                h[p] += scale * unit * rng.normal()
             k += 1
     if jointly or chosen == places:
         log_noise += scale * rng.normal()

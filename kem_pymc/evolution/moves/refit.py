@@ -66,13 +66,13 @@ def outsiders(state, changed):
 
 
 @compiled
-def log_probability_of_choice(state, others, included, wanted, p_add, p_remove, p_swap):
+def log_probability_of_choice(state, others, included, wanted, odds):
     """Return the log probability of choosing a composition, given the present one."""
     copies = 0
     for slot in others:
         copies += same_row(state.included[slot], wanted)
     copy_share = COPY_SHARE if others.shape[0] > 0 else 0.0
-    near = neighbour_probability(included, wanted, p_add, p_remove, p_swap)
+    near = neighbour_probability(included, wanted, odds)
     return math.log((1.0 - copy_share) * near + copy_share * copies / max(others.shape[0], 1))
 
 
@@ -96,10 +96,10 @@ def chance_of_fit_to_members(study, state, slot):
 
 
 @inlined
-def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
+def refit_composition(study, state, slot, joint, odds, rng):
     """Propose any composition, fitted, for a slot (and its component, if joint).
 
-    `p_add`, `p_remove` and `p_swap` are relative. Returns acceptance.
+    A change is always proposed, so only the relations of the odds matter. Returns acceptance.
     """
     state.counts[2 + 2 * REFIT] += 1
     size = state.included[slot].sum()
@@ -115,17 +115,15 @@ def refit_composition(study, state, slot, joint, p_add, p_remove, p_swap, rng):
     if others.shape[0] > 0 and rng.random() < COPY_SHARE:
         new[:] = state.included[others[int(rng.random() * others.shape[0])]]
     else:
-        removed, added, _ = neighbour(old, p_add, p_remove, p_swap, rng)
-        if removed < 0 and added < 0:
-            return False
+        removed, added, _ = neighbour(old, odds, rng)
         if removed >= 0:
             new[removed] = False
         if added >= 0:
             new[added] = True
     if threshold >= chance_of_fit(max(size, new.sum())):
         return False
-    log_ratio = log_probability_of_choice(state, others, new, old, p_add, p_remove, p_swap)
-    log_ratio -= log_probability_of_choice(state, others, old, new, p_add, p_remove, p_swap)
+    log_ratio = log_probability_of_choice(state, others, new, old, odds)
+    log_ratio -= log_probability_of_choice(state, others, old, new, odds)
     change = change_to(state, changed, moved, old, new)
     for i in range(change.slots.shape[0]):
         k = change.slots[i]

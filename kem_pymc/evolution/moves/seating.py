@@ -101,11 +101,12 @@ def reseat(study, state, datasets, auxiliaries, rng):
 
 
 @compiled
-def hand_forward(study, state, auxiliaries, rng):
+def hand_forward(study, state, auxiliaries, first, rng):
     """Refresh memberships for the `cut` target: time step by time step, over all users.
 
-    A dataset belongs to the process of the composition that its user had one step earlier. One
-    whose process has changed gets up and is seated in the new one by the same conditional.
+    Those before time step `first`, at least 1, are known to be right. A dataset belongs to the
+    process of the composition that its user had one step earlier. One whose process has changed
+    gets up and is seated in the new one by the same conditional.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def hand_forward(study, state, auxiliaries, rng):
         How many datasets changed process.
     """
     moved = 0
-    for step in range(1, study.data.ends.shape[1]):
+    for step in range(first, study.data.ends.shape[1]):
         for user in range(study.data.ends.shape[0]):
             if step >= study.data.steps[user]:
                 continue

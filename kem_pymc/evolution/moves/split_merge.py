@@ -97,10 +97,12 @@ def members_in_order(study, state, i, j, blocks, rng):
 
 
 @compiled
-def split_or_merge(study, state, rng):
-    """Propose one split or merge; return acceptance."""
+def split_or_merge(study, state, i, rng):
+    """Propose one split or merge for dataset i and another of its process; return acceptance.
+
+    The probability of choosing i may depend on who is in which process.
+    """
     n = state.assignment.shape[0]
-    i = int(rng.random() * n)
     process = state.process[state.assignment[i]]
     if state.members[process] < 2:
         return False

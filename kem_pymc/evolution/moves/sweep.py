@@ -1,4 +1,10 @@
-"""A sweep: the moves in turn, for either target, by a schedule that is data."""
+"""A sweep: the moves in turn, for either target, by a schedule that is data.
+
+Under `cut` processes have their turn in order of the time step at which they begin, that of their
+first member. After each of these levels memberships are handed forward, so that a process makes its
+moves after whoever decides on its first members has made theirs. What a member that left said about
+its former process, and what one that came didn't say yet, is forgotten by the moves in between.
+"""
 
 import math
 from typing import NamedTuple
@@ -7,6 +13,7 @@ import numpy as np
 
 from kem_pymc.code_cache import compile_side_by_side
 from kem_pymc.compiled import compiled
+from kem_pymc.evolution.moves.composition import Odds
 from kem_pymc.evolution.moves.concentration import redraw_concentration
 from kem_pymc.evolution.moves.extension import extend_or_contract
 from kem_pymc.evolution.moves.local import local_step
@@ -33,6 +40,11 @@ class Schedule(NamedTuple):
         Metropolis-Hastings steps per cluster.
     p_add, p_remove, p_swap : float
         Probabilities that such a step changes the composition; it walks otherwise.
+    p_edge : float
+        Probability that it adds to an empty composition, or removes from a full one.
+    walk : float
+        Standard deviation of a random walk of all coordinates at once; with 0 every step is of one
+        coordinate or all, at a random scale.
     extensions : int
         Proposals of a factor more or less for a candidate, for a random cluster.
     refits : int
@@ -57,6 +69,8 @@ class Schedule(NamedTuple):
     p_add: float
     p_remove: float
     p_swap: float
+    p_edge: float
+    walk: float
     extensions: int
     refits: int
     auxiliaries: int
@@ -67,7 +81,8 @@ class Schedule(NamedTuple):
     check: bool
 
 
-#: The paper's schedule (10.2.4, 10.3.3), with split-merge moves beside it.
+#: The paper's schedule (10.2.4, 10.3.3), with its step for inputs that aren't scaled; the one for
+#: inputs scaled to [0, 1] is 0.05.
 PAPER = Schedule(
     joint=False,
     seating=10,
@@ -75,18 +90,29 @@ PAPER = Schedule(
     p_add=0.2,
     p_remove=0.4,
     p_swap=0.0,
+    p_edge=0.5,
+    walk=0.1,
     extensions=0,
     refits=0,
     auxiliaries=3,
-    split_merge=10,
+    split_merge=0,
     path_split_merge=0,
     particles=0,
     heating=0,
     check=False,
 )
 
-#: The default for `cut`: less of each of the same moves, with swaps and refits.
-CUT = PAPER._replace(seating=2, steps=20, refits=10, p_add=0.2, p_remove=0.2, p_swap=0.1)
+#: The default for `cut`: less of each of the same moves, with swaps, refits, splits and merges.
+CUT = PAPER._replace(
+    seating=2,
+    steps=20,
+    p_add=0.2,
+    p_remove=0.2,
+    p_swap=0.1,
+    walk=0.0,
+    refits=10,
+    split_merge=10,
+)
 
 #: The default for `joint`: a path update of every user, splits and merges of paths, and steps on
 #: components of clusters.
@@ -97,6 +123,7 @@ JOINT = CUT._replace(
     p_add=0.25,
     p_remove=0.25,
     p_swap=0.05,
+    p_edge=0.55,
     extensions=30,
     refits=0,
     split_merge=30,
@@ -104,6 +131,10 @@ JOINT = CUT._replace(
     particles=8,
     heating=3000,
 )
+
+
+#: The level of all processes.
+EVERYWHERE = -1
 
 
 def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
@@ -128,7 +159,7 @@ def compile_moves(study: Study, schedule: Schedule, cores: int) -> None:
         _hand_forward: not schedule.joint,
     }
     functions = [function for function, called in calls.items() if called]
-    arguments = study, state, schedule, np.random.default_rng(0)
+    arguments = study, state, schedule, EVERYWHERE, np.random.default_rng(0)
     compile_side_by_side(functions, arguments, cores)
 
 
@@ -136,8 +167,8 @@ def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generat
     """Make one sweep, in place; the study's population parameters change as well.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
-    members; then memberships are handed forward. Under `joint`, every move leaves the joint
-    density invariant.
+    members; memberships are handed forward after every level. Under `joint`, every move leaves the
+    joint density invariant.
 
     Raises
     ------
@@ -145,27 +176,39 @@ def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generat
         If `schedule.check` is set and the running log density leaves the exact one.
     """
     if schedule.joint:
-        _change_paths(study, state, schedule, rng)
-    within_processes(study, state, schedule, rng)
-    if not schedule.joint:
-        _hand_forward(study, state, schedule, rng)
+        _change_paths(study, state, schedule, EVERYWHERE, rng)
+        within_processes(study, state, schedule, EVERYWHERE, rng)
+    else:
+        for level in range(study.data.ends.shape[1]):
+            within_processes(study, state, schedule, level, rng)
+            _hand_forward(study, state, schedule, level, rng)
+    redraw_shared(study, state, schedule, rng)
 
 
 def within_processes(
-    study: Study, state: State, schedule: Schedule, rng: np.random.Generator
+    study: Study, state: State, schedule: Schedule, level: int, rng: np.random.Generator
 ) -> None:
     """Make the moves of a sweep that leave every dataset in the process it belongs to.
 
     (Under `joint` they may bring all datasets of a component to another process.) Moves that the
     schedule doesn't make are never called, and so not even compiled.
+
+    Parameters
+    ----------
+    level : int
+        The time step at which processes begin that make moves; `EVERYWHERE` for all of them.
     """
     if schedule.seating > 0:
-        _reseat_everyone(study, state, schedule, rng)
-    _change_clusters(study, state, schedule, rng)
+        _reseat_everyone(study, state, schedule, level, rng)
+    _change_clusters(study, state, schedule, level, rng)
     if schedule.extensions > 0:
-        _extend(study, state, schedule, rng)
+        _extend(study, state, schedule, level, rng)
     if schedule.refits > 0:
-        _refit(study, state, schedule, rng)
+        _refit(study, state, schedule, level, rng)
+
+
+def redraw_shared(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+    """Redraw what all clusters share, where it is learned."""
     if study.concentration_shape > 0.0:
         redraw_concentration(study, state, rng)
         _look(study, state, schedule)
@@ -175,7 +218,23 @@ def within_processes(
 
 
 @compiled
-def _change_paths(study, state, schedule, rng):
+def at_level(study, state, level):
+    """Return which processes begin at a time step (P,) bool."""
+    if level == EVERYWHERE:
+        return np.ones(state.used.shape[0], dtype=np.bool_)
+    first = np.full(state.used.shape[0], -1)
+    for d in range(state.assignment.shape[0]):
+        process = state.process[state.assignment[d]]
+        if first[process] < 0 or study.step[d] < first[process]:
+            first[process] = study.step[d]
+    return first == level
+
+
+# All moves have the same arguments, for `compile_moves`.
+
+
+@compiled
+def _change_paths(study, state, schedule, level, rng):  # noqa: ARG001
     for user in rng.permutation(study.first.shape[0]):
         redraw_path(study, state, user, schedule.particles, rng)
         _look(study, state, schedule)
@@ -185,48 +244,65 @@ def _change_paths(study, state, schedule, rng):
 
 
 @compiled
-def _reseat_everyone(study, state, schedule, rng):
+def _reseat_everyone(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
     n = study.user.shape[0]
     for _ in range(schedule.seating):
         order = rng.permutation(n)
         for k in range(n):
-            reseat(study, state, order[k : k + 1], schedule.auxiliaries, rng)
-            _look(study, state, schedule)
+            if chosen[state.process[state.assignment[order[k]]]]:
+                reseat(study, state, order[k : k + 1], schedule.auxiliaries, rng)
+                _look(study, state, schedule)
 
 
 @compiled
-def _change_clusters(study, state, schedule, rng):
-    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
+def _odds(schedule):
+    return Odds(schedule.p_add, schedule.p_remove, schedule.p_swap, schedule.p_edge)
+
+
+@compiled
+def _change_clusters(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    odds = _odds(schedule)
     for _ in range(schedule.split_merge):
-        split_or_merge(study, state, rng)
-        _look(study, state, schedule)
+        dataset = int(rng.random() * study.user.shape[0])
+        if chosen[state.process[state.assignment[dataset]]]:
+            split_or_merge(study, state, dataset, rng)
+            _look(study, state, schedule)
     # Which clusters are live doesn't change here, so a copy of the list stays right.
     for slot in state.live[: state.sizes[0]].copy():
+        if not chosen[state.process[slot]]:
+            continue
         for _ in range(schedule.steps):
-            local_step(study, state, slot, schedule.joint, p_add, p_remove, p_swap, rng)
+            local_step(study, state, slot, schedule.joint, odds, schedule.walk, rng)
             _look(study, state, schedule)
 
 
 @compiled
-def _extend(study, state, schedule, rng):
+def _extend(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
     for _ in range(schedule.extensions):
         slot = state.live[int(rng.random() * state.sizes[0])]
-        extend_or_contract(study, state, slot, schedule.joint, rng)
-        _look(study, state, schedule)
+        if chosen[state.process[slot]]:
+            extend_or_contract(study, state, slot, schedule.joint, rng)
+            _look(study, state, schedule)
 
 
 @compiled
-def _refit(study, state, schedule, rng):
-    p_add, p_remove, p_swap = schedule.p_add, schedule.p_remove, schedule.p_swap
+def _refit(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    odds = _odds(schedule)
     for _ in range(schedule.refits):
         slot = state.assignment[short_dataset(study, state, rng)]
-        refit_composition(study, state, slot, schedule.joint, p_add, p_remove, p_swap, rng)
-        _look(study, state, schedule)
+        if chosen[state.process[slot]]:
+            refit_composition(study, state, slot, schedule.joint, odds, rng)
+            _look(study, state, schedule)
 
 
 @compiled
-def _hand_forward(study, state, schedule, rng):
-    hand_forward(study, state, schedule.auxiliaries, rng)
+def _hand_forward(study, state, schedule, level, rng):
+    # Processes that begin at a time step decide on compositions from there on.
+    hand_forward(study, state, schedule.auxiliaries, level + 1, rng)
     _look(study, state, schedule)
 
 
