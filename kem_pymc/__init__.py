@@ -48,8 +48,9 @@ if TYPE_CHECKING:
         SelectionWarning,
     )
     from kem_pymc.evolution.ablations import final_model, stratified_models
+    from kem_pymc.evolution.cluster_model import ClusterModel
     from kem_pymc.evolution.evolutions import Evolutions
-    from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+    from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.evolution.run import resume, sample
     from kem_pymc.experiments.scores import scores
     from kem_pymc.gp.draws import draw_functions
@@ -140,7 +141,7 @@ _HOMES = {
     "BaseKernel": "kernels.base",
     "Candidate": "kernels.composition",
     "CandidatePool": "kernels.pool",
-    "ClusterModel": "evolution.model",
+    "ClusterModel": "evolution.cluster_model",
     "Cohort": "cohort",
     "Composition": "kernels.composition",
     "DataWarning": "errors",

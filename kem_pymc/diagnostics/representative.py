@@ -23,7 +23,7 @@ from kem_pymc.shared.choice import SharedPart
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from kem_pymc.evolution.model import ClusterModel
+    from kem_pymc.evolution.cluster_model import ClusterModel
 
 #: The search for a partition looks at so many cuts of each dendrogram, and starts from the best.
 CUTS, STARTS = 30, 5
@@ -97,7 +97,7 @@ class Representative(Displayed):
             If there is no such cluster, the cohort lacks its users or has other time steps, or the
             priors aren't stored.
         """
-        from kem_pymc.evolution.model import ClusterModel
+        from kem_pymc.evolution.cluster_model import ClusterModel
 
         if not 0 <= index < len(self.clusters):
             raise InputError(f"There is no cluster {index}. Give 0 to {len(self.clusters) - 1}.")

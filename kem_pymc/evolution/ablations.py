@@ -7,7 +7,8 @@ that of the empty parent composition, and the noise prior knows no parent.
 from typing import Any
 
 from kem_pymc.cohort import Cohort
-from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.evolution.cluster_model import scaling_for
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, default
 from kem_pymc.shared.choice import SharedPart, learn_shared

@@ -1,4 +1,4 @@
-"""The models as PyMC sees them: all evolutions of a cohort, and one cluster by itself."""
+"""The model as PyMC sees it: all evolutions of a cohort."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,8 +12,14 @@ from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.cohort import Cohort
-from kem_pymc.distributions import describe, fresh, random_variable
+from kem_pymc.distributions import describe, random_variable
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.cluster_model import (
+    ClusterModel,
+    Likelihood,
+    check_likelihood,
+    scaling_for,
+)
 from kem_pymc.evolution.concentration import Concentration
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, Schedule
@@ -29,16 +35,14 @@ from kem_pymc.evolution.variables import (
     StructureVariable,
     TargetsVariable,
 )
-from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.population import PopulationParameter, parameters_in, with_values
+from kem_pymc.population import PopulationParameter, parameters_in
 from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
 from kem_pymc.shared.choice import SharedPart, learn_shared
 
 Feedback = Literal["cut", "joint"]
-Likelihood = Literal["cumulative", "sequential"]
 
 #: Names of a model's variables, for which population parameters need others.
 VARIABLES = (
@@ -119,7 +123,7 @@ class EvolutionModel(pm.Model):
     ) -> None:
         priors = prior_tables.default(pool) if priors is None else priors
         _check(cohort, pool, feedback, likelihood_power)
-        _check_likelihood(likelihood)
+        check_likelihood(likelihood)
         alpha = Concentration.of(concentration)
         self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
         self.cohort, self.pool, self.priors = cohort, pool, priors
@@ -282,128 +286,6 @@ class EvolutionModel(pm.Model):
         )
 
 
-class ClusterModel(pm.Model):
-    """The hyperparameter posterior of one cluster, as a plain PyMC model.
-
-    ``pm.sample`` gives NUTS on its hyperparameters and ``pm.model_to_graphviz`` shows it. Its
-    density is the one that the sampler of :class:`EvolutionModel` uses for the cluster. Population
-    parameters of its priors are random variables of its own, unless ``priors.at`` gives values.
-
-    Parameters
-    ----------
-    cohort : Cohort
-    pool : CandidatePool
-    composition : Composition or str
-        The cluster's own; every candidate from the pool.
-    parent : Composition or str
-        Composition one step earlier, on which the noise prior depends.
-    members : sequence of (user, time step), optional
-        Datasets in the cluster; by default the last of every user.
-    priors : Priors, optional
-        By default :func:`kem_pymc.priors.default`.
-    scaling : Scaling, optional
-        By default as for :class:`EvolutionModel`.
-    likelihood : {"cumulative", "sequential"}
-        As for :class:`EvolutionModel`; under "sequential" only the last batch of each member is
-        observed, given the user's earlier points.
-    shared : SharedPart, optional
-        What all users share, learned before: each member's targets have the mean and, added to the
-        composition's, the covariance that all other users' data give them.
-    name : str
-        As for ``pm.Model``.
-
-    Raises
-    ------
-    InputError
-        If a user or a time step isn't in the cohort, or a candidate isn't in the pool.
-
-    Notes
-    -----
-    PyTensor's arithmetic may round otherwise in a process that compiles the model than in one that
-    finds it compiled, so draws of one seed agree to eight digits at first, and then to fewer. With
-    ``PYTENSOR_FLAGS=numba__fastmath=False`` they agree to the last bit, as those of an
-    ``EvolutionModel`` always do.
-    """
-
-    def __init__(
-        self,
-        cohort: Cohort,
-        pool: CandidatePool,
-        composition: Composition | str,
-        *,
-        parent: Composition | str = "WHITE",
-        members: Sequence[tuple[Hashable, int]] | None = None,
-        priors: Priors | None = None,
-        scaling: Scaling | None = None,
-        likelihood: Likelihood = "cumulative",
-        shared: SharedPart | None = None,
-        name: str = "",
-    ) -> None:
-        priors = prior_tables.default(pool) if priors is None else priors
-        _check_likelihood(likelihood)
-        scaling = scaling_for(cohort, priors) if scaling is None else scaling
-        self.composition = _as_composition(composition, pool)
-        self.parent_composition = _as_composition(parent, pool)
-        self.members = _check_members(cohort, members)
-        self.scaling = scaling
-        super().__init__(name)
-        scaled = scaling.apply(cohort)
-        with self:
-            tables = {h.name: priors.of(h) for h in self.composition.hyperparameters}
-            tables["noise"] = priors.noise_below(self.parent_composition, pool)
-            population = {
-                p.name: self.register_rv(fresh(p.prior), p.name)
-                for p in parameters_in(tables.values())
-            }
-            values = {
-                name: self.register_rv(with_values(fresh(rv), population), name)
-                for name, rv in tables.items()
-            }
-            noise = values.pop("noise")
-            for user, step in self.members:
-                u = scaled.users.index(user)
-                n = scaled.ends[u][step]
-                known = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
-                x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
-                covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
-                mean = np.zeros(n)
-                if shared is not None:
-                    function = shared.function(user)
-                    mean, covariance = function.mean(x), covariance + function.covariance(x, x)
-                mu, cov = _given_first(covariance, y[:known] - mean[:known])
-                mu = mu + mean[known:]
-                pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[known:])
-
-    def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:
-        """Return the noise-free covariance (n, n) at scaled inputs (n, D)."""
-        total = pt.zeros((len(x), len(x)))
-        for candidate in self.composition:
-            own = iter(values[h.name] for h in candidate.hyperparameters)
-            term = next(own)
-            for factor in candidate.factors:
-                kernel = base_kernel(factor.base)
-                arguments = [next(own) for _ in kernel.hyperparameters]
-                column = pt.constant(x[:, factor.dimension])
-                term = term * kernel.expression(column[:, None], column[None, :], *arguments)
-            total = total + term
-        return total
-
-
-def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
-    """Return mean and covariance of the last of jointly normal targets, given the first (k,)."""
-    k = len(y)
-    if k == 0:
-        return pt.zeros_like(covariance[0]), covariance
-    across = covariance[:k, k:]
-    weights = pt.linalg.solve(covariance[:k, :k], across, assume_a="pos").T
-    return weights @ y, covariance[k:, k:] - weights @ across
-
-
-def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
-    """Return the scaling that a prior table was made for, learned from this cohort only."""
-    return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.identity(cohort.dimension)
-
-
 def _coords(
     cohort: Cohort, pool: CandidatePool, settings: Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
@@ -439,33 +321,6 @@ def _check_names(
             f"The model has {min(taken)} besides the population parameter of that name. "
             "Give the parameter another name."
         )
-
-
-def _as_composition(composition: Composition | str, pool: CandidatePool) -> Composition:
-    if isinstance(composition, str):
-        composition = Composition.parse(composition, pool.dimension)
-    pool.inclusion(composition)  # raises where a candidate isn't in the pool
-    return composition
-
-
-def _check_members(
-    cohort: Cohort, members: Sequence[tuple[Hashable, int]] | None
-) -> list[tuple[Hashable, int]]:
-    if members is None:
-        return [(u, int(t) - 1) for u, t in zip(cohort.users, cohort.steps, strict=True)]
-    steps = dict(zip(cohort.users, cohort.steps, strict=True))
-    for user, step in members:
-        if user not in steps or not 0 <= step < steps[user]:
-            raise InputError(
-                f"The cohort has no dataset of user {user!r} at time step {step}. "
-                "Give users of the cohort, and time steps counted from 0."
-            )
-    return list(members)
-
-
-def _check_likelihood(likelihood: str) -> None:
-    if likelihood not in ("cumulative", "sequential"):
-        raise InputError(f"likelihood={likelihood!r} is unknown. Use 'cumulative' or 'sequential'.")
 
 
 def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import kem_pymc.priors as prior_tables
 from kem_pymc.cohort import Cohort
 from kem_pymc.evolution.ablations import final_model, final_model_of, stratified_models
+from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.run import sample
 from kem_pymc.experiments.settings import Learns, Method, Sampling, Supposes
 from kem_pymc.kernels.pool import CandidatePool

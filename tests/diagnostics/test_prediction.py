@@ -7,7 +7,8 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+from kem_pymc.evolution.cluster_model import ClusterModel
+from kem_pymc.evolution.model import EvolutionModel
 from tests.evolution.conftest import make_cohort
 
 

@@ -7,8 +7,9 @@ from scipy.stats import norm
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.evolution.ablations import final_model, stratified_models
+from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.model import EvolutionModel, scaling_for
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.kernels.composition import Composition
 
 

@@ -9,7 +9,8 @@ from pymc.step_methods.compound import Competence
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+from kem_pymc.evolution.cluster_model import ClusterModel
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.moves.sweep import CUT, JOINT
 from kem_pymc.evolution.state import kernel_log_prior
 from kem_pymc.evolution.step import NAMES, EvolutionStep

@@ -13,9 +13,10 @@ from scipy import stats
 import kem_pymc as kem
 from kem_pymc.compiled import compiled
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.cluster_model import ClusterModel
 from kem_pymc.evolution.engine import Engine
 from kem_pymc.evolution.fingerprint import fingerprint
-from kem_pymc.evolution.model import VARIABLES, ClusterModel, EvolutionModel
+from kem_pymc.evolution.model import VARIABLES, EvolutionModel
 from kem_pymc.evolution.moves.population import redraw_population
 from kem_pymc.evolution.moves.sweep import CUT, JOINT, check_density, start, sweep
 from kem_pymc.evolution.starts import start_from_users

@@ -10,8 +10,9 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from kem_pymc.evolution.cluster_model import ClusterModel
 from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.model import ClusterModel, EvolutionModel
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.moves.sweep import JOINT, start, sweep
 from kem_pymc.evolution.process import log_joint
 from kem_pymc.kernels.pool import CandidatePool
