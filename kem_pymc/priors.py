@@ -444,28 +444,42 @@ unit_scale = paper
 #: How many candidates enter below WHITE, on average, by the priors of tables.
 ADDITIONS = 1.0
 
+#: Of the noise's and of amplitudes' logs, by the priors of tables: means and sds, where the
+#: variance that is left to explain is one.
+NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
 
-def default(pool: CandidatePool) -> Priors:
+
+def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     """Return the priors of tables: features in [0, 1], standardised targets.
 
-    They say little of how much is noise, or of how large a component is: what there is to explain
-    may be a small share of the target's variance, where users share the rest. The noise has the
-    same prior below all parents. (By the paper's, :func:`paper`, its variance has the median 7.4
-    below an empty parent, so that noise alone explains a straight line.) One candidate enters below
-    WHITE, on average, however many there are. No fit has less noise than 1e-3 of the target's
-    variance: with less, a single point that a curve misses costs more than all others gain.
+    Noise and amplitudes are in units of what there is to explain: of the target's variance, or of
+    what is left of it where users share something. The noise has the same prior below all parents.
+    (By the paper's, :func:`paper`, its variance has the median 7.4 below an empty parent, so that
+    noise alone explains a straight line.) One candidate enters below WHITE, on average, however
+    many there are. No fit has less noise than 1e-3 of the target's variance: with less, a single
+    point that a curve misses costs more than all others gain.
 
     Parameters
     ----------
     pool : CandidatePool
         Of the study.
+    unexplained : float
+        The variance that there is to explain, as a share of the target's:
+        :attr:`kem_pymc.SharedPart.unexplained`.
+
+    Raises
+    ------
+    InputError
+        If the variance isn't positive and finite.
     """
-    noise = pm.LogNormal.dist(-2.5, 2)
+    if not 0 < unexplained < np.inf:
+        raise InputError(f"unexplained={unexplained} is no variance. Give a positive number.")
+    noise = pm.LogNormal.dist(NOISE[0] + np.log(unexplained), NOISE[1])
     table = Priors(
         hyperparameters={
             "lengthscale": pm.LogNormal.dist(np.log(0.4), 0.7),
             "period": pm.LogNormal.dist(np.log(0.2), 0.25),
-            "amplitude": pm.LogNormal.dist(-2, 2),
+            "amplitude": pm.LogNormal.dist(AMPLITUDE[0] + np.log(unexplained), AMPLITUDE[1]),
             "mixture": pm.LogNormal.dist(0, 1),
             "shift": pm.Normal.dist(0.5, 0.5),
         },

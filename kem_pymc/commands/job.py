@@ -197,16 +197,16 @@ def _model(
     from kem_pymc.evolution.model import EvolutionModel
 
     pool = pool_of(cohort, candidates, base, interactions)
-    table = table_of(priors, pool)
+    table = table_of(priors)
     return EvolutionModel(cohort, pool, table, shared=None if shared == "none" else shared)
 
 
-def table_of(name: str | None, pool: "CandidatePool") -> "Priors":
-    """Return the table of priors of a name on the command line, by default that of tables."""
+def table_of(name: str | None) -> "Priors | None":
+    """Return the table of priors of a name on the command line; None for the model's default."""
     from kem_pymc import priors as tables
 
     if name in (None, "default"):
-        return tables.default(pool)
+        return None
     return tables.synthetic() if name == "synthetic" else tables.paper()
 
 

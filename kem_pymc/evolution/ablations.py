@@ -63,12 +63,14 @@ def _model_at(
     priors: Priors | None,
     options: dict[str, Any],
 ) -> EvolutionModel:
-    priors = default(pool) if priors is None else priors
+    plain = default(pool) if priors is None else priors
     # Scaled as the whole cohort is, or strata would have different units; and users share what
     # they share in the end.
-    options = {"scaling": scaling_for(cohort, priors)} | options
+    options = {"scaling": scaling_for(cohort, plain)} | options
     shared = options.get("shared")
     if shared is not None and not isinstance(shared, SharedPart):
         scaled = options["scaling"].apply(cohort)
-        options["shared"] = learn_shared(scaled, shared, noise_floor=priors.noise_floor)
+        options["shared"] = shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
+    if priors is None:
+        priors = plain if shared is None else default(pool, shared.unexplained)
     return EvolutionModel(cohort.at(time_step), pool, priors.without_parent(), **options)

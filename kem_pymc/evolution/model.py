@@ -121,11 +121,16 @@ class EvolutionModel(pm.Model):
         schedule: Schedule | None = None,
         observed: bool = True,
     ) -> None:
-        priors = prior_tables.default(pool) if priors is None else priors
+        plain = prior_tables.default(pool) if priors is None else priors
         _check(cohort, pool, feedback, likelihood_power)
         check_likelihood(likelihood)
         alpha = Concentration.of(concentration)
-        self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
+        self.scaling = scaling_for(cohort, plain) if scaling is None else scaling
+        scaled = self.scaling.apply(cohort)
+        if shared is not None and not isinstance(shared, SharedPart):
+            shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
+        if priors is None:  # in units of what is left to explain
+            priors = plain if shared is None else prior_tables.default(pool, shared.unexplained)
         self.cohort, self.pool, self.priors = cohort, pool, priors
         self.feedback, self.likelihood = feedback, likelihood
         self.concentration = concentration if alpha.learned else alpha.value
@@ -137,9 +142,7 @@ class EvolutionModel(pm.Model):
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
         # Priors are made within the model's context: some of PyMC's distributions look into it.
         super().__init__()
-        scaled, sequential = self.scaling.apply(cohort), likelihood == "sequential"
-        if shared is not None and not isinstance(shared, SharedPart):
-            shared = learn_shared(scaled, shared, noise_floor=priors.noise_floor)
+        sequential = likelihood == "sequential"
         self.shared = None if shared is None or shared.nothing else shared
         fixed = (
             None if self.shared is None else SharedByUser.at(self.shared.functions(cohort), scaled)

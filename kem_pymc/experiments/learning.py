@@ -58,12 +58,6 @@ class Lesson:
     seconds: float = 0.0
     shared: SharedPart | None = None
 
-    def learn_shared(self) -> None:
-        """Learn what pilot users share, if it is anything."""
-        scaling = scaling_for(self.pilot, self.priors)
-        scaled = scaling.apply(self.pilot)
-        self.shared = learn_shared(scaled, noise_floor=self.priors.noise_floor)
-
     def learn(
         self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator
     ) -> None:
@@ -84,6 +78,12 @@ class Lesson:
     def selector(self, method: Method) -> Selector:
         """Return a method's selector."""
         return _SELECTORS[method.learns](self, **method.options)
+
+
+def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
+    """Return what pilot users share, in the units of a table of priors."""
+    scaled = scaling_for(pilot, priors).apply(pilot)
+    return learn_shared(scaled, noise_floor=priors.noise_floor)
 
 
 def _models(
@@ -189,18 +189,20 @@ def options_of(method: Method) -> dict[str, Any]:
 FEW = 0.4
 
 
-def priors_of(name: str, pool: CandidatePool) -> Priors:
+def priors_of(name: str, pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     """Return a table of priors by the name of its function."""
     if name == "default":
-        return prior_tables.default(pool)
+        return prior_tables.default(pool, unexplained)
     return prior_tables.paper() if name == "paper" else prior_tables.synthetic()
 
 
-def supposed(name: str, supposes: Supposes, pool: CandidatePool) -> Priors:
+def supposed(
+    name: str, supposes: Supposes, pool: CandidatePool, unexplained: float = 1.0
+) -> Priors:
     """Return a study's priors by name, changed as a method supposes."""
     if supposes != "study" and name == "default":
         name = "paper"
-    priors = priors_of(name, pool)
+    priors = priors_of(name, pool, unexplained)
     if supposes == "one-noise":
         return priors.without_parent()
     return priors.expecting(FEW, pool) if supposes == "few-enter" else priors

@@ -11,7 +11,14 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
-from kem_pymc.experiments.learning import FEW, Lesson, options_of, priors_of, supposed
+from kem_pymc.experiments.learning import (
+    FEW,
+    Lesson,
+    options_of,
+    priors_of,
+    shared_by,
+    supposed,
+)
 from kem_pymc.experiments.scores import judged_by, predictive_scores, row_of
 from kem_pymc.experiments.settings import (
     DEFAULT_POOL,
@@ -175,16 +182,19 @@ def run(piece: Piece) -> Outcome:
     if piece.test_users is not None:
         test = test.subset(test.users[: piece.test_users])
     pool = CandidatePool(piece.candidates(), users.pilot.dimension)
+    priors = supposed(piece.study.priors, piece.supposes, pool)
+    shared = shared_by(users.pilot, priors) if piece.shared == "auto" else None
+    if shared is not None:
+        priors = supposed(piece.study.priors, piece.supposes, pool, shared.unexplained)
     lesson = Lesson(
         users.pilot,
         pool,
-        supposed(piece.study.priors, piece.supposes, pool),
+        priors,
         seed=piece.seed,
         steps=piece.steps,
         evolutions=piece.known,
+        shared=shared,
     )
-    if piece.shared == "auto":
-        lesson.learn_shared()
     if not piece.known:
         lesson.learn(piece.learns, piece.sampling, piece.generator(piece.learns))
     rows = [
