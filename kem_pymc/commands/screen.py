@@ -120,6 +120,10 @@ def evolutions(learned: "Evolutions") -> None:
     say("Probability that this kernel comes next, and share of posterior draws that have it.")
     console.print(made)
     say(f"{made.row_count} of {len(frame)} evolutions; {EVOLUTIONS} has them all.")
+    if learned.final is not None:
+        from kem_pymc.evolution.novelty import ends_of
+
+        say(f"Pilot users end up with {ends_of(learned)}. Kernels that are new come from there.")
 
 
 def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:

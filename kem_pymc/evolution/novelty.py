@@ -75,6 +75,14 @@ def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float
     return probability
 
 
+def ends_of(evolutions: Evolutions, count: int = 5) -> str:
+    """Return in words with which compositions most pilot users end up; "" where it isn't known."""
+    if evolutions.final is None:
+        return ""
+    children = evolutions.final.children(Composition())[:count]
+    return ", ".join(f"{evolutions.label(c.composition)} {c.probability:.2f}" for c in children)
+
+
 def _entering(enter: dict[str, float], name: str, is_interaction: bool) -> float:
     kind = "interaction" if is_interaction else "base kernel"
     return enter.get(name, enter.get(kind, 0.0))

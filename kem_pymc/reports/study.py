@@ -5,7 +5,8 @@ from importlib.metadata import version
 from typing import Any
 
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.prose import describe_candidate
+from kem_pymc.evolution.novelty import ends_of
+from kem_pymc.kernels.prose import describe, describe_candidate
 from kem_pymc.plots.style import spelled
 from kem_pymc.priors import Priors
 from kem_pymc.reports.charts import DASH
@@ -107,6 +108,16 @@ def _now(name: str) -> str:
         return DASH
 
 
+def _shared(material: Material) -> str:
+    learned = material.evolutions
+    if learned.shared is None:
+        return "nothing"
+    shared = learned.settings.get("shared", {}).get("shares", {})
+    said = describe(learned.shared.kernel.composition, learned.features)
+    parts = [f"{share:.0%} {name}" for name, share in shared.items()]
+    return f"{said}; of the variance {', '.join(parts)}" if parts else said
+
+
 def _settings(material: Material) -> Iterator[tuple[str, str]]:
     found, learned = material.settings, material.evolutions
     posterior = None if material.idata is None else material.idata["posterior"]
@@ -115,6 +126,9 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
         yield "Data", found["data"].removeprefix("Cohort(").removesuffix(")")
     yield "Target", learned.target
     yield "Features", ", ".join(learned.features)
+    yield "Shared by all users", _shared(material)
+    if learned.final is not None:
+        yield "Where users end up", ends_of(learned)
     if "command" in found:
         yield "Command", str(found["command"])
     if posterior is not None:
