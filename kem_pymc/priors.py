@@ -456,8 +456,9 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
     what is left of it where users share something. The noise has the same prior below all parents.
     (By the paper's, :func:`paper`, its variance has the median 7.4 below an empty parent, so that
     noise alone explains a straight line.) One candidate enters below WHITE, on average, however
-    many there are. No fit has less noise than 1e-3 of the target's variance: with less, a single
-    point that a curve misses costs more than all others gain.
+    many there are; one alone enters with probability 0.5. No fit has less noise than 1e-3 of the
+    target's variance: with less, a single point that a curve misses costs more than all others
+    gain.
 
     Parameters
     ----------
@@ -488,4 +489,4 @@ def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
         scaling="unit",
         noise_floor=1e-3,
     )
-    return table.expecting(ADDITIONS, pool)
+    return table.expecting(min(ADDITIONS, 0.5 * len(pool)), pool)

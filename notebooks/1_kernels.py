@@ -205,7 +205,7 @@ class Always:
         drawn = pd.DataFrame(priors.draw(self.composition, known, 60, rng=seed))
         starts = [coordinates.from_named(row, row["noise"]) for row in drawn.to_dict("records")]
         self.start = Typical(starts[0], np.ones(len(coordinates)), np.array(starts[1:]))
-        self.judge = Judge(known, fit, "bic", 8, priors)
+        self.judge = Judge(known, fit, "bic", 8, priors.noise_floor, priors)
 
     def select(self, x, y, previous=None):
         """Return the fit to one user's points."""

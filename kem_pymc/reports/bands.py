@@ -47,8 +47,9 @@ class Band:
         variance: np.ndarray,
         noise: np.ndarray,
         scaling: Scaling,
+        weights: np.ndarray | None = None,
     ) -> Self:
-        """Return the band of an equal mixture of normal distributions, in scaled units.
+        """Return the band of a mixture of normal distributions, in scaled units.
 
         Parameters
         ----------
@@ -58,6 +59,8 @@ class Band:
         noise : ndarray, shape (K,)
             Variances.
         scaling : Scaling
+        weights : ndarray, shape (K,), optional
+            Equal by default.
         """
         if not len(mean):
             nothing = np.full((2, len(at)), np.nan)
@@ -66,9 +69,9 @@ class Band:
         back = scaling.mean_back
         return cls(
             at,
-            back(mixture_quantile(mean, sd, MIDDLE)),
-            np.array([back(mixture_quantile(mean, sd, p)) for p in (LOW, HIGH)]),
-            np.array([back(mixture_quantile(mean, sd_observed, p)) for p in (LOW, HIGH)]),
+            back(mixture_quantile(mean, sd, MIDDLE, weights)),
+            np.array([back(mixture_quantile(mean, sd, p, weights)) for p in (LOW, HIGH)]),
+            np.array([back(mixture_quantile(mean, sd_observed, p, weights)) for p in (LOW, HIGH)]),
         )
 
     @classmethod
@@ -84,8 +87,10 @@ class Band:
         )
 
 
-def mixture_quantile(mean: np.ndarray, sd: np.ndarray, share: float) -> np.ndarray:
-    """Return a quantile (m,) of equal mixtures of normal distributions, by halving.
+def mixture_quantile(
+    mean: np.ndarray, sd: np.ndarray, share: float, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return a quantile (m,) of mixtures of normal distributions, by halving.
 
     Parameters
     ----------
@@ -93,7 +98,10 @@ def mixture_quantile(mean: np.ndarray, sd: np.ndarray, share: float) -> np.ndarr
         By component. An sd may be zero.
     share : float
         Probability below the quantile.
+    weights : ndarray, shape (K,), optional
+        They add up to one; equal by default.
     """
+    weights = np.full(len(mean), 1 / len(mean)) if weights is None else weights
     if len(mean) == 1:
         return mean[0] + ndtri(share) * sd[0]
     low, high = (mean - FAR * sd).min(axis=0), (mean + FAR * sd).max(axis=0)
@@ -101,7 +109,7 @@ def mixture_quantile(mean: np.ndarray, sd: np.ndarray, share: float) -> np.ndarr
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         with np.errstate(over="ignore"):  # without spread everything is far away
-            below = ndtr((middle - mean) / spread).mean(axis=0) < share
+            below = weights @ ndtr((middle - mean) / spread) < share
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return (low + high) / 2
 

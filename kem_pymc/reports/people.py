@@ -146,7 +146,7 @@ def new_people(
             values = _values(row, composition, evolutions)
             predicted = None
             if table is not None:
-                kernel = _Kernel.of(row, composition, evolutions)
+                kernel = _Kernels.of(row, composition, evolutions)
                 predicted = _predicted(table, place, kernel, everywhere[user])
             moments.append(
                 Moment(
@@ -258,7 +258,7 @@ def _values(
 
 
 def _predicted(
-    table: pd.DataFrame, place: str, kernel: "_Kernel | None", everywhere: pd.Series
+    table: pd.DataFrame, place: str, kernel: "_Kernels | None", everywhere: pd.Series
 ) -> Predicted:
     """Return the predictions of one selection, as `kem select` wrote them; a curve, if it can be.
 
@@ -267,7 +267,7 @@ def _predicted(
     table : DataFrame
     place : str
         The column that is the horizontal axis.
-    kernel : _Kernel, optional
+    kernel : _Kernels, optional
         The selection, where there is but one feature.
     everywhere : Series
         The user's places at all time steps.
@@ -293,36 +293,60 @@ def _predicted(
 
 
 @dataclass(frozen=True, eq=False)
-class _Kernel:
-    """A selection from the table: composition and scaled values, of a study with one feature."""
+class _Kernels:
+    """What a selection in the table averages over, of a study with one feature.
 
-    composition: Composition
-    values: dict[str, float]
-    noise: float
+    Attributes
+    ----------
+    parts : list of (Composition, dict of str to float, float, float)
+        Scaled values by name, the noise, and the weight.
+    evolutions : Evolutions
+    """
+
+    parts: list[tuple[Composition, dict[str, float], float, float]]
     evolutions: Evolutions
 
     @classmethod
     def of(
         cls, row: dict[str, Any], composition: Composition, evolutions: Evolutions
-    ) -> "_Kernel | None":
+    ) -> "_Kernels | None":
         """Read a row; None if it lacks values, or there are several features."""
         text, noise = row.get("hyperparameters"), row.get("noise")
         if len(evolutions.features) > 1 or not isinstance(text, str) or noise is None:
             return None
-        return cls(composition, json.loads(text), float(noise), evolutions)
+        parts = [(composition, json.loads(text), float(noise), 1.0)]
+        if isinstance(row.get("averaged"), str):  # tables of earlier versions have one kernel
+            parts = [
+                (
+                    Composition.parse(p["composition"], 1),
+                    p["hyperparameters"],
+                    p["noise"],
+                    p["weight"],
+                )
+                for p in json.loads(row["averaged"])
+            ]
+        return cls(parts, evolutions)
 
     def curve(self, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Band | None:
-        """Return what it predicts on a grid (m, 1) from the points (n,), in their units."""
-        scaling = self.evolutions.scaling
-        coordinates = Coordinates(self.evolutions.pool, self.composition)
-        points, function = scaling.inputs(x[:, None]), self.evolutions.shared
+        """Return what they predict on a grid (m, 1) from the points (n,), in their units."""
+        scaling, function = self.evolutions.scaling, self.evolutions.shared
+        points = scaling.inputs(x[:, None])
         shared = None if function is None else function.at(points)
-        objective = Objective(coordinates, points, scaling.targets(y), shared=shared)
+        predicted = []
         try:
-            values = coordinates.from_named(self.values, self.noise)
-            told = Conditioned.of(objective, values).predict(scaling.inputs(grid))
+            for composition, values, noise, _ in self.parts:
+                where = Coordinates(self.evolutions.pool, composition)
+                objective = Objective(where, points, scaling.targets(y), shared=shared)
+                conditioned = Conditioned.of(objective, where.from_named(values, noise))
+                predicted.append(conditioned.predict(scaling.inputs(grid)))
         except (InputError, KeyError):  # the table's own predictions remain
             return None
+        weights = np.array([weight for *_, weight in self.parts])
         return Band.of(
-            grid[:, 0], told.mean[None], told.sd[None] ** 2, np.array([told.noise]), scaling
+            grid[:, 0],
+            np.array([p.mean for p in predicted]),
+            np.array([p.sd for p in predicted]) ** 2,
+            np.array([p.noise for p in predicted]),
+            scaling,
+            weights / weights.sum(),
         )

@@ -152,7 +152,7 @@ class MemorylessSelector:
             return coordinates.inclusion.copy(), *coordinates.expand(values)
         return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(len(self._table.entry)), 0.0
 
-    def _study(self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None) -> Study:
+    def _study(self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None = None) -> Study:
         """Return one user with one data set, below the empty composition."""
         one = np.zeros(1, dtype=np.int64)
         data = Data(

@@ -372,6 +372,17 @@ class Selection(Displayed):
                     for c in sorted(self.considered, key=lambda row: row.score)
                 }
             ),
+            "averaged": json.dumps(
+                [  # what predictions average over
+                    {
+                        "composition": self.label(row.composition),
+                        "hyperparameters": row.hyperparameters,
+                        "noise": row.noise,
+                        "weight": row.weight,
+                    }
+                    for row in self._weighty
+                ]
+            ),
             "run_time": self.run_time,
             "message": self.message,
         }

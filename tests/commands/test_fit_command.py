@@ -20,7 +20,9 @@ def test_posterior_opens_with_xarray(fitted):
         assert idata["posterior"].sizes["chain"] == 2
         assert list(idata["posterior"].coords["user"].values) == [0, 1, 2]
         assert "n_clusters" in idata["sample_stats"]
-        assert Evolutions.from_posterior(idata) == Evolutions.load(fitted / "evolutions.json")
+        with xr.open_datatree(fitted / "final.zarr", engine="zarr") as final:
+            learned = Evolutions.from_posterior(idata, final=final)
+        assert learned == Evolutions.load(fitted / "evolutions.json")
 
 
 def test_results(fitted):

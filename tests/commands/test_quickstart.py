@@ -26,7 +26,7 @@ def test_prints_evolutions_selections_and_scores(text):
     assert "whether chains agree" in text
     selected, means, medians = re.split("Mean over|Median over", text.split("Kernels selected")[1])
     assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))
-    assert "LIN0 + PER0" in selected
+    assert all(truth in selected for truth in ("LIN0 + PER0", "SE0"))
     for scores in (means, medians):
         for method in ("KEM", "ARD, maximum likelihood", "ARD, MAP"):
             (line,) = [line for line in scores.splitlines() if line.strip().startswith(method)]
@@ -54,7 +54,9 @@ def test_writes_everything(text, folder):
 @pytest.mark.usefixtures("text")
 def test_selections_have_everything_considered(folder):
     table = pd.read_csv(folder / "selections.csv")
-    assert not table.duplicated(["user", "time_step", "composition"]).any()
+    # A composition may be both a child and one with which pilot users ended up.
+    assert not table.duplicated(["user", "time_step", "composition", "status"]).any()
+    assert {"child", "current", "final"} >= set(table["status"]) >= {"current", "final"}
     steps = table.groupby(["user", "time_step"])
     assert len(steps) == 12
     np.testing.assert_allclose(steps["weight"].sum(), 1)

@@ -110,7 +110,7 @@ def rehashed(**entries):
     [
         (lambda d: d["clusters"][0].update(count=4), r"was changed after .*\. Save"),
         (lambda d: d.update(concentration=1.0), r"was changed after"),
-        (lambda d: d.update(schema_version=2), r"written by a newer version of .*\. Update"),
+        (lambda d: d.update(schema_version=3), r"written by a newer version of .*\. Update"),
         (lambda d: d.pop("sha256"), r"doesn't hold evolutions\. Give"),
         (lambda d: d.pop("schema_version"), r"doesn't hold evolutions\. Give"),
         (lambda d: d.update(schema_version="1"), r"doesn't hold evolutions\. Give"),

@@ -24,6 +24,8 @@ from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.workers import Here, Processes
 from tests.experiments.conftest import TINY
 
+POOL = CandidatePool(["SE0"])  # of which these priors know nothing
+
 
 @pytest.fixture
 def figure(tiny):
@@ -201,7 +203,7 @@ def test_baselines_depend_on_the_noise_without_a_parent_alone(tiny, figure, monk
         return {piece.learns: piece.lesson() for piece in pieces_of(tiny, [figure], trials=1)}
 
     before = lessons()
-    table = priors_of("synthetic")
+    table = priors_of("synthetic", POOL)
     monkeypatch.setattr(prior_tables, "synthetic", lambda: table.replace(noise=lambda _: 1.0))
     changed = {learns for learns, lesson in lessons().items() if lesson != before[learns]}
     assert changed == {"cut"}
@@ -238,10 +240,10 @@ def test_maximum_a_posteriori_goes_by_the_priors_of_what_was_learned(tiny):
         p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "final"
     ]
     users = piece.users()
-    lesson = Lesson(users.pilot, CandidatePool(piece.candidates()), priors_of("synthetic"))
+    lesson = Lesson(users.pilot, CandidatePool(piece.candidates()), priors_of("synthetic", POOL))
     lesson.learn("final", piece.sampling, piece.generator("final"))
     judge = lesson.selector(piece.methods["Final, map"])._judge
-    assert str(judge.priors.noise) == str(priors_of("synthetic").without_parent().noise)
+    assert str(judge.priors.noise) == str(priors_of("synthetic", POOL).without_parent().noise)
 
 
 def test_users_of_the_packages_settings():

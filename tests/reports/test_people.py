@@ -1,5 +1,7 @@
 """New users' pictures: what the selected kernels predict, computed anew from the tables."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,10 +37,14 @@ def test_curves_are_what_the_selections_predict(study):
         assert person.name == user
         for moment, selection in zip(person.moments, own, strict=True):
             curve = moment.predicted.curve
-            for noise, ends in [(False, curve.function), (True, curve.observed)]:
-                told = selection.predict(curve.at, include_noise=noise)
+            observed = selection.predict(curve.at).observation
+            for ends, share in zip(curve.observed, (0.025, 0.975), strict=True):
+                np.testing.assert_allclose(observed.cdf(ends), share, rtol=1e-6)
+            if len(json.loads(selection.to_row()["averaged"])) == 1:
+                told = selection.predict(curve.at)
                 np.testing.assert_allclose(curve.median, told.mean, rtol=1e-9)
-                np.testing.assert_allclose(ends[1], told.mean + 1.959964 * told.sd, rtol=1e-6)
+                upper = told.mean + 1.959964 * told.sd
+                np.testing.assert_allclose(curve.function[1], upper, rtol=1e-6)
             assert moment.predicted.continuous
         x = new.inputs[new.users.index(user)]
         assert curve.at.min() < x.min()
