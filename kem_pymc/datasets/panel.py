@@ -98,7 +98,7 @@ def panel(
     """Simulate panel data: a target of several users, observed repeatedly.
 
     Features lie in [0, 1] and functions have a variance of about 1, as the priors for scaled tables
-    (:func:`kem_pymc.priors.unit_scale`) suppose.
+    (:func:`kem_pymc.priors.default`) suppose.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import subprocess
 import sys
@@ -43,7 +44,9 @@ def test_results(fitted):
 def test_settings_are_readable(fitted):
     settings = json.loads((fitted / "settings.json").read_text())
     assert settings["pool"] == ["LIN0", "SE0", "SE1"]
-    assert settings["priors"]["amplitude"] == "LogNormal(0, 2)"
+    # In units of what is left to explain.
+    left = settings["shared"]["unexplained"]
+    assert settings["priors"]["amplitude"] == f"LogNormal({-0.7 + math.log(left):.4g}, 1.5)"
     assert settings["scaling"]["feature_low"][0] > 3
     assert settings["sampler"]["draws"] == 8
     assert settings["interrupted"] is False
