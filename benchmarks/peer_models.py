@@ -159,7 +159,7 @@ def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
 
 
 def pooled_gp(rows: Rows, seed: int) -> Fitted:
-    """Fit scikit-learn's GP to all rows, whoever's they are: SE with ARD, linear, noise.
+    """Fit scikit-learn's GP to the rows of all users: SE with ARD, linear, noise.
 
     Hyperparameters by marginal likelihood, from two starts.
     """

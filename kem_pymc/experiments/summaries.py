@@ -58,7 +58,7 @@ def errors(values: np.ndarray, rng: np.random.Generator, resamples: int = RESAMP
         return out
     number = len(values)
     weights = rng.multinomial(number, np.full(number, 1 / number), size=resamples).astype(float)
-    with np.errstate(invalid="ignore"):  # a resample may hold nobody of a column
+    with np.errstate(invalid="ignore"):  # a resample may leave a column empty
         means = (weights @ np.where(there, values, 0.0)) / (weights @ there)
     several = users > 1
     spread = np.nanstd(means[:, several], axis=0, ddof=1)

@@ -2,8 +2,8 @@
 
 Under `cut` processes have their turn in order of the time step at which they begin, that of their
 first member. After each of these levels memberships are handed forward, so that a process makes its
-moves after whoever decides on its first members has made theirs. What a member that left said about
-its former process, and what one that came didn't say yet, is forgotten by the moves in between.
+moves after those that decide on its first members. What a member that left said about its former
+process, and what one that came didn't say yet, is forgotten by the moves in between.
 """
 
 import math
