@@ -180,7 +180,7 @@ class MarginalLikelihood:
                 covariance(kernels(), layout, shared.active, vectors[0], self.x, total, room)
             for a, b in self._spans() if len(personal.active) else ():
                 x = np.ascontiguousarray(self.x[:, a:b])
-                own = np.empty((b - a, padded(b - a)))
+                own = np.zeros((b - a, padded(b - a)))  # what isn't filled is added, too
                 room = np.empty_like(own)
                 covariance(kernels(), layout, personal.active, vectors[1], x, own, room)
                 total[a:b, a:b] += own[:, : b - a]
