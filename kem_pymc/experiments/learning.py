@@ -146,7 +146,11 @@ def _ard(lesson: Lesson, **options: Any) -> Selector:
 
 
 def _two_level(lesson: Lesson, **options: Any) -> Selector:
-    return TwoLevelSelector.learn(lesson.pilot, **options)
+    own = {
+        "scaling": scaling_for(lesson.pilot, lesson.priors),
+        "noise_floor": lesson.priors.noise_floor,
+    }
+    return TwoLevelSelector.learn(lesson.pilot, **(own | options))
 
 
 def _memoryless(lesson: Lesson, **options: Any) -> Selector:

@@ -44,7 +44,8 @@ class TwoLevelSelector:
         pilot: Cohort,
         kind: Literal["smooth", "linear", "pooled"] = "smooth",
         *,
-        noise_floor: float = 1e-4,
+        scaling: Scaling | None = None,
+        noise_floor: float = 1e-3,
         seed: int = 0,
     ) -> Self:
         """Learn from pilot users, in their own units.
@@ -55,8 +56,10 @@ class TwoLevelSelector:
         kind : {"smooth", "linear", "pooled"}
             Two levels with a smooth function each; a linear mixed model with random intercepts and
             slopes; one GP for all.
+        scaling : Scaling, optional
+            Of inputs and targets; by default to unit range, learned from the pilot users.
         noise_floor : float
-            Smallest noise variance, as a share of the target's variance.
+            Smallest noise variance, in scaled units.
         seed : int
 
         Raises
@@ -64,7 +67,7 @@ class TwoLevelSelector:
         InputError
             If there are fewer than two users, or a feature or the target is constant.
         """
-        scaling = Scaling.unit(pilot)
+        scaling = Scaling.unit(pilot) if scaling is None else scaling
         personal = {"linear": linear_composition(pilot.dimension), "pooled": Composition()}
         part = learn_shared(
             scaling.apply(pilot),
