@@ -146,7 +146,7 @@ def _ard(lesson: Lesson, **options: Any) -> Selector:
 
 
 def _two_level(lesson: Lesson, **options: Any) -> Selector:
-    own = {
+    own: dict[str, Any] = {
         "scaling": scaling_for(lesson.pilot, lesson.priors),
         "noise_floor": lesson.priors.noise_floor,
     }
