@@ -42,7 +42,7 @@ def reproduce(
         typer.Argument(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-calibration, "
-            "kem-ablation, kem-targets, kem-defaults, kem-choices, or kem-all.",
+            "kem-ablation, kem-parts, kem-targets, kem-defaults, kem-choices, or kem-all.",
             autocompletion=figure_names,
         ),
     ],

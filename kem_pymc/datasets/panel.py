@@ -82,6 +82,10 @@ PANELS: dict[str, Panel] = {
     "slopes": Panel(
         ({"CONST": 0.3, "LIN0": 0.6},), {"CONST": 0.5, "LIN0": 1.0}, spread=0.0, in_order=True
     ),
+    # Users start alike and grow apart, along lines or curves of their own.
+    "growth": Panel(
+        ({"LIN0": 0.5}, {"LIN0 x SE0": 0.7}), {"LIN0": 1.0, "SE0": 0.3}, spread=0.0, in_order=True
+    ),
 }
 
 
@@ -110,9 +114,10 @@ def panel(
     batch : int
         Points per time step.
     noise_variance : float
-    study : {"trend", "surface", "unrelated", "onset", "skewed", "slopes"}
+    study : {"trend", "surface", "unrelated", "onset", "skewed", "slopes", "growth"}
         Users share a smooth curve; share a function of four features; share nothing; have a rhythm
-        that sets in after a while; have noise of skewness 2; have random intercepts and slopes.
+        that sets in after a while; have noise of skewness 2; have random intercepts and slopes;
+        start alike and grow apart.
     test_points : int
         Number m of points at which the truth is kept: a grid, or uniform where there are several
         features.

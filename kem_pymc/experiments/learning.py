@@ -14,9 +14,11 @@ from kem_pymc.evolution.ablations import final_model, final_model_of, stratified
 from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.moves.sweep import PAPER
 from kem_pymc.evolution.run import sample
 from kem_pymc.experiments.settings import Learns, Method, Sampling, Supposes
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.prior_table import NOISE_FLOOR
 from kem_pymc.priors import Priors
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
@@ -95,6 +97,8 @@ def _models(
 ) -> dict[str, EvolutionModel]:
     if learns in ("cut", "joint"):
         return {learns: EvolutionModel(pilot, pool, priors, feedback=learns, shared=shared)}
+    if learns == "paper":
+        return {learns: EvolutionModel(pilot, pool, priors, schedule=PAPER, shared=shared)}
     if learns == "final":
         return {learns: final_model(pilot, pool, priors, shared=shared)}
     if learns == "stratified":
@@ -169,6 +173,7 @@ def _memoryless(lesson: Lesson, **options: Any) -> Selector:
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
+    "paper": _kem,
     "final": _final,
     "stratified": _stratified,
     "ard": _ard,
@@ -204,9 +209,11 @@ def supposed(
     name: str, supposes: Supposes, pool: CandidatePool, unexplained: float = 1.0
 ) -> Priors:
     """Return a study's priors by name, changed as a method supposes."""
-    if supposes != "study" and name == "default":
+    if supposes in ("paper", "one-noise", "few-enter") and name == "default":
         name = "paper"
     priors = priors_of(name, pool, unexplained)
+    if supposes == "floor":
+        return priors.replace(noise_floor=NOISE_FLOOR)
     if supposes == "one-noise":
         return priors.without_parent()
     return priors.expecting(FEW, pool) if supposes == "few-enter" else priors

@@ -105,8 +105,10 @@ class Piece:
         """Return the names of the candidates."""
         pool = self.study.pool
         if pool == DEFAULT_POOL:
-            return pools.default_pool(self.users().pilot).names
-        return list(pools.candidates(pool) if isinstance(pool, str) else pool)
+            names = pools.default_pool(self.users().pilot).names
+        else:
+            names = list(pools.candidates(pool) if isinstance(pool, str) else pool)
+        return [name for name in names if self.supposes != "no-level" or name != "CONST"]
 
     @property
     def judged(self) -> str:
@@ -150,6 +152,7 @@ class Piece:
         """Return all that a method's selections depend on beside that."""
         return {
             "options": options_of(self.methods[method]),
+            "single": self.methods[method].single,
             "judged": self.judged,
             "test_users": self.test_users,
             "steps": self.steps,
@@ -200,12 +203,14 @@ def run(piece: Piece) -> Outcome:
     rows = [
         {"study": piece.name, "trial": piece.trial, "method": name} | row
         for name, method in piece.methods.items()
-        for row in judged(lesson.selector(method), test, piece.judged)
+        for row in judged(lesson.selector(method), test, piece.judged, method.single)
     ]
     return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds)
 
 
-def judged(selector: Selector, cohort: Cohort, by: str) -> list[dict[str, Any]]:
+def judged(
+    selector: Selector, cohort: Cohort, by: str, single: bool = False
+) -> list[dict[str, Any]]:
     """Return what is told of every selection for every user of a cohort.
 
     Parameters
@@ -215,6 +220,8 @@ def judged(selector: Selector, cohort: Cohort, by: str) -> list[dict[str, Any]]:
         Test users.
     by : {"truth", "next"}
         See :func:`~kem_pymc.experiments.scores.judged_by`.
+    single : bool
+        Whether the selected kernel predicts alone.
     """
     rows = []
     # What a first selection compiles or loads isn't part of the time that a selection takes.
@@ -229,7 +236,7 @@ def judged(selector: Selector, cohort: Cohort, by: str) -> list[dict[str, Any]]:
             row["truth"] = truth[u] if truth else ""
             against = judged_by(cohort, u, step, by)
             if against is not None:
-                row |= predictive_scores(selection, *against)
+                row |= predictive_scores(selection, *against, single=single)
             rows.append(row)
             previous = selection
     return rows

@@ -22,6 +22,7 @@ MODULES = {
     "kem-types": "fig6",
     "kem-peers": "peers",
     "kem-ablation": "ablation",
+    "kem-parts": "defaults",
     "kem-targets": "ablation",
     "kem-defaults": "defaults",
     "kem-choices": "defaults",

@@ -13,7 +13,7 @@ from kem_pymc.experiments.store import Store
 from kem_pymc.workers import Workers
 
 #: Slow pieces go first, or the last one would keep one worker busy while the others wait.
-SLOWEST = ("joint", "stratified", "nothing", "cut", "final", "ard", "two-level")
+SLOWEST = ("joint", "paper", "stratified", "nothing", "cut", "final", "ard", "two-level")
 
 
 def pieces_of(

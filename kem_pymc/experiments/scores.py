@@ -87,8 +87,17 @@ def judged_by(
     return cohort.inputs[user][coming], cohort.targets[user][coming]
 
 
-def predictive_scores(selection: Selection, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+def predictive_scores(
+    selection: Selection, x: np.ndarray, y: np.ndarray, *, single: bool = False
+) -> dict[str, float]:
     """Score predictions of new points, in the units of scaled targets.
+
+    Parameters
+    ----------
+    selection : Selection
+    x, y : ndarray, shapes (m, D) and (m,)
+    single : bool
+        Whether the selected kernel predicts alone.
 
     Returns
     -------
@@ -96,7 +105,7 @@ def predictive_scores(selection: Selection, x: np.ndarray, y: np.ndarray) -> dic
         Means over the points: ``log_likelihood``, ``crps`` (smaller is better), ``rmse`` (the root
         of a mean), and ``cover50`` and so on, the share inside central intervals.
     """
-    prediction = selection.predict(x, include_noise=True)
+    prediction = selection.predict(x, include_noise=True, single=single)
     unit = float(selection.scaling.sd_back(1.0))
     observation = prediction.observation
     density = observation.log_density(y) + math.log(unit)

@@ -8,13 +8,14 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from kem_pymc.errors import InputError
 
-#: What methods go by: posteriors of `EvolutionModel` for either target; those of its ablations;
-#: ARD's fits to pilot users; two-level models; or nothing.
-Learns = Literal["cut", "joint", "final", "stratified", "ard", "two-level", "nothing"]
+#: What methods go by: posteriors of `EvolutionModel` for either target, or by the paper's schedule;
+#: those of its ablations; ARD's fits to pilot users; two-level models; or nothing.
+Learns = Literal["cut", "joint", "paper", "final", "stratified", "ard", "two-level", "nothing"]
 
-#: The study's priors as they are; the paper's; these with one prior of the noise whatever the
-#: parent, or with as many candidates entering as in the synthetic study, however many there are.
-Supposes = Literal["study", "paper", "one-noise", "few-enter"]
+#: The study's priors as they are; these with the paper's noise floor, or without users' own levels
+#: among the candidates; the paper's; those with one prior of the noise whatever the parent, or with
+#: as many candidates entering as in the synthetic study, however many there are.
+Supposes = Literal["study", "floor", "no-level", "paper", "one-noise", "few-enter"]
 
 
 #: Whether a mean process that users share is learned, where it predicts better.
@@ -78,6 +79,8 @@ class Method(_Strict):
         Under which priors.
     shared : {"auto", "none"}
         Whether a mean process that users share is learned beside it, where it pays.
+    single : bool
+        Whether the selected kernel predicts alone, with its fitted values.
     options : dict
         Of the selector.
     """
@@ -85,6 +88,7 @@ class Method(_Strict):
     learns: Learns
     supposes: Supposes = "study"
     shared: Shares = "none"
+    single: bool = False
     options: dict[str, Any] = {}
 
 

@@ -200,7 +200,7 @@ def _log_integral(places: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -
     terms = (cubic + np.log(lengths * _WEIGHTS / 2)).ravel()
     if slopes[-1] < 0:
         terms = np.append(terms, heights[-1] - math.log(-slopes[-1]))
-    return _log_sum(terms)
+    return _log_sum(terms) if len(terms) else -math.inf
 
 
 def _log_sum(terms: np.ndarray) -> float:

@@ -19,7 +19,8 @@ from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.prior_table import NOISE_FLOOR, check_noise_floor
 from kem_pymc.scaling import Scaling
-from kem_pymc.selection.selector import Considered, Previous, Selection
+from kem_pymc.selection.considered import Considered, draws_around
+from kem_pymc.selection.selector import Previous, Selection
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class ARDSelector:
             score=fitted.height,
             weight=1.0,
             probability=1.0,
+            draws=draws_around(objective, fitted),
         )
         run_time = time.perf_counter() - started
         return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)

@@ -38,8 +38,9 @@ from kem_pymc.gp.objective import (
 )
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
-from kem_pymc.selection.selector import Considered, Previous, Selection
+from kem_pymc.selection.selector import LEAST_WEIGHT, Previous, Selection
 
 if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
@@ -189,7 +190,14 @@ class Judge:
             for i, task in enumerate(tasks)
         ]
         weights = _weights([row.score for row in rows])
-        return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
+        return [
+            replace(
+                row,
+                weight=weight,
+                draws=draws_around(task.objective, found) if weight >= LEAST_WEIGHT else (),
+            )
+            for row, weight, task, (found, _) in zip(rows, weights, tasks, fitted, strict=True)
+        ]
 
     def _task(
         self,

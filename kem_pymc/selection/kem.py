@@ -38,8 +38,9 @@ class KEMSelector:
         Learned from pilot users; their scaling is applied to the user's data.
     fit : {"pilot", "map", "ml"}
         How hyperparameters are fitted: with independent normals on the coordinates that have the
-        centre and spread of the pilot users' clusters as the prior; with the study's priors; by
-        maximum likelihood, from the pilot users' values (the paper's text).
+        centre and spread of the pilot users' clusters as the prior (with which they ended up, where
+        that is known); with the study's priors; by maximum likelihood, from the pilot users' values
+        (the paper's text).
     criterion : {"process", "bic", "aic", "laplace", "loo"}
         What decides. ``"process"`` is the log posterior probability of the evolution up to a
         constant: its log predictive probability plus the log evidence under the prior of the fit
@@ -63,7 +64,10 @@ class KEMSelector:
     novelty : float
         Least probability that a user's next composition is a new one, unlike any that followed the
         last composition in the pilot study. New ones are drawn from where pilot users ended up
-        (:attr:`kem_pymc.Evolutions.final`); without that it plays no part.
+        (:attr:`kem_pymc.Evolutions.final`); without that it plays no part. With less, first kernels
+        are simpler; with more, selections come nearer to those of :class:`FinalSelector`. Zero is
+        the model's own probability, which supposes that pilot users' early data are as telling of
+        data to come as their late ones. The default was chosen on simulated users.
     average : int, optional
         Select over so many posterior draws of the evolutions: the composition with the largest
         exp(score), summed over draws; by default the posterior is summarised first. Its
@@ -93,7 +97,7 @@ class KEMSelector:
         minimum_probability: float = 0.0,
         max_candidates: int = 6,
         runs: int = 3,
-        novelty: float = 0.5,
+        novelty: float = 0.8,
         average: int | None = None,
         progress: bool = False,
     ) -> None:
@@ -203,25 +207,36 @@ class KEMSelector:
     ) -> list[Option]:
         """Return children, what pilot users ended up with, and the parent itself.
 
-        Probabilities of all, of children and final compositions that aren't considered as well, add
-        up to one but for what the base distribution has beside the parent: see
+        Each composition is one option. Its values are those that pilot users ended up with, from
+        all of their data, where any did: values from few data, or from the early data of users who
+        change, say little of data to come. Probabilities, those of what isn't considered as well,
+        add up to one but for what the base distribution has beside the parent: see
         :func:`kem_pymc.evolution.novelty.next_kernel`.
         """
         assert source.final is not None
         known, new, stay = next_kernel(source, parent, self.novelty)
-        own = [c for c in source.children(parent) if c.composition == parent]
-        children = [
-            replace(option, probability=known * option.probability)
-            for option in self._children(source, parent)
-            if option.composition != parent
-        ]
-        final = [
-            replace(option, status="final", probability=new * option.probability)
+        options = {
+            option.composition: replace(
+                option, status="final", probability=new * option.probability
+            )
             for option in self._children(source.final, Composition())
-        ]
-        typical = own[0] if own else self._typical(parent, previous)
-        stays = stay + (known * own[0].probability if own else 0.0)
-        return [*children, *final, Option(parent, "current", stays, typical)]
+        }
+        for option in self._children(source, parent):
+            final = options.get(option.composition)
+            options[option.composition] = Option(
+                option.composition,
+                option.status,
+                known * option.probability + (final.probability if final else 0.0),
+                (final or option).typical,
+            )
+        own = options.get(parent)
+        options[parent] = Option(
+            parent,
+            "current",
+            stay + (own.probability if own else 0.0),
+            own.typical if own else self._typical(parent, previous),
+        )
+        return [option for option in options.values() if option.probability > 0]
 
     def _children(self, source: Evolutions, parent: Composition) -> list[Option]:
         children = source.children(parent)

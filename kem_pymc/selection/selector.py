@@ -2,10 +2,11 @@
 
 import json
 import math
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,13 @@ import pandas as pd
 from kem_pymc.checks import check_points
 from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
-from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Component, Conditioned, Prediction, averaged
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
+from kem_pymc.selection.considered import Considered, Draw
 
 #: At most so many compositions that were considered are shown.
 SHOWN = 10
@@ -28,86 +29,21 @@ SHOWN = 10
 #: Predictions average over what was considered and has a weight of at least this.
 LEAST_WEIGHT = 0.01
 
+#: Of the draws of its values, over those with a weight of at least this.
+LEAST_DRAW = 0.001
 
-@dataclass(frozen=True)
-class Considered:
-    """One composition that was considered, with its fit.
 
-    Attributes
-    ----------
-    composition : Composition
-    status : str
-        ``"child"`` of the previous composition, ``"current"`` (the previous composition itself),
-        ``"fixed"``, or ``"kept"`` without a selection.
-    hyperparameters : dict of str to float
-        Fitted natural values by name, in scaled units.
-    noise : float
-        Fitted noise variance, in scaled units.
-    log_likelihood : float
-        At the fit, of the scaled targets.
-    n_parameters : int
-        Hyperparameters of the kernel, and the noise.
-    bic : float
-        |theta| ln n - 2 ln L (section 5.4), whatever the criterion.
-    criterion : float
-        The selector's criterion, by its convention.
-    score : float
-        The same so that larger is better.
-    weight : float
-        exp(score), normalised over what was considered; summed over posterior draws before.
-    probability : float
-        Predictive probability of the evolution in the pilot study; 1 for fixed compositions.
-    evaluations : int
-        How often the likelihood was computed.
-    converged : bool
-        Whether the fit arrived at an optimum.
-    """
+#: The number of a composition's fitted values, where draws of them count from 0.
+FITTED = -1
 
-    composition: Composition
-    status: str
-    hyperparameters: dict[str, float]
-    noise: float
-    log_likelihood: float
-    n_parameters: int
-    bic: float
-    criterion: float
-    score: float
+
+class _Part(NamedTuple):
+    """One of the kernels that predictions average over: a row considered, and a draw of values."""
+
+    place: int
+    number: int
+    draw: Draw
     weight: float
-    probability: float
-    evaluations: int
-    converged: bool
-
-    @classmethod
-    def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "Considered":
-        """Return the record of a fit; `fields` are those that a selector knows."""
-        coordinates = objective.coordinates
-        hyperparameters, noise = coordinates.named(fitted.values)
-        return cls(
-            composition=coordinates.composition,
-            hyperparameters=hyperparameters,
-            noise=noise,
-            log_likelihood=fitted.log_likelihood,
-            n_parameters=len(coordinates),
-            bic=bic(fitted.log_likelihood, len(coordinates), objective.n_points).value,
-            evaluations=fitted.evaluations,
-            converged=fitted.converged,
-            **fields,
-        )
-
-    @classmethod
-    def unfitted(cls, objective: Objective, values: np.ndarray) -> "Considered":
-        """Return the record of a composition whose values (k + 1,) are given, the only one."""
-        likelihood, _ = objective.terms(values)
-        fitted = Fit(values, likelihood, 0.0, 1, converged=True)
-        return cls.of(
-            objective,
-            fitted,
-            status="fixed",
-            criterion=likelihood,
-            score=likelihood,
-            weight=1.0,
-            probability=1.0,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,8 +104,9 @@ class Selection(Displayed):
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
-        The prediction is the average over what was considered, each by its weight: which kernel it
-        is isn't known for certain. Weights below 1 % are left out.
+        The prediction is the average over what was considered, each by its weight, and over draws
+        of the values of each from their posterior: which kernel it is isn't known for certain, nor
+        are its values. Weights below 1 % are left out.
 
         Parameters
         ----------
@@ -178,7 +115,7 @@ class Selection(Displayed):
         include_noise : bool
             Whether to predict new observations instead of the latent function.
         single : bool
-            Whether to predict by the selected kernel alone.
+            Whether to predict by the selected kernel alone, with its fitted values.
 
         Returns
         -------
@@ -201,28 +138,43 @@ class Selection(Displayed):
                 f"Give one row per point and {self.pool.dimension} columns."
             )
         x_new = self.scaling.inputs(x_new)
-        if single or len(self._weighty) == 1:
-            return self._back(self._conditioned.predict(x_new, include_noise))
+        if single:
+            return self._back(self._conditioned().predict(x_new, include_noise))
         predicted = [
-            self._back(self._conditioned_on(row).predict(x_new, include_noise))
-            for row in self._weighty
+            self._back(self._conditioned(part.place, part.number).predict(x_new, include_noise))
+            for part in self._averaged
         ]
-        total = sum(row.weight for row in self._weighty)
-        return averaged(predicted, [row.weight / total for row in self._weighty])
+        if len(predicted) == 1:
+            return predicted[0]
+        return averaged(predicted, [part.weight for part in self._averaged])
 
     @cached_property
-    def _weighty(self) -> tuple[Considered, ...]:
-        """What was considered and has weight; the first row alone where no weights are known."""
-        kept = tuple(row for row in self.considered if row.weight >= LEAST_WEIGHT)
-        return kept or self.considered[:1]
+    def _averaged(self) -> list[_Part]:
+        """What predictions average over; its weights add up to one."""
+        parts = [
+            _Part(place, number, draw, row.weight * draw.weight)
+            for place, row in enumerate(self.considered)
+            if place == 0 or row.weight >= LEAST_WEIGHT
+            for number, draw in (enumerate(row.draws) if row.draws else [(FITTED, row.fitted)])
+        ]
+        likely = [part for part in parts if part.weight >= LEAST_DRAW] or parts[:1]
+        total = sum(part.weight for part in likely)
+        return [part._replace(weight=part.weight / total if total else 1.0) for part in likely]
 
-    def _conditioned_on(self, row: Considered) -> Conditioned:
-        """Return one of the rows conditioned on the data."""
-        if row is self.considered[0]:
-            return self._conditioned
-        coordinates = Coordinates(self.pool, row.composition)
-        objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
-        return Conditioned.of(objective, coordinates.from_named(row.hyperparameters, row.noise))
+    def _conditioned(self, place: int = 0, number: int = FITTED) -> Conditioned:
+        """Return a composition with some values, conditioned on the data: one factor for all."""
+        if (place, number) not in self._factors:
+            row = self.considered[place]
+            draw = row.fitted if number == FITTED else row.draws[number]
+            coordinates = Coordinates(self.pool, row.composition)
+            objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+            values = coordinates.from_named(draw.hyperparameters, draw.noise)
+            self._factors[place, number] = Conditioned.of(objective, values)
+        return self._factors[place, number]
+
+    @cached_property
+    def _factors(self) -> dict[tuple[int, int], Conditioned]:
+        return {}
 
     def _back(self, scaled: Prediction) -> Prediction:
         """Return a prediction in the target's unit."""
@@ -238,11 +190,6 @@ class Selection(Displayed):
             include_noise=scaled.include_noise,
             offset=back.target_mean,
         )
-
-    @cached_property
-    def _conditioned(self) -> Conditioned:
-        """The kernel conditioned on the data; its factor serves all predictions."""
-        return Conditioned.of(self.objective, self.values)
 
     @property
     def objective(self) -> Objective:
@@ -263,15 +210,15 @@ class Selection(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are n x n, and quickly made anew.
-        made = ("_conditioned", "_shared_at_points", "_weighty")
+        made = ("_factors", "_averaged", "_shared_at_points")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
         """Keep kernels and values, and condition on further points as well.
 
         For predictions between two time steps: Cholesky factors are extended, in O(n^2 m)
-        operations for m new points; nothing is selected or fitted. Weights are multiplied by the
-        densities of the new points.
+        operations for m new points; nothing is selected, fitted or drawn. Weights, of kernels and
+        of draws of their values, are multiplied by the densities of the new points.
 
         Parameters
         ----------
@@ -293,32 +240,29 @@ class Selection(Displayed):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        n = len(self.y) + len(y)
-        rows, factors = [], []
-        for row in self._weighty:
-            conditioned = self._conditioned_on(row).extended(x, y)
-            likelihood = conditioned.log_likelihood
-            criterion = bic(likelihood, row.n_parameters, n).value
-            rows.append(
-                replace(
-                    row,
-                    status="kept",
-                    log_likelihood=likelihood,
-                    bic=criterion,
-                    criterion=criterion,
-                    score=row.score + likelihood - row.log_likelihood,
-                    evaluations=0,
-                )
-            )
-            factors.append(conditioned)
-        gains = [
-            new.log_likelihood - old.log_likelihood
-            for new, old in zip(rows, self._weighty, strict=True)
-        ]
-        weights = [
-            row.weight * math.exp(g - max(gains)) for row, g in zip(rows, gains, strict=True)
-        ]
-        rows = [replace(row, weight=w / sum(weights)) for row, w in zip(rows, weights, strict=True)]
+        parts = self._averaged
+        after = [self._conditioned(part.place, part.number).extended(x, y) for part in parts]
+        gains = np.array(
+            [
+                longer.log_likelihood - self._conditioned(part.place, part.number).log_likelihood
+                for longer, part in zip(after, parts, strict=True)
+            ]
+        )
+        old, most = np.array([part.weight for part in parts]), float(gains.max())
+        new = old * np.exp(gains - most)
+        rows: list[Considered] = []
+        factors: dict[tuple[int, int], Conditioned] = {}
+        for place in dict.fromkeys(part.place for part in parts):
+            own = [k for k, part in enumerate(parts) if part.place == place]
+            row = self.considered[place]
+            draws = [parts[k].draw._replace(weight=new[k] / new.sum()) for k in own]
+            gain = most + math.log(max(new[own].sum() / old[own].sum(), sys.float_info.min))
+            fitted = after[own[0]]
+            if row.draws:
+                factors |= {(len(rows), number): after[k] for number, k in enumerate(own)}
+                fitted = self._conditioned(place).extended(x, y)
+            factors[len(rows), FITTED] = fitted
+            rows.append(row.kept(fitted.log_likelihood, len(self.y) + len(y), draws, gain))
         selection = replace(
             self,
             considered=tuple(rows),
@@ -327,7 +271,7 @@ class Selection(Displayed):
             run_time=time.perf_counter() - started,
             message="",
         )
-        selection.__dict__["_conditioned"] = factors[0]
+        selection.__dict__["_factors"] = factors
         return selection
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
@@ -355,7 +299,7 @@ class Selection(Displayed):
         rows = [
             asdict(row) | {"composition": self.label(row.composition)} for row in self.considered
         ]
-        return pd.DataFrame(rows).drop(columns="hyperparameters")
+        return pd.DataFrame(rows).drop(columns=["hyperparameters", "draws"])
 
     def to_row(self) -> dict[str, str | int | float]:
         """Return the selection as one row of a table; what has parts is JSON text."""
@@ -375,12 +319,12 @@ class Selection(Displayed):
             "averaged": json.dumps(
                 [  # what predictions average over
                     {
-                        "composition": self.label(row.composition),
-                        "hyperparameters": row.hyperparameters,
-                        "noise": row.noise,
-                        "weight": row.weight,
+                        "composition": self.label(self.considered[part.place].composition),
+                        "hyperparameters": part.draw.hyperparameters,
+                        "noise": part.draw.noise,
+                        "weight": part.weight,
                     }
-                    for row in self._weighty
+                    for part in self._averaged
                 ]
             ),
             "run_time": self.run_time,

@@ -11,6 +11,7 @@ from kem_pymc.evolution.novelty import next_kernel, probability_of_staying
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
+from kem_pymc.selection.kem import KEMSelector
 
 POOL = CandidatePool(["LIN0", "SE0", "LIN0 x SE0"])
 WHITE, LIN, SE = Composition(), Composition.parse("LIN0"), Composition.parse("SE0")
@@ -93,3 +94,24 @@ def test_other_candidates_are_refused():
     other = replace(FINAL, pool=CandidatePool(["SE0", "LIN0", "PER0"]))
     with pytest.raises(InputError, match="other candidates"):
         replace(LEARNED, final=other)
+
+
+@pytest.mark.parametrize("novelty", [0.0, 0.8, 1.0])
+def test_every_composition_is_one_option(novelty):
+    """Their probabilities add up; values are those that users ended up with, where any did."""
+    selector = KEMSelector(LEARNED, novelty=novelty)
+    selection = selector.select([0.1, 0.4, 0.9], [1.0, -1.0, 0.5], previous="LIN0")
+    options = {row.composition: row for row in selection.considered}
+    assert len(options) == len(selection.considered)
+    expected = total(LEARNED, LIN, novelty)
+    assert sum(row.probability for row in options.values()) == pytest.approx(expected)
+    assert options[LIN].status == "current"
+    assert options[SE].status == "child"
+    known, new, _ = next_kernel(LEARNED, LIN, novelty)
+    share = {c.composition: c.probability for c in LEARNED.children(LIN)}
+    end = {c.composition: c.probability for c in FINAL.children(WHITE)}
+    assert options[SE].probability == pytest.approx(known * share[SE] + new * end[SE])
+    own = {option.composition: option.typical for option in selector._options(LEARNED, LIN, "LIN0")}
+    for composition in (LIN, SE):
+        final = next(c for c in FINAL.children(WHITE) if c.composition == composition)
+        assert own[composition].centre.tolist() == final.centre.tolist()

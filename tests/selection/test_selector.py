@@ -12,6 +12,7 @@ from scipy.stats import norm
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.considered import Draw
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import previous_composition
 from tests.selection.pilots import user
@@ -21,8 +22,28 @@ from tests.statistical.geweke import SharedFunction
 
 @pytest.fixture
 def selection(learned, in_other_units):
+    """A selection with fitted values only."""
     x, y = user(25)
-    return KEMSelector(in_other_units(learned)).select(7 * x, 100 + 50 * y, previous="LIN0")
+    whole = KEMSelector(in_other_units(learned)).select(7 * x, 100 + 50 * y, previous="LIN0")
+    return replace(whole, considered=tuple(replace(c, draws=()) for c in whole.considered))
+
+
+@pytest.fixture
+def drawn(undecided):
+    """The same with two draws of the second kernel's values."""
+    first, second = undecided.considered
+    draws = (
+        Draw({**second.hyperparameters, "LIN0.amplitude": 0.2}, 0.3, 0.25),
+        Draw(second.hyperparameters, 0.1, 0.75),
+    )
+    return replace(undecided, considered=(first, replace(second, draws=draws)))
+
+
+def alone(selection, composition, draw):
+    """Return the selection of one kernel with given values."""
+    row = next(c for c in selection.considered if c.composition == composition)
+    row = replace(row, hyperparameters=draw.hyperparameters, noise=draw.noise, weight=1.0, draws=())
+    return replace(selection, considered=(row,))
 
 
 @pytest.fixture
@@ -61,6 +82,41 @@ def test_further_points_change_weights_by_their_densities(undecided):
     assert sum(after) == pytest.approx(1)
     ratio = np.log(after[0] / after[1])
     assert ratio == pytest.approx(np.log(0.6 / 0.4) + gains[0] - gains[1])
+
+
+def test_draws_of_values_are_averaged_over(drawn):
+    x, y = np.linspace(0, 140, 11), np.linspace(80, 400, 11)
+    first, second = drawn.considered
+    parts = [(first.fitted, 0.6), *((draw, 0.4 * draw.weight) for draw in second.draws)]
+    kernels = [first.composition, second.composition, second.composition]
+    alones = [alone(drawn, c, draw) for c, (draw, _) in zip(kernels, parts, strict=True)]
+    weights = [weight for _, weight in parts]
+    densities = [np.exp(a.log_predictive_density(x, y)) for a in alones]
+    expected = np.log(np.tensordot(weights, densities, 1))
+    np.testing.assert_allclose(drawn.log_predictive_density(x, y), expected)
+    np.testing.assert_array_equal(drawn.predict(x, single=True).mean, alones[0].predict(x).mean)
+    named = json.loads(drawn.to_row()["averaged"])
+    assert [part["weight"] for part in named] == pytest.approx(weights)
+    assert named[1]["hyperparameters"]["LIN0.amplitude"] == 0.2
+    # Further points multiply the weight of every draw by their density.
+    new = np.array([30.0, 145.0]), np.array([180.0, 400.0])
+    longer = drawn.extended(*new)
+    gains = np.array(
+        [
+            a.extended(*new).considered[0].log_likelihood - a._conditioned().log_likelihood
+            for a in alones
+        ]
+    )
+    after = weights * np.exp(gains)
+    after /= after.sum()
+    assert [row.weight for row in longer.considered] == pytest.approx(
+        [after[0], after[1] + after[2]]
+    )
+    shares = [draw.weight for draw in longer.considered[1].draws]
+    assert shares == pytest.approx(after[1:] / after[1:].sum())
+    densities = [np.exp(a.extended(*new).log_predictive_density(x, y)) for a in alones]
+    expected = np.log(np.tensordot(after, densities, 1))
+    np.testing.assert_allclose(longer.log_predictive_density(x, y), expected)
 
 
 def test_what_users_share_is_a_component(selection):
@@ -146,7 +202,7 @@ def test_further_points_keep_the_kernel(selection, monkeypatch):
 def test_factors_are_not_sent(selection):
     selection.predict([1.0])
     back = pickle.loads(pickle.dumps(selection))
-    assert "_conditioned" not in vars(back)
+    assert "_factors" not in vars(back)
     np.testing.assert_array_equal(back.predict([1.0]).mean, selection.predict([1.0]).mean)
 
 

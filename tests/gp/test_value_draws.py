@@ -1,0 +1,75 @@
+"""Draws of values: predictions that average over them know how little is known."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from kem_pymc.gp.fit import MANY, fit
+from kem_pymc.gp.objective import Coordinates, Objective, normal_prior
+from kem_pymc.gp.value_draws import DRAWS, draw_values
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+POOL = CandidatePool(["LIN0", "SE0"], 1)
+
+
+def objective(composition, y, centre=None, spread=1.0, floor=1e-4):
+    coordinates = Coordinates(POOL, Composition.parse(composition, 1))
+    k = len(coordinates)
+    prior = None if centre is None else normal_prior(np.full(k, centre), np.full(k, spread))
+    return Objective(coordinates, np.linspace(0, 1, len(y))[:, None], y, prior, floor)
+
+
+def test_noise_of_few_points_is_as_uncertain_as_it_is():
+    """Against quadrature; the fitted values alone are off by more than .4 where it matters."""
+    y = np.array([0.3, -0.9, 0.5])
+    problem = objective("WHITE", y, 0.0, 1.5)
+    fitted = fit(problem, [np.zeros(1)])
+    values, weights = draw_values(problem, fitted)
+    assert values.shape == (DRAWS, 1)
+    assert weights.sum() == pytest.approx(1)
+    grid = np.linspace(-12, 12, 4001)
+    terms = np.array([sum(problem.terms(np.array([v]))) for v in grid])
+    posterior = np.exp(terms - logsumexp(terms))
+    for new in (0.0, 2.0):
+        exact = np.log(posterior @ norm.pdf(new, scale=np.exp(grid / 2)))
+        drawn = np.log(weights @ norm.pdf(new, scale=np.exp(values[:, 0] / 2)))
+        assert drawn == pytest.approx(exact, abs=0.1)
+    alone = norm.logpdf(2.0, scale=np.exp(fitted.values[0] / 2))
+    assert abs(alone - exact) > 0.4
+
+
+def test_draws_have_the_posterior_s_moments():
+    """Of eight draws: a factor 1.5 in a standard deviation would show, or half of one in a mean."""
+    rng = np.random.default_rng(5)
+    x = np.linspace(0, 1, 60)
+    problem = objective("SE0", np.sin(6 * x) + 0.2 * rng.standard_normal(60), -0.5)
+    fitted = fit(problem, [np.full(3, -0.5)])
+    values, weights = draw_values(problem, fitted)
+    heavy = rng.multivariate_normal(fitted.values, 0.5 * np.eye(3), size=40_000)
+    heights, _ = problem.evaluate(heavy)
+    terms = heights + ((heavy - fitted.values) ** 2).sum(axis=1)
+    exact = np.exp(terms - logsumexp(terms))
+    mean, drawn = exact @ heavy, weights @ values
+    sd = np.sqrt(exact @ (heavy - mean) ** 2)
+    np.testing.assert_allclose(drawn / sd, mean / sd, atol=0.5)
+    ratios = np.sqrt(weights @ (values - drawn) ** 2) / sd
+    assert ratios.min() > 1 / 1.5
+    assert ratios.max() < 1.5
+
+
+def test_no_draw_has_noise_below_the_floor():
+    problem = objective("LIN0", np.linspace(-1, 1, 12), -3.0, 3.0, floor=0.01)
+    values, _ = draw_values(problem, fit(problem, [np.full(3, -1.0)]))
+    assert values[:, -1].min() == pytest.approx(np.log(0.01))
+
+
+@pytest.mark.parametrize(("n", "centre"), [(12, None), (MANY, -1.0)])
+def test_fitted_values_stand_alone_without_a_prior_or_with_many_points(n, centre):
+    """Without a prior the posterior may be improper: draws would be anywhere."""
+    problem = objective("LIN0", np.linspace(-1, 1, n), centre)
+    fitted = fit(problem, [np.full(3, -1.0)])
+    values, weights = draw_values(problem, fitted)
+    np.testing.assert_array_equal(values, fitted.values[None])
+    assert weights.tolist() == [1.0]
