@@ -15,7 +15,7 @@ N(0, I) without data. No row of anybody's data is needed to predict.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -40,6 +40,27 @@ class MeanFunction(Protocol):
         """Return the covariance (n, m) between inputs (n, D) and (m, D)."""
 
 
+class NewPoints(NamedTuple):
+    """A mean function at new points z (m, D), as seen from the points x (n, D) of a data set.
+
+    Attributes
+    ----------
+    z : ndarray, shape (m, D)
+    mean : ndarray, shape (m,)
+    covariance : ndarray, shape (m, m)
+    cross : ndarray, shape (n, m)
+        Covariance between x and z.
+    extended : MeanAtPoints
+        The function at x and z, (n + m, D).
+    """
+
+    z: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    cross: np.ndarray
+    extended: "MeanAtPoints"
+
+
 @dataclass(frozen=True, eq=False)
 class MeanAtPoints:
     """A mean function at the points of one data set.
@@ -53,6 +74,27 @@ class MeanAtPoints:
 
     function: MeanFunction
     x: np.ndarray
+
+    def to(self, z: np.ndarray) -> NewPoints:
+        """Return the function at new points (m, D).
+
+        All kernels that a prediction averages over ask for the same: the last answer is kept, for
+        the same array.
+        """
+        kept: NewPoints | None = self.__dict__.get("_new")
+        if kept is None or kept.z is not z:
+            kept = self.__dict__["_new"] = self._new_points(z)
+        return kept
+
+    def _new_points(self, z: np.ndarray) -> NewPoints:
+        mean, covariance = self.function.mean(z), self.function.covariance(z, z)
+        cross = np.ascontiguousarray(self.function.covariance(self.x, z))
+        both = MeanAtPoints(self.function, np.concatenate([self.x, z]))
+        if "covariance" in self.__dict__:
+            both.__dict__["mean"] = np.append(self.mean, mean)
+            whole = np.block([[self.covariance, cross], [cross.T, covariance]])
+            both.__dict__["covariance"] = whole
+        return NewPoints(z, mean, np.ascontiguousarray(covariance), cross, both)
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -112,6 +154,11 @@ class SharedKernel:
         """Number of weights r."""
         return len(self.linear) + len(self.inducing)
 
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        """L^-1 (M, M): for the few points of a user much sooner multiplied by than solved for."""
+        return solve_triangular(self._factor, np.eye(len(self.inducing)), lower=True)
+
     def features(self, x: np.ndarray) -> np.ndarray:
         """Return phi (n, r) at inputs (n, D)."""
         columns = [self._linear_feature(candidate, x) for candidate in self.linear]
@@ -119,7 +166,7 @@ class SharedKernel:
         if not len(self.inducing):
             return linear
         cross = composition_covariance(self._rest, self.hyperparameters, self.inducing, x)
-        return np.hstack([linear, solve_triangular(self._factor, cross, lower=True).T])
+        return np.hstack([linear, (self._inverse @ cross).T])
 
     def _linear_feature(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
         scale = np.sqrt(self.hyperparameters[f"{candidate}.amplitude"])
@@ -128,13 +175,22 @@ class SharedKernel:
         (d,) = candidate.dimensions
         return scale * (x[:, d] - self.hyperparameters[f"{candidate}.shift"])
 
-    def left_over(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return r (n, m): what the weights leave of the covariance between (n, D) and (m, D)."""
+    def left_over(
+        self,
+        x: np.ndarray,
+        z: np.ndarray,
+        features: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Return r (n, m): what the weights leave of the covariance between (n, D) and (m, D).
+
+        phi at both, (n, r) and (m, r), may be given.
+        """
         if not len(self._rest):
             return np.zeros((len(x), len(z)))
         whole = composition_covariance(self._rest, self.hyperparameters, x, z)
         k = len(self.linear)
-        return whole - self.features(x)[:, k:] @ self.features(z)[:, k:].T
+        one, other = features or (self.features(x), self.features(z))
+        return whole - one[:, k:] @ other[:, k:].T
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for files."""
@@ -182,9 +238,10 @@ class MeanProcess:
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the posterior covariance (n, m) between inputs (n, D) and (m, D)."""
-        one = self.kernel.features(x) @ self.root.T
-        other = one if z is x else self.kernel.features(z) @ self.root.T
-        return one @ other.T + self.kernel.left_over(x, z)
+        one = self.kernel.features(x)
+        other = one if z is x else self.kernel.features(z)
+        own = (one @ self.root.T) @ (other @ self.root.T).T
+        return own + self.kernel.left_over(x, z, (one, other))
 
     def at(self, x: np.ndarray) -> MeanAtPoints:
         """Return the process at points (n, D)."""

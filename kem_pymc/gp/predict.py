@@ -14,7 +14,6 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.covariance import covariance, cross_covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_upper, factorise
-from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Objective
 from kem_pymc.lanes import padded
@@ -230,11 +229,11 @@ class Conditioned:
             np.concatenate([self.objective.targets, y]),
             problem.prior,
             self.objective.noise_floor,
-            None if shared is None else MeanAtPoints(shared.function, points),
+            None if shared is None else shared.to(x).extended,
         )
         if not self.jittered:
             h, log_noise = self.objective.coordinates.expand(self.values)
-            function = None if shared is None else shared.function
+            new = None if shared is None else shared.to(x)
             factor = _extend_factor(
                 problem.kernels,
                 problem.layout,
@@ -244,8 +243,8 @@ class Conditioned:
                 problem.x,
                 np.array(np.transpose(x), dtype=np.float64, order="C"),
                 self.factor,
-                _shared_covariance(function, before, x),
-                _shared_covariance(function, x, x),
+                np.zeros((len(before), len(x))) if new is None else new.cross,
+                np.zeros((len(x), len(x))) if new is None else new.covariance,
             )
             if len(factor):
                 return Conditioned(objective, self.values, factor, jittered=False)
@@ -273,11 +272,11 @@ class Conditioned:
         projection = np.zeros((len(v), z.shape[1]))
         components = {}
         if self.objective.shared is not None:
-            function = self.objective.shared.function
-            w = solve_lower(u, _shared_covariance(function, problem.x.T, x_new))
-            prior = np.diag(function.covariance(x_new, x_new))
+            new = self.objective.shared.to(x_new)
+            w = solve_lower(u, new.cross)
+            prior = new.covariance.diagonal()
             own = _rounded_up(prior - (w**2).sum(axis=0))
-            mean += function.mean(x_new) + v @ w
+            mean += new.mean + v @ w
             components[SHARED] = Component(mean.copy(), np.sqrt(own))
             variance += prior
             projection += w
@@ -352,13 +351,6 @@ def solve_lower(u, b):
     for j in range(columns.shape[0]):
         forward_substitution(u, columns[j], u.shape[0], columns[j])
     return np.ascontiguousarray(columns.T)
-
-
-def _shared_covariance(function: MeanFunction | None, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the covariance (n, m) of what users share; zero where it is nothing."""
-    if function is None:
-        return np.zeros((len(x), len(z)))
-    return np.ascontiguousarray(function.covariance(x, z))
 
 
 @compiled

@@ -9,7 +9,6 @@ from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
@@ -69,11 +68,10 @@ class TwoLevelSelector:
             If there are fewer than two users, or a feature or the target is constant.
         """
         scaling = Scaling.unit(pilot) if scaling is None else scaling
-        personal = {"linear": linear_composition(pilot.dimension), "pooled": Composition()}
         part = learn_shared(
             scaling.apply(pilot),
-            "linear" if kind == "linear" else "smooth",
-            personal=personal.get(kind),
+            kind,
+            personal=linear_composition(pilot.dimension) if kind == "linear" else None,
             noise_floor=noise_floor,
             seed=seed,
         )

@@ -17,7 +17,7 @@ from kem_pymc.shared.inducing import with_inducing_points
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
 #: What "auto" chooses from.
-AUTO = ("nothing", "linear", "smooth", "additive")
+AUTO = ("nothing", "linear", "smooth", "additive", "pooled")
 
 #: Something is shared if it gains more than so many standard errors over nothing.
 STANDARD_ERRORS = 1.0
@@ -119,9 +119,10 @@ def learn_shared(
     """Learn what users share from a cohort in scaled units.
 
     Every composition of `AUTO` is fitted in a two-level model, with a personal part that suits most
-    users: a level, a line in every feature, and one smooth function of all features. The one with
-    the largest sum over users of the log density of their targets, given all other users', is
-    taken; nothing is, unless that gains more than a standard error.
+    users: a level, a line in every feature, and one smooth function of all features; but for
+    "pooled", which is "smooth" with nothing personal. The one with the largest sum over users of
+    the log density of their targets, given all other users', is taken; nothing is, unless that
+    gains more than a standard error.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def learn_shared(
     shared : Composition or str
         ``"auto"``, one of `AUTO`, or a composition.
     personal : Composition, optional
-        Another personal part.
+        Another personal part, for all.
     noise_floor : float
         Smallest noise variance.
     seed : int
@@ -145,14 +146,17 @@ def learn_shared(
             raise InputError("One user shares nothing. Give two pilot users, or shared=None.")
         named = {"nothing": named["nothing"]}
     if shared != "auto":
-        named = {"given": _composition(shared, named, cohort.dimension)}
-    personal = personal_composition(cohort) if personal is None else personal
+        name = shared if isinstance(shared, str) and shared in named else "given"
+        named = {name: _composition(shared, named, cohort.dimension)}
     found: dict[str, SharedPosterior] = {}
     scores: dict[str, np.ndarray] = {}
     for name, composition in named.items():
         rng = np.random.default_rng(seed)
         data = cohort.inputs, cohort.targets
-        model = fit_two_level(*data, composition, personal, noise_floor, rng)
+        own_part = personal
+        if own_part is None:
+            own_part = Composition() if name == "pooled" else personal_composition(cohort)
+        model = fit_two_level(*data, composition, own_part, noise_floor, rng)
         model = with_inducing_points(model, cohort.inputs, rng)
         found[name] = own = SharedPosterior.of(model, *data)
         densities = [
@@ -220,6 +224,7 @@ def _compositions(cohort: Cohort) -> dict[str, Composition]:
         "linear": linear,
         "smooth": linear + Candidate.ard(dimension),
         "additive": linear + single,
+        "pooled": linear + Candidate.ard(dimension),
     }
     if dimension == 1:  # one feature alone is all of them
         del options["additive"]

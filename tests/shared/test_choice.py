@@ -46,6 +46,17 @@ def test_what_is_shared_is_found(curve, expected):
     assert str(part.model.kernel.composition) == expected, part.scores
 
 
+def test_rows_of_no_user_in_particular_are_pooled():
+    """Catches a personal part that takes a share of what all users have in common."""
+    part = learn_shared(make_cohort(wave, level=0.0, users=6))
+    assert part.scores["pooled"].sum() > part.scores["smooth"].sum()
+    assert not part.model.personal.candidates
+    assert part.shares["personal"] == 0
+    assert part.model.noise == pytest.approx(0.3**2, rel=0.4)
+    personal = learn_shared(make_cohort(wave)).scores
+    assert personal["pooled"].sum() < personal["smooth"].sum() - 5
+
+
 def test_a_mean_process_is_without_its_user():
     cohort = make_cohort(line)
     part = learn_shared(cohort, "linear")
