@@ -118,14 +118,21 @@ def test_two_time_steps_joint_is_as_enumeration_says(sequential):
     assert largest(z_scores(found, joint_posterior(other))) > 6
 
 
-@LIKELIHOODS
-def test_two_time_steps_cut_is_as_enumeration_says(sequential):
-    """At the default schedule: it leaves a bias unless processes forget who was a member."""
+@pytest.mark.parametrize(
+    ("sequential", "draws", "error"),
+    [(False, 25_000, 0.004), (True, 8_000, 0.007)],
+    ids=["cumulative", "sequential"],
+)
+def test_two_time_steps_cut_is_as_enumeration_says(sequential, draws, error):
+    """At the default schedule: it leaves a bias unless processes forget who was a member.
+
+    A bias of .02 has |z| = 5 with the default likelihood, 3 with the other.
+    """
     engine, problem = make_problem(*NEVER_EMPTY, sequential=sequential)
     exact = cut_posterior(problem)
     assert sum(exact.values()) == pytest.approx(1, abs=1e-6)
-    found = visits(engine, CUT, 25_000, seed=3)
-    assert max(e.error for e in estimates(found, exact).values()) < 0.004  # of .02, |z| is 5
+    found = visits(engine, CUT, draws, seed=3)
+    assert max(e.error for e in estimates(found, exact).values()) < error
     scores = z_scores(found, exact)
     assert len(scores) > 15
     assert largest(scores) < 4, scores
