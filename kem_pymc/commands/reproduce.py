@@ -41,8 +41,9 @@ def reproduce(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-calibration, "
-            "kem-parts, kem-ablation, kem-targets, kem-defaults, kem-choices, or kem-all.",
+            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, "
+            "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-defaults, kem-choices, "
+            "or kem-all.",
             autocompletion=figure_names,
         ),
     ],
