@@ -1,6 +1,7 @@
 """Hand-made inputs for pictures, and what a test asks of a drawn picture."""
 
 import json
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from kem_pymc.evolution.clusters import Cluster
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -44,6 +46,34 @@ def make_evolutions():
         return Evolutions(pool, scaling, features, "steps", tuple(clusters), len(draws))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def sharing(make_evolutions):
+    """Evolutions of users who share a level, a line in week and a curve in age, but no dose.
+
+    The mean process is 1 + week - 0.5 in scaled units, with sd 0.1 at the level and in the slope;
+    the curve is 0.4 and -0.4 at two ages about the middle, with its prior's sd of 0.3. The target
+    is 10 + 4 times as large, week goes from 0 to 8.
+    """
+    values = {
+        **{"CONST.amplitude": 1.0, "LIN0.amplitude": 1.0, "LIN0.shift": 0.5},
+        **{"SE1.amplitude": 0.09, "SE1.lengthscale": 0.4},
+    }
+    composition = Composition.parse("CONST + LIN0 + SE1", 3)
+    ages = np.array([[0.5, 0.2, 0.5], [0.5, 0.8, 0.5]])
+    kernel = SharedKernel(composition, values, 3, ages)
+    curve = np.linalg.solve(kernel.features(ages)[:, 2:], [0.4, -0.4])
+    process = MeanProcess(kernel, np.array([1.0, 1, *curve]), np.diag([0.1, 0.1, 1, 1]))
+    evolutions = make_evolutions([("WHITE", "SE1", 3)], features=("week", "age", "dose"))
+    shares = {"shared": 0.5, "personal": 0.3, "noise": 0.2}
+    relevance = {"shared": [0.1, 0.4, 0.0], "personal": [0.05, 0.0, 0.2]}
+    return replace(
+        evolutions,
+        scaling=Scaling(np.zeros(3), np.array([8.0, 1.0, 1.0]), 10.0, 4.0),
+        shared=process,
+        settings={"shared": {"shares": shares, "relevance": relevance}},
+    )
 
 
 @pytest.fixture(scope="session")
