@@ -48,32 +48,36 @@ def make_evolutions():
     return make
 
 
-@pytest.fixture(scope="session")
-def sharing(make_evolutions):
-    """Evolutions of users who share a level, a line in week and a curve in age, but no dose.
+def shared_by_three_features():
+    """Return a mean process, and what settings say of it: a line in feature 0, a curve in 1.
 
-    The mean process is 1 + week - 0.5 in scaled units, with sd 0.1 at the level and in the slope;
-    the curve is 0.4 and -0.4 at two ages about the middle, with its prior's sd of 0.3. The target
-    is 10 + 4 times as large, week goes from 0 to 8.
+    In scaled units it is 1 + x0 - 0.5 with sd 0.1 at the level and in the slope. The curve is 0.4
+    and -0.4 at two places about the middle, with its prior's sd of 0.3. Feature 2 plays no part.
     """
     values = {
         **{"CONST.amplitude": 1.0, "LIN0.amplitude": 1.0, "LIN0.shift": 0.5},
         **{"SE1.amplitude": 0.09, "SE1.lengthscale": 0.4},
     }
     composition = Composition.parse("CONST + LIN0 + SE1", 3)
-    ages = np.array([[0.5, 0.2, 0.5], [0.5, 0.8, 0.5]])
-    kernel = SharedKernel(composition, values, 3, ages)
-    curve = np.linalg.solve(kernel.features(ages)[:, 2:], [0.4, -0.4])
+    places = np.array([[0.5, 0.2, 0.5], [0.5, 0.8, 0.5]])
+    kernel = SharedKernel(composition, values, 3, places)
+    curve = np.linalg.solve(kernel.features(places)[:, 2:], [0.4, -0.4])
     process = MeanProcess(kernel, np.array([1.0, 1, *curve]), np.diag([0.1, 0.1, 1, 1]))
-    evolutions = make_evolutions([("WHITE", "SE1", 3)], features=("week", "age", "dose"))
     shares = {"shared": 0.5, "personal": 0.3, "noise": 0.2}
-    relevance = {"shared": [0.1, 0.4, 0.0], "personal": [0.05, 0.0, 0.2]}
-    return replace(
-        evolutions,
-        scaling=Scaling(np.zeros(3), np.array([8.0, 1.0, 1.0]), 10.0, 4.0),
-        shared=process,
-        settings={"shared": {"shares": shares, "relevance": relevance}},
-    )
+    relevance = {"shared": [0.11, 0.42, 0.0], "personal": [0.05, 0.0, 0.23]}
+    return process, {"shares": shares, "relevance": relevance}
+
+
+@pytest.fixture(scope="session")
+def sharing(make_evolutions):
+    """Evolutions of users who share a function of week, from 0 to 8, and age, but not of dose.
+
+    The target is 10 plus 4 times what the model sees.
+    """
+    evolutions = make_evolutions([("WHITE", "SE1", 3)], features=("week", "age", "dose"))
+    process, told = shared_by_three_features()
+    scaling = Scaling(np.zeros(3), np.array([8.0, 1.0, 1.0]), 10.0, 4.0)
+    return replace(evolutions, scaling=scaling, shared=process, settings={"shared": told})
 
 
 @pytest.fixture(scope="session")

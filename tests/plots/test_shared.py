@@ -14,7 +14,7 @@ from tests.plots.test_curves import band, line
 def test_the_most_relevant_feature_is_first_and_unused_ones_are_left_out(sharing):
     panels = plot_shared(sharing)
     assert [ax.get_xlabel() for ax in panels] == ["age", "week"]
-    assert [ax.get_title() for ax in panels] == ["40% of the variance", "10% of the variance"]
+    assert [ax.get_title() for ax in panels] == ["42% of the variance", "11% of the variance"]
     assert panels[0].get_ylabel() == "steps"
 
 
