@@ -164,7 +164,9 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     contributions = list(zip(features, targets, strict=True))
     users = tuple(constant["shared_features"].coords["user"].values.tolist())
     posterior = SharedPosterior(model, precision, shift, contributions)
-    return SharedPart(posterior, users, {}, data["shares"], data["unexplained"])
+    found = data.get("relevance", {})  # which posteriors of earlier versions lack
+    relevance = {part: tuple(own) for part, own in found.items()}
+    return SharedPart(posterior, users, {}, data["shares"], data["unexplained"], relevance)
 
 
 def spread_draws(

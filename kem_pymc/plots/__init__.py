@@ -17,6 +17,7 @@ from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
+from kem_pymc.plots.shared import plot_shared
 from kem_pymc.plots.style import composition_colours
 from kem_pymc.plots.tiles import trajectories
 
@@ -32,6 +33,7 @@ __all__ = [
     "inclusion",
     "inclusion_by_user",
     "log_likelihood",
+    "plot_shared",
     "predictions",
     "traces",
     "trajectories",

@@ -86,7 +86,7 @@ def predictions(
         _draw_left_out(selection, colour, ax)
         ax.set(xlabel="leave-one-out prediction", ylabel=f"observed {target}")
     else:
-        column = _column(feature, names)
+        column = column_of(feature, names)
         _draw_section(selection, column, truth, grid, colour, ax)
         others = "\n(others at their median)" if len(names) > 1 else ""
         ax.set(xlabel=f"{names[column]}{others}", ylabel=target)
@@ -236,7 +236,7 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     ax.plot(mean, y, **CROSSES, label="data")
 
 
-def _column(feature: str | int | None, names: Sequence[str]) -> int:
+def column_of(feature: str | int | None, names: Sequence[str]) -> int:
     """Return the index of a feature given by name or index."""
     if feature is None:
         return 0

@@ -29,6 +29,9 @@ LEAST_SCALE = 0.7
 #: No evolution matters that is less probable.
 NEGLIGIBLE = 1e-3
 
+#: Compositions with which pilot users end up at least so probably have a second frame, so far out.
+LEAST_END, OUTSIDE = 0.05, 2.5
+
 type Edge = tuple[Composition, Composition]
 
 
@@ -46,7 +49,8 @@ def evolution_graph(
     An arrow leads from parent to child; its width and number are the predictive probability of the
     evolution. A box tells how many pilot datasets have the composition (posterior mean), also by
     its shade, and with which probability it stays. It stands one column to the right of the
-    composition that most datasets come from to it.
+    composition that most datasets come from to it. A second frame is around compositions with which
+    pilot users end up, if that was learned as well (``final=``).
 
     Parameters
     ----------
@@ -146,8 +150,10 @@ class Drawing:
     edges, curves, labels : dict by (parent, child)
         The probability, the vertices of Bézier curves from border to border, and where the number
         stands.
+    ends : set of Composition
+        With which pilot users end up.
     caption : str
-        What the graph leaves out.
+        What second frames are, and what the graph leaves out.
     x, y : (float, float)
         What all of it spans.
     """
@@ -188,7 +194,12 @@ class Drawing:
         self.labels = label_places(self.curves, self.edges, self.boxes.values(), LABEL)
         hidden = [count for name, count in datasets.items() if name not in self.names.values()]
         share = sum(hidden) / sum(datasets.values())
-        self._frame(_caption(evolutions.n_draws, minimum, len(hidden), share))
+        self.ends = _ends(evolutions) & set(columns)
+        caption = _caption(evolutions.n_draws, minimum, len(hidden), share)
+        if self.ends:
+            reason = f"pilot users end up there with a probability of at least {LEAST_END:g}"
+            caption = f"Second frame: {reason}. {caption}"
+        self._frame(caption)
 
     def _frame(self, caption: str) -> None:
         """Set what the axes have to span, once the caption is below the graph."""
@@ -233,6 +244,8 @@ class Drawing:
             frame = colours.get(self.names[node], style.FAINT)
             # No darker than a third of the shades, on which black text has full contrast.
             ax.add_patch(_framed(box, style.SHADES(0.36 * self.datasets[node] / most), frame))
+            if node in self.ends:
+                ax.add_patch(_framed(box, "none", style.INK, OUTSIDE))
             self._write(ax, box, *self.texts[node], scale)
         ax.text(*self.caption_at, self.caption, va="top", fontsize=SMALL * scale, color=style.MUTED)
         return ax
@@ -251,6 +264,14 @@ class Drawing:
                 "va": "center",
             }
             ax.text(box.x, y, text, zorder=5, **font)
+
+
+def _ends(evolutions: Evolutions) -> set[Composition]:
+    """Return with which compositions pilot users end up; nothing where it isn't known."""
+    if evolutions.final is None:
+        return set()
+    children = evolutions.final.children(Composition())
+    return {child.composition for child in children if child.probability >= LEAST_END}
 
 
 def _caption(n_draws: int, minimum: float, hidden: int, share: float) -> str:
@@ -283,15 +304,17 @@ def _arrow(curve: np.ndarray, probability: float, scale: float) -> FancyArrowPat
     )
 
 
-def _framed(box: Box, face: tuple[float, ...], frame: str) -> FancyBboxPatch:
+def _framed(
+    box: Box, face: tuple[float, ...] | str, frame: str, outside: float = 0.0
+) -> FancyBboxPatch:
     (left, _), (bottom, _) = box.x_range, box.y_range
     return FancyBboxPatch(
         (left, bottom),
         box.width,
         box.height,
-        boxstyle=BoxStyle.Round(pad=0, rounding_size=4),
+        boxstyle=BoxStyle.Round(pad=outside, rounding_size=4 + outside),
         facecolor=face,
         edgecolor=frame,
-        linewidth=1.6,
+        linewidth=0.9 if outside else 1.6,
         zorder=4,
     )

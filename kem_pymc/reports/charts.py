@@ -83,6 +83,23 @@ def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) 
     ).format(label, WIDTH, HEIGHT, identifier, body)
 
 
+def frame(x: np.ndarray, y: tuple[float, float], across: str, up: str) -> Frame:
+    """Return axes from the smallest to the largest x (m,), and from one y to the other."""
+    return Frame(_widened(x.min(), x.max()), _widened(*y), across, up)
+
+
+def section(x: np.ndarray, mean: np.ndarray, sd: np.ndarray, frame: Frame, label: str) -> Markup:
+    """Return the picture of a function's mean (m,), with a band of 2 sd (m,) to either side."""
+    there, band = np.concatenate([x, x[::-1]]), 2 * np.concatenate([sd, -sd[::-1]])
+    around = np.concatenate([mean, mean[::-1]]) + band
+    shapes = [_path(there, around, frame, "band function"), _path(x, mean, frame, "median")]
+    body = Markup("").join([_axes(frame), _clipped(Markup("").join(shapes))])
+    return Markup(
+        '<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}">'
+        '<g class="drawn">{}</g></svg>'
+    ).format(label, WIDTH, HEIGHT, body)
+
+
 def again(identifier: str, label: str) -> Markup:
     """Return a picture that stands elsewhere on the page once more."""
     return Markup(

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.plots.graph import PADDING, SMALL, TEXT, Drawing
+from kem_pymc.plots.graph import OUTSIDE, PADDING, SMALL, TEXT, Drawing
 from kem_pymc.plots.style import text_size
 
 type Edge = tuple[Composition, Composition]
@@ -91,8 +91,18 @@ def _node(drawing: Drawing, node: Composition, colour: str, share: float, top: f
     )
     return Markup(
         '<rect class="ground" {0}/><rect class="shade" {0} fill-opacity="{1:.2f}"/>'
-        '<rect class="border {2}" {0}/>{3}'
-    ).format(size, 0.22 * share, colour, Markup("").join(texts))
+        '<rect class="border {2}" {0}/>{3}{4}'
+    ).format(size, 0.22 * share, colour, _end(drawing, node, x, y), Markup("").join(texts))
+
+
+def _end(drawing: Drawing, node: Composition, x: float, y: float) -> Markup:
+    """Return the second frame of a composition with which pilot users end up."""
+    if node not in drawing.ends:
+        return Markup("")
+    box, more = drawing.boxes[node], 2 * OUTSIDE
+    return Markup(
+        '<rect class="end" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="7"/>'
+    ).format(x - OUTSIDE, y - OUTSIDE, box.width + more, box.height + more)
 
 
 def _edge(drawing: Drawing, edge: Edge, top: float) -> Markup:

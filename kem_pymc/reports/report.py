@@ -20,9 +20,9 @@ def report(
 ) -> Path:
     """Write one HTML file on a study, which needs no network and runs in any browser.
 
-    It shows the graph of evolutions, what each composition says in plain words, every user's
-    kernels and predictions, diagnostics with what helps, settings, versions and citations. What
-    `source` doesn't hold is left out, and the page says which command gives it.
+    It shows the graph of evolutions, what users share, what each composition says in plain words,
+    every user's kernels and predictions, diagnostics with what helps, settings, versions and
+    citations. What `source` doesn't hold is left out, and the page says which command gives it.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ def page_of(material: Material) -> str:
     from kem_pymc.reports.kernels import Kernels
     from kem_pymc.reports.look import Look
     from kem_pymc.reports.pilots import pilots
+    from kem_pymc.reports.shared import shared_part
     from kem_pymc.reports.trust import trust
 
     learned, idata = material.evolutions, material.idata
@@ -104,6 +105,8 @@ def page_of(material: Material) -> str:
         trust=found["trust"],
         short=short.lines(learned, look, found["pilots"]),
         missing=short.missing(material),
+        ends=short.ends(learned),
+        shared=shared_part(learned),
         rows=rows,
         hidden=hidden,
         settings=study.settings(material),

@@ -8,14 +8,22 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.reports.gather import Material
 from kem_pymc.reports.look import Look
 from kem_pymc.reports.people import Person
+from kem_pymc.shared.choice import in_words
 
 #: Less probable evolutions aren't listed, and of others at most so many.
 LEAST, LISTED = 0.01, 300
+
+#: Of the compositions with which pilot users end up, at most so many are listed.
+ENDS = 10
 
 
 def lines(evolutions: Evolutions, look: Look, people: Sequence[Person]) -> list[str]:
     """Return what a hurried reader should know."""
     found = []
+    if evolutions.shared is not None:
+        shares = evolutions.settings.get("shared", {}).get("shares", {})
+        composition = evolutions.shared.kernel.composition
+        found.append(in_words(composition, evolutions.features, shares))
     likely = evolutions.children(Composition())
     if likely:
         first = likely[0]
@@ -62,6 +70,18 @@ def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:
     place = {row[0]: i for i, row in reversed(list(enumerate(kept)))}
     kept.sort(key=lambda row: (place[row[0]], -row[1].probability))
     return kept, len(every) - len(kept)
+
+
+def ends(evolutions: Evolutions) -> tuple[list[Child], float]:
+    """Return with which compositions pilot users end up, and the probability of all others.
+
+    No compositions where it isn't known.
+    """
+    if evolutions.final is None:
+        return [], 0.0
+    every = evolutions.final.children(Composition())
+    listed = [child for child in every if child.probability >= LEAST][:ENDS]
+    return listed, 1 - sum(child.probability for child in listed)
 
 
 def missing(material: Material) -> list[tuple[str, str]]:

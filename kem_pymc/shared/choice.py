@@ -14,6 +14,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe
 from kem_pymc.shared.fit import fit_two_level
 from kem_pymc.shared.inducing import with_inducing_points
+from kem_pymc.shared.relevance import relevance_by_feature
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
 #: What "auto" chooses from.
@@ -43,6 +44,9 @@ class SharedPart:
         users' own functions there, ``"noise"`` the noise's.
     unexplained : float
         Mean square of what the mean process of all other users leaves of the targets.
+    relevance : dict of str to tuple of float (D,)
+        Each feature's total effect in ``"shared"`` and in ``"personal"``, as shares of the same
+        variance as `shares`; see :func:`~kem_pymc.shared.relevance.relevance_by_feature`.
     """
 
     posterior: SharedPosterior
@@ -50,6 +54,7 @@ class SharedPart:
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     unexplained: float = 1.0
+    relevance: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def model(self) -> TwoLevel:
@@ -92,10 +97,7 @@ class SharedPart:
         ----------
         features : sequence of str (D,)
         """
-        if self.nothing:
-            return "Users share nothing that predicts other users better."
-        shared = describe(self.model.kernel.composition, features)
-        return f"Users share {shared}: {self.shares['shared']:.0%} of the variance."
+        return in_words(self.model.kernel.composition, features, self.shares)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model without its inducing points, and sums of the scores, as plain data."""
@@ -105,7 +107,25 @@ class SharedPart:
             "scores": {name: float(own.sum()) for name, own in self.scores.items()},
             "shares": dict(self.shares),
             "unexplained": self.unexplained,
+            "relevance": {part: list(own) for part, own in self.relevance.items()},
         }
+
+
+def in_words(composition: Composition, features: Sequence[str], shares: Mapping[str, float]) -> str:
+    """Return in a sentence what users share, and how much where that is known.
+
+    Parameters
+    ----------
+    composition : Composition
+        Of the mean process.
+    features : sequence of str (D,)
+    shares : mapping of str to float
+        As in :class:`SharedPart`; perhaps empty.
+    """
+    if not len(composition):
+        return "Users share nothing that predicts other users better."
+    much = f": {shares['shared']:.0%} of the variance" if shares else ""
+    return f"Users share {describe(composition, features)}{much}."
 
 
 def learn_shared(
@@ -164,23 +184,30 @@ def learn_shared(
         ]
         scores[name] = np.array(densities)
     best = found[_best(scores)]
-    return SharedPart(best, cohort.users, scores, _shares(best, cohort), _unexplained(best, cohort))
+    variances = _variances(best, cohort)
+    total = sum(variances.values())
+    return SharedPart(
+        posterior=best,
+        users=cohort.users,
+        scores=scores,
+        shares={name: variance / total for name, variance in variances.items()},
+        unexplained=_unexplained(best, cohort),
+        relevance=relevance_by_feature(best, cohort, total, np.random.default_rng(seed)),
+    )
 
 
-def _shares(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
-    """Return the shares of variance of a :class:`SharedPart`."""
+def _variances(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
+    """Return the variances of which a :class:`SharedPart` has the shares."""
     model = posterior.model
     own = [
         composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
         for x in cohort.inputs
     ]
-    parts = {
+    return {
         "shared": float(np.var(posterior.process.mean(np.concatenate(cohort.inputs)))),
         "personal": float(np.mean(np.concatenate(own))),
         "noise": model.noise,
     }
-    total = sum(parts.values())
-    return {name: part / total for name, part in parts.items()}
 
 
 def _unexplained(posterior: SharedPosterior, cohort: Cohort) -> float:

@@ -1,5 +1,7 @@
 """What users share, from a model to its posterior, the evolutions and what is predicted."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.fingerprint import differences, fingerprint
+from kem_pymc.evolution.from_posterior import read_shared, study_settings
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.moves.sweep import CUT
 from kem_pymc.evolution.run import sample
@@ -22,11 +25,17 @@ def model(cohort, pool, table):
     return EvolutionModel(cohort, pool, table, shared="CONST + LIN0 + SE0", schedule=QUICK)
 
 
+OPTIONS = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
+
+
 @pytest.fixture(scope="module")
-def evolutions(model):
-    options = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
-    final = sample(final_model_of(model), **options)
-    return Evolutions.from_posterior(sample(model, **options), final=final)
+def posterior(model):
+    return sample(model, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def evolutions(model, posterior):
+    return Evolutions.from_posterior(posterior, final=sample(final_model_of(model), **OPTIONS))
 
 
 def test_each_users_mean_is_that_of_all_others(model, cohort):
@@ -47,7 +56,16 @@ def test_posterior_and_file_carry_the_mean_process(evolutions, model, tmp_path):
         np.testing.assert_allclose(learned.shared.mean(GRID), expected.mean(GRID), atol=1e-10)
         found = learned.shared.covariance(GRID, GRID)
         np.testing.assert_allclose(found, expected.covariance(GRID, GRID), atol=1e-10)
+        relevance = learned.settings["shared"]["relevance"]
+        assert relevance == {n: list(own) for n, own in model.shared.relevance.items()}
     assert evolutions.final.shared is None  # once is enough
+
+
+def test_posteriors_of_earlier_versions_lack_the_relevance(posterior):
+    settings = json.loads(json.dumps(study_settings(posterior)))
+    assert read_shared(posterior, settings).relevance["shared"]
+    del settings["shared"]["relevance"]
+    assert read_shared(posterior, settings).relevance == {}
 
 
 def test_selections_predict_with_what_is_shared(evolutions, cohort):

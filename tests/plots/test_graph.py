@@ -1,5 +1,6 @@
 """The graph of evolutions: what is drawn, what is left out, and that all of it can be read."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import matplotlib.pyplot as plt
@@ -162,6 +163,23 @@ def test_given_axes_are_used_and_too_small_ones_get_fewer_nodes(crowded, drawn):
     assert min(text.get_fontsize() for text in ax.texts) >= 5
     extents = [text.get_window_extent(renderer) for text in ax.texts]
     assert all(ax.bbox.x0 <= e.x0 and e.x1 <= ax.bbox.x1 for e in extents)
+
+
+def test_a_second_frame_is_where_users_end_up(make_evolutions, texts):
+    """Catches frames around compositions that few end up with, or that aren't in the graph."""
+    ends = [("WHITE", "LIN0", 1), ("WHITE", "LIN0 + PER0", 40), ("WHITE", "LIN0 + SE0", 9)]
+    learned = make_evolutions(PAPER)
+    learned = replace(learned, final=make_evolutions(ends))
+    ax = evolution_graph(learned)
+    (frame,) = [box for box in boxes(ax) if not box.get_facecolor()[3]]
+    assert len(boxes(ax)) == 5
+    title = next(t for t in ax.texts if "PER0" in t.get_text())
+    around = [b for b in boxes(ax) if b.get_path().get_extents().contains(*title.get_position())]
+    assert frame in around
+    widths = sorted(box.get_path().get_extents().width for box in around)
+    assert widths[1] == pytest.approx(widths[0] + 5)
+    assert any("Second frame: pilot users end up there" in text for text in texts(ax))
+    assert not any("frame" in text for text in texts(evolution_graph(make_evolutions(PAPER))))
 
 
 def test_nothing_is_left_behind_in_pyplot(make_evolutions):

@@ -40,8 +40,9 @@ STYLE = {
 class Maker:
     """Inputs of pictures, made by hand."""
 
-    def __init__(self, make_evolutions, make_selection, points, posterior):
+    def __init__(self, make_evolutions, make_selection, points, posterior, sharing):
         self.evolutions, self.posterior = make_evolutions(PAPER), posterior
+        self.sharing = sharing
         self.select, self.points = make_selection, points
         self.chains = posterior_of(*mixing(chains=3, draws=40))
 
@@ -71,8 +72,8 @@ class Maker:
 
 
 @pytest.fixture(scope="module")
-def make(make_evolutions, make_selection, points, posterior):
-    return Maker(make_evolutions, make_selection, points, posterior)
+def make(make_evolutions, make_selection, points, posterior, sharing):
+    return Maker(make_evolutions, make_selection, points, posterior, sharing)
 
 
 PICTURES = {
@@ -88,6 +89,7 @@ PICTURES = {
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
     "compositions": lambda m: plots.compositions(m.posterior),
     "compositions_of_methods": lambda _: plots.compositions(TABLE, columns="method", rows="truth"),
+    "plot_shared": lambda m: plots.plot_shared(m.sharing),
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),
     "traces": lambda m: plots.traces(m.chains),

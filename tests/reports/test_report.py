@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from kem_pymc.reports import people
 from kem_pymc.reports.page import policy
 from kem_pymc.reports.report import report
 from kem_pymc.reports.short import lines
+from tests.plots.conftest import shared_by_three_features
 from tests.refusals import refused
 from tests.reports.conftest import FEATURE, TARGET, USER
 
@@ -75,7 +77,7 @@ def folder(study, tmp_path):
 def test_all_sections_are_there(page):
     sections = [a["id"] for a in page.all("section")]
     assert sections == [
-        *("short", "graph", "kernels", "parts", "pilots", "new", "trust", "study", "cite")
+        *("short", "graph", "shared", "kernels", "parts", "pilots", "new", "trust", "study", "cite")
     ]
     assert len(page.all("h1")) == 1
     assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in sections}
@@ -149,6 +151,65 @@ def test_graph_says_what_is_behind_boxes_and_arrows(study, page):
     assert all(a["aria-label"] for a in page.all("a") if "data-tip" in a)
 
 
+@pytest.fixture(scope="module")
+def sharing(wide_study, tmp_path_factory):
+    """A folder of evolutions with a shared part, and with where users ended up."""
+    learned = kem.Evolutions.load(wide_study / "evolutions.json")
+    process, told = shared_by_three_features()
+    settings = {**learned.settings, "shared": told}
+    folder = tmp_path_factory.mktemp("sharing")
+    whole = replace(learned, shared=process, settings=settings, final=learned)
+    whole.save(folder / "evolutions.json")
+    return folder
+
+
+def test_what_users_share_is_told_by_feature(sharing, tmp_path):
+    page = Page(report(sharing, tmp_path / "r.html").read_text("utf-8"))
+    section = page.text[page.text.index("What users share Users share") :]
+    assert "Users share a constant level plus a straight line in" in section
+    assert ": 50% of the variance." in section
+    for row in ("in common 50 %", "own function 30 %", "noise 20 %", "age 42 % 0 %"):
+        assert row in section
+    assert f"{' '.join(FEATURE.split())} 11 % 5 %" in section
+    assert section.index("age 42 %") < section.index("11 % 5 %")  # the most relevant one first
+    labels = [a["aria-label"] for a in page.all("svg") if a.get("role") == "img"]
+    assert [label.split(":")[0] for label in labels] == [
+        f"What all users share, against {name}" for name in ("age", FEATURE)
+    ]
+
+
+def test_where_users_end_up_is_listed_and_marked(sharing, tmp_path):
+    """Catches the children of another parent than WHITE, and frames around other boxes."""
+    final = kem.Evolutions.load(sharing / "evolutions.json").final
+    page = Page(report(sharing, tmp_path / "r.html").read_text("utf-8"))
+    table = page.text[page.text.index("Where users end up") :]
+    table = table[: table.index("What users share")]
+    rows = [child for child in final.children("WHITE") if child.probability >= 0.01]
+    assert len(rows) > 1
+    for child in rows:
+        low, high = child.interval
+        assert f"{child.probability:.2f} {low:.2f}\N{EN DASH}{high:.2f}" in table
+    assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in table
+    likely = {str(c.composition) for c in rows if c.probability >= 0.05}
+    frames = [a for a in page.all("rect") if a["class"] == "end"]
+    assert 0 < len(frames) <= len(likely)
+    assert "Second frame" in page.text
+
+
+def test_a_study_may_share_nothing_and_not_know_where_users_end_up(page):
+    assert "Users share nothing in this study" in page.text
+    assert "Where users end up" not in page.text
+    assert not [a for a in page.all("rect") if a["class"] == "end"]
+
+
+def test_earlier_files_lack_the_shares_by_feature(sharing, tmp_path):
+    learned = kem.Evolutions.load(sharing / "evolutions.json")
+    replace(learned, settings={}).save(tmp_path / "evolutions.json")
+    page = Page(report(tmp_path).read_text("utf-8"))
+    assert "a smooth curve in age." in page.text
+    assert "Total effect" not in page.text
+
+
 def test_diagnostics_and_settings_are_told(page, study):
     found = kem.diagnose(xr.open_datatree(study / "posterior.zarr", engine="zarr"), 3)
     assert len(found.warnings) == 2
@@ -194,7 +255,7 @@ def test_parts_that_are_missing_are_named_with_their_command(folder):
     shutil.rmtree(folder / "posterior.zarr")
     page = Page(report(folder).read_text("utf-8"))
     sections = [a["id"] for a in page.all("section")]
-    assert sections == ["short", "graph", "kernels", "study", "cite"]
+    assert sections == ["short", "graph", "shared", "kernels", "study", "cite"]
     assert "diagnostics come from kem fit" in page.text
     assert "new users come from kem select" in page.text
     assert (folder / "report.html").is_file()

@@ -89,3 +89,11 @@ def test_what_cannot_be_shared_is_refused():
         learn_shared(cohort, "SE1")
     with pytest.raises(InputError, match="shared is a int"):
         learn_shared(cohort, 3)
+
+
+def test_relevance_is_a_share_of_the_same_variance():
+    """With one feature its total effect is all there is: the variance of the shared part."""
+    part = learn_shared(make_cohort(line), "linear")
+    assert part.relevance["shared"][0] == pytest.approx(part.shares["shared"], rel=0.1)
+    assert 0 <= part.relevance["personal"][0] < part.shares["personal"]  # the level isn't any's
+    assert part.to_dict()["relevance"] == {n: list(v) for n, v in part.relevance.items()}
