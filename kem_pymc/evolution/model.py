@@ -41,6 +41,7 @@ from kem_pymc.population import PopulationParameter, parameters_in
 from kem_pymc.priors import Priors
 from kem_pymc.scaling import Scaling
 from kem_pymc.shared.choice import SharedPart, learn_shared
+from kem_pymc.shared.given import Given
 
 Feedback = Literal["cut", "joint"]
 
@@ -86,12 +87,14 @@ class EvolutionModel(pm.Model):
         points of the user so far, so that early points count anew at every time step. Under
         "sequential" it is the density of the batch of time step t given the user's earlier points,
         so every point counts once, and all targets have one density.
-    shared : "auto", composition, SharedPart or None
+    shared : "auto", composition, Given, SharedPart or None
         What all users share, beside what is each user's own: a mean process (Leroy et al. 2022)
         with this kernel, or, with "auto", the one of a handful that predicts pilot users best given
         all others; nothing by default. Every pilot user's kernels describe what the mean process
-        of all OTHER users leaves, so the density is a pseudo-likelihood (docs/sampler.md). A
-        :class:`kem_pymc.shared.SharedPart` has been learned before, in the same scaled units.
+        of all OTHER users leaves, so the density is a pseudo-likelihood (docs/sampler.md). A mean
+        and a covariance of one's own, functions of PyMC for instance, are a
+        :class:`kem_pymc.shared.Given`; a :class:`kem_pymc.shared.SharedPart` has been learned
+        before, in the same scaled units.
     likelihood_power : float
         Power of that density; 1 is the posterior, 0 the prior.
     schedule : Schedule, optional
@@ -116,7 +119,7 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
-        shared: SharedPart | Composition | str | None = None,
+        shared: SharedPart | Given | Composition | str | None = None,
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,

@@ -14,10 +14,10 @@ from kem_pymc.plots.curves import few_and_many, predictions
 from kem_pymc.plots.frequencies import compositions
 from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.hyperparameters import hyperparameters
+from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
-from kem_pymc.plots.shared import plot_shared
 from kem_pymc.plots.style import composition_colours
 from kem_pymc.plots.tiles import trajectories
 
@@ -33,7 +33,7 @@ __all__ = [
     "inclusion",
     "inclusion_by_user",
     "log_likelihood",
-    "plot_shared",
+    "mean_process",
     "predictions",
     "traces",
     "trajectories",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.plots.shared import Section, shared_sections
+from kem_pymc.plots.mean_process import Section, shared_sections
 from kem_pymc.reports import charts
 from kem_pymc.shared.choice import in_words
 

@@ -1,5 +1,6 @@
-"""What users share: the mean process of a two-level model, learned from pilot users."""
+"""What users share: the mean process of a two-level model, learned from pilot users or given."""
 
 from kem_pymc.shared.choice import SharedPart, learn_shared
+from kem_pymc.shared.given import Given
 
-__all__ = ["SharedPart", "learn_shared"]
+__all__ = ["Given", "SharedPart", "learn_shared"]

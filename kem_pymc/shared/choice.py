@@ -1,7 +1,7 @@
 """What users share, learned from pilot users: the kernel, if any, that predicts other users."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe
 from kem_pymc.shared.fit import fit_two_level
+from kem_pymc.shared.given import Given
 from kem_pymc.shared.inducing import with_inducing_points
 from kem_pymc.shared.relevance import relevance_by_feature
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
@@ -130,7 +131,7 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
 
 def learn_shared(
     cohort: Cohort,
-    shared: Composition | str | Literal["auto"] = "auto",
+    shared: Composition | Given | str | Literal["auto"] = "auto",
     *,
     personal: Composition | None = None,
     noise_floor: float = 1e-4,
@@ -147,8 +148,8 @@ def learn_shared(
     Parameters
     ----------
     cohort : Cohort
-    shared : Composition or str
-        ``"auto"``, one of `AUTO`, or a composition.
+    shared : Composition, Given or str
+        ``"auto"``, one of `AUTO`, a composition, or a mean and a covariance that aren't learned.
     personal : Composition, optional
         Another personal part, for all.
     noise_floor : float
@@ -160,6 +161,8 @@ def learn_shared(
     InputError
         If there is one user, but for "auto"; or it is no composition of the cohort's features.
     """
+    if isinstance(shared, Given):
+        return _given(shared, cohort, noise_floor, seed)
     named = _compositions(cohort)
     if cohort.n_users < 2:
         if shared != "auto":
@@ -183,16 +186,33 @@ def learn_shared(
             own.log_predictive_density(u, x, y) for u, (x, y) in enumerate(zip(*data, strict=True))
         ]
         scores[name] = np.array(densities)
-    best = found[_best(scores)]
-    variances = _variances(best, cohort)
+    return _part(found[_best(scores)], cohort, scores, seed)
+
+
+def _part(
+    posterior: SharedPosterior, cohort: Cohort, scores: Mapping[str, np.ndarray], seed: int
+) -> SharedPart:
+    variances = _variances(posterior, cohort)
     total = sum(variances.values())
     return SharedPart(
-        posterior=best,
+        posterior=posterior,
         users=cohort.users,
         scores=scores,
         shares={name: variance / total for name, variance in variances.items()},
-        unexplained=_unexplained(best, cohort),
-        relevance=relevance_by_feature(best, cohort, total, np.random.default_rng(seed)),
+        unexplained=_unexplained(posterior, cohort),
+        relevance=relevance_by_feature(posterior, cohort, total, np.random.default_rng(seed)),
+    )
+
+
+def _given(shared: Given, cohort: Cohort, noise_floor: float, seed: int) -> SharedPart:
+    """Return what is given; of the rest it isn't known what is personal and what is noise."""
+    posterior = shared.posterior(cohort, noise_floor, np.random.default_rng(seed))
+    part = _part(posterior, cohort, {}, seed)
+    rest = {"personal and noise": 1 - part.shares["shared"]}
+    return replace(
+        part,
+        shares={"shared": part.shares["shared"]} | rest,
+        relevance={"shared": part.relevance["shared"]},
     )
 
 

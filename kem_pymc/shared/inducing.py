@@ -41,7 +41,7 @@ def with_inducing_points(
     rest = Composition(tuple(c for c in kernel.composition if not is_linear(c)))
     if not len(rest):
         return model
-    places = _places(inputs, rng)
+    places = places_near(inputs, rng)
     values = kernel.hyperparameters
     left = np.array([composition_covariance(rest, values, z, z)[0, 0] for z in places[:, None]])
     factor = np.zeros((0, len(places)))
@@ -59,7 +59,7 @@ def with_inducing_points(
     return replace(model, kernel=replace(kernel, inducing=places[chosen]))
 
 
-def _places(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+def places_near(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Return points (p, D) near the users' inputs that are no user's."""
     rows = np.concatenate(inputs)
     user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])

@@ -14,7 +14,7 @@ from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.moves.sweep import CUT
 from kem_pymc.evolution.run import sample
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.shared import learn_shared
+from kem_pymc.shared import Given, learn_shared
 
 QUICK = CUT._replace(seating=1, steps=2, split_merge=1, refits=1)
 GRID = np.linspace(0, 3, 7)[:, None]
@@ -97,3 +97,18 @@ def test_users_whom_nothing_was_learned_from_are_refused(cohort, pool, table):
     part = learn_shared(cohort.subset(["a", "b"]), "CONST")
     with pytest.raises(InputError, match="wasn't learned from user 'c'"):
         EvolutionModel(cohort, pool, table, shared=part)
+
+
+def test_a_given_mean_goes_all_the_way(cohort, pool, table, tmp_path):
+    """From a function to what a file predicts with, which has no function any more."""
+    model = EvolutionModel(
+        cohort, pool, table, shared=Given(lambda x: 0.7 * x[:, 0] - 0.2), schedule=QUICK
+    )
+    for u, x in enumerate(cohort.inputs):
+        scaled = model.scaling.inputs(x)
+        fixed = model.engine.shared_by_user
+        np.testing.assert_allclose(fixed.mean[u, : len(x)], 0.7 * scaled[:, 0] - 0.2, atol=0.01)
+    learned = Evolutions.from_posterior(sample(model, **OPTIONS))
+    learned.save(tmp_path / "evolutions.json")
+    again = Evolutions.load(tmp_path / "evolutions.json")
+    np.testing.assert_allclose(again.shared.mean(GRID), 0.7 * GRID[:, 0] - 0.2, atol=0.03)

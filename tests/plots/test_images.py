@@ -89,7 +89,7 @@ PICTURES = {
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
     "compositions": lambda m: plots.compositions(m.posterior),
     "compositions_of_methods": lambda _: plots.compositions(TABLE, columns="method", rows="truth"),
-    "plot_shared": lambda m: plots.plot_shared(m.sharing),
+    "mean_process": lambda m: plots.mean_process(m.sharing),
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),
     "traces": lambda m: plots.traces(m.chains),

@@ -38,7 +38,7 @@ class Section(NamedTuple):
     sd: np.ndarray
 
 
-def plot_shared(
+def mean_process(
     evolutions: Evolutions,
     features: Sequence[str | int] | None = None,
     *,
@@ -94,7 +94,7 @@ def plot_shared(
 def shared_sections(
     evolutions: Evolutions, features: Sequence[str | int] | None = None
 ) -> list[Section]:
-    """Return the curves that :func:`plot_shared` draws, of the same features.
+    """Return the curves that :func:`mean_process` draws, of the same features.
 
     Raises
     ------

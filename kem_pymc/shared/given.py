@@ -1,0 +1,141 @@
+"""A mean process that users of the package give, by functions of PyMC or their own.
+
+It is kept as everything that is shared: a level, lines and inducing points of a smooth function,
+whose weights have the mean and the covariance that fit the given functions at many places near the
+pilot users' rows. So files, reports and new users need no code of the study.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.gp.mean_process import SharedKernel
+from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.shared.inducing import places_near, with_inducing_points
+from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+
+#: Lengthscale of the smooth function, in ranges of a feature; its variance is that small that
+#: inducing points leave none of it.
+LENGTHSCALE, AMPLITUDE = 0.5, 1e-6
+
+#: The weights' functions may miss a given mean or standard deviation by so much, in scaled units.
+TOLERANCE = 0.01
+
+#: Directions of the weights that the function doesn't feel are left out; each weight has a variance
+#: of its own besides, which adds so much to the function's at most.
+FELT, JITTER = 1e-7, 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What users share, given: nothing is learned of it.
+
+    Parameters
+    ----------
+    mean : callable, optional
+        From inputs (n, D) to the mean (n,): a ``pm.gp.mean.Mean`` or a function of one's own; by
+        default zero.
+    cov : callable, optional
+        From inputs (n, D) and (m, D) to the covariance (n, m): a ``pm.gp.cov.Covariance`` or a
+        function of one's own; by default the mean is known for certain.
+
+    Notes
+    -----
+    Inputs and values are in scaled units: features in [0, 1] over the pilot users' data and targets
+    of mean 0 and variance 1, unless the priors say otherwise
+    (:attr:`kem_pymc.EvolutionModel.scaling`).
+    """
+
+    mean: Callable[..., Any] | None = None
+    cov: Callable[..., Any] | None = None
+
+    def posterior(
+        self, cohort: Cohort, noise_floor: float, rng: np.random.Generator
+    ) -> SharedPosterior:
+        """Return it as what users share, the same for all users.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            Pilot users, in scaled units.
+        noise_floor : float
+            Smallest noise variance; that of the posterior is what the mean leaves of the targets.
+        rng : Generator
+
+        Raises
+        ------
+        InputError
+            If the functions don't return finite numbers of the right shape, or change too quickly
+            for inducing points.
+        """
+        kernel = _interpolating(cohort, rng)
+        where = np.concatenate([*cohort.inputs, places_near(cohort.inputs, rng)])
+        where = where[rng.permutation(len(where))[: 4 * kernel.size + 100]]
+        features = kernel.features(where)
+        inverse = np.linalg.pinv(features, rcond=FELT)
+        mean = self._mean(where)
+        covariance = self._covariance(where)
+        weights, spread = inverse @ mean, inverse @ covariance @ inverse.T
+        missed = np.abs(features @ weights - mean)
+        sds = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", features, spread, features), 0.0))
+        missed = np.maximum(missed, np.abs(sds - np.sqrt(covariance.diagonal())))
+        if missed.max() > TOLERANCE:
+            raise InputError(
+                f"The shared mean or covariance changes too quickly: inducing points miss it by "
+                f"{missed.max():.2g} standard deviations of the target. Give a smoother one."
+            )
+        spread += np.diag(JITTER / kernel.size / (features**2).max(axis=0))
+        precision = np.linalg.inv(spread)
+        precision = (precision + precision.T) / 2
+        nothing = np.zeros((1, kernel.size)), np.zeros(1)
+        left = [
+            y - kernel.features(x) @ weights
+            for x, y in zip(cohort.inputs, cohort.targets, strict=True)
+        ]
+        noise = max(float(np.mean(np.concatenate(left) ** 2)), noise_floor)
+        model = TwoLevel(kernel, Composition(), {}, noise)
+        return SharedPosterior(model, precision, precision @ weights, [nothing] * cohort.n_users)
+
+    def _mean(self, x: np.ndarray) -> np.ndarray:
+        if self.mean is None:
+            return np.zeros(len(x))
+        return _checked(self.mean(x), (len(x),), "mean")
+
+    def _covariance(self, x: np.ndarray) -> np.ndarray:
+        if self.cov is None:
+            return np.zeros((len(x), len(x)))
+        return _checked(self.cov(x, x), (len(x), len(x)), "covariance")
+
+
+def _checked(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Return what a function gave as an array; PyMC's give expressions."""
+    array = np.asarray(values.eval() if hasattr(values, "eval") else values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise InputError(
+            f"The shared {name} has shape {array.shape} or isn't finite. "
+            f"Return finite numbers of shape {shape} for {shape[0]} inputs."
+        )
+    return array
+
+
+def _interpolating(cohort: Cohort, rng: np.random.Generator) -> SharedKernel:
+    """Return a kernel whose weights' functions can be any smooth function near the users' rows."""
+    dimension = cohort.dimension
+    lines = " + ".join(["CONST", *(f"LIN{d}" for d in range(dimension))])
+    composition = Composition.parse(lines, dimension) + Candidate.ard(dimension)
+    default = {"amplitude": 1.0, "shift": 0.5, "lengthscale": LENGTHSCALE}
+    values = {
+        h.name: default[h.name.rpartition(".")[2]]
+        for h in CandidatePool(composition.candidates, dimension).hyperparameters
+    }
+    values[f"{Candidate.ard(dimension)}.amplitude"] = AMPLITUDE
+    none = np.empty((0, dimension))
+    kernel = SharedKernel(composition, values, dimension, none)
+    # Inducing points are added until they leave a small share of the smooth function's variance.
+    model = TwoLevel(kernel, Composition(), {}, AMPLITUDE)
+    return with_inducing_points(model, cohort.inputs, rng).kernel
