@@ -100,7 +100,9 @@ def priors_of(size: Size, pool: kem.CandidatePool) -> kem.priors.Priors:
 def seconds_of(size: Size) -> float:
     """Return CPU seconds of a sweep."""
     pool = pool_of(size)
-    engine = kem.EvolutionModel(cohort_of(size), pool, priors=priors_of(size, pool)).engine
+    engine = kem.EvolutionModel(
+        cohort_of(size), pool, priors=priors_of(size, pool), shared=None
+    ).engine
     rng = np.random.default_rng(0)
     state = start(engine.study, CUT, rng)
     began = time.process_time()

@@ -79,7 +79,7 @@ def engine_of(job: Job) -> kem.EvolutionModel:
     cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=job.data_seed)
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     return kem.EvolutionModel(
-        cohort, pool, priors=kem.priors.synthetic(), feedback=job.target
+        cohort, pool, priors=kem.priors.synthetic(), feedback=job.target, shared=None
     ).engine
 
 

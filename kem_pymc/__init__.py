@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         plots,
         priors,
         selection,
+        shared,
     )
     from kem_pymc.cohort import Cohort
     from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
@@ -130,6 +131,7 @@ __all__ = [
     "sample",
     "scores",
     "selection",
+    "shared",
     "stack",
     "stratified_models",
     "walk",

@@ -31,7 +31,7 @@ priors = kem.priors.paper()
 
 # Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
 # no kernel looks at later data (cut).
-model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
 # Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -46,7 +46,7 @@ priors = kem.priors.synthetic().replace({"COS.period": pm.LogNormal.dist(math.lo
 
 # Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
 # no kernel looks at later data (cut).
-model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
+model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
 # Sampler: independent chains with draws to settle (tune) and to keep.
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}

@@ -71,7 +71,7 @@ plt.show()
 # %%
 pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
 priors = kem.priors.synthetic()
-model = kem.EvolutionModel(cohort, pool, priors)
+model = kem.EvolutionModel(cohort, pool, priors, shared=None)
 idata = kem.sample(model, draws=draws, tune=tune, chains=chains, random_seed=seed, progress=False)
 idata["posterior"].sizes
 

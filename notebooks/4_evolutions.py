@@ -69,7 +69,7 @@ print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")
 # is the same for both.) One dataset per user also makes leave-one-out mean *leave one user out*.
 
 # %%
-model = kem.final_model(pilot, pool, priors)
+model = kem.final_model(pilot, pool, priors, shared=None)
 settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
 idata = kem.sample(model, **settings, progress=False)
 kem.diagnose(idata)

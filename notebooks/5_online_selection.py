@@ -114,13 +114,13 @@ def learn(model):
 def selectors(study):
     """Return every method, having learned from the pilot users."""
     parts = (study.pilot, study.pool, study.priors)
-    evolutions = learn(kem.EvolutionModel(*parts))
+    evolutions = learn(kem.EvolutionModel(*parts, shared=None))
     known = {"scaling": evolutions.scaling, "priors": study.priors}
-    strata = [learn(model) for model in kem.stratified_models(*parts)]
+    strata = [learn(model) for model in kem.stratified_models(*parts, shared=None)]
     ends = np.median([ends for ends in study.pilot.ends], axis=0)
     return {
         "KEM": kem.KEMSelector(evolutions),
-        "Final": kem.FinalSelector(learn(kem.final_model(*parts))),
+        "Final": kem.FinalSelector(learn(kem.final_model(*parts, shared=None))),
         "Stratified": kem.StratifiedSelector(strata, ends),
         "ARD": kem.ARDSelector(study.pilot.dimension, "pilot", pilot=study.pilot, **known),
         "Memoryless": kem.MemorylessSelector(study.pool, steps=steps, **known),

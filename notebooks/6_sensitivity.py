@@ -84,7 +84,7 @@ settings = {
 sampler = {"tune": tune, "chains": chains, "progress": False}
 posteriors = {
     name: kem.sample(
-        kem.EvolutionModel(pilot, pool, table, alpha),
+        kem.EvolutionModel(pilot, pool, table, alpha, shared=None),
         draws=draws,
         random_seed=seed + (name == "base, another seed"),
         **sampler,
@@ -159,7 +159,7 @@ plt.show()
 # evolutions, sample with `feedback="joint"`.) Both groups that ArviZ wants come from the package:
 
 # %%
-model = kem.final_model(pilot, pool, base)
+model = kem.final_model(pilot, pool, base, shared=None)
 idata = kem.sample(model, draws=final_draws, random_seed=seed, **sampler)
 groups = kem.log_prior_group(kem.log_likelihood_group(idata), model)
 print("terms of the prior:", *groups["log_prior"].data_vars)

@@ -78,7 +78,9 @@ def folder_of_a_run(folder: Path) -> None:
     import kem_pymc as kem
 
     cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
-    model = kem.EvolutionModel(cohort, kem.CandidatePool(["SE0"]), kem.priors.synthetic())
+    model = kem.EvolutionModel(
+        cohort, kem.CandidatePool(["SE0"]), kem.priors.synthetic(), shared=None
+    )
     options = {"draws": 3, "tune": 0, "chains": 1, "random_seed": 0}
     kem.sample(model, folder=folder / "energy.run", progress=False, **options)
 

@@ -26,7 +26,8 @@ def final_model(
     **options
         More of what :class:`EvolutionModel` takes.
     """
-    return _model_at(cohort, -1, pool, priors, options)
+    priors, options = _of_whole(cohort, pool, priors, options)
+    return EvolutionModel(cohort.at(-1), pool, priors, **options)
 
 
 def final_model_of(model: EvolutionModel) -> EvolutionModel:
@@ -52,25 +53,25 @@ def stratified_models(
 
     The parameters are those of :func:`final_model`.
     """
+    priors, options = _of_whole(cohort, pool, priors, options)
     steps = range(cohort.max_steps)
-    return [_model_at(cohort, step, pool, priors, options) for step in steps]
+    return [EvolutionModel(cohort.at(step), pool, priors, **options) for step in steps]
 
 
-def _model_at(
-    cohort: Cohort,
-    time_step: int,
-    pool: CandidatePool,
-    priors: Priors | None,
-    options: dict[str, Any],
-) -> EvolutionModel:
+def _of_whole(
+    cohort: Cohort, pool: CandidatePool, priors: Priors | None, options: dict[str, Any]
+) -> tuple[Priors, dict[str, Any]]:
+    """Return priors and options that all time steps have in common.
+
+    Scaled as the whole cohort is, or strata would have different units; and users share what they
+    share in the end.
+    """
     plain = default(pool) if priors is None else priors
-    # Scaled as the whole cohort is, or strata would have different units; and users share what
-    # they share in the end.
-    options = {"scaling": scaling_for(cohort, plain)} | options
-    shared = options.get("shared")
+    options = {"scaling": scaling_for(cohort, plain), "shared": "auto", **options}
+    shared = options["shared"]
     if shared is not None and not isinstance(shared, SharedPart):
         scaled = options["scaling"].apply(cohort)
         options["shared"] = shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
     if priors is None:
         priors = plain if shared is None else default(pool, shared.unexplained)
-    return EvolutionModel(cohort.at(time_step), pool, priors.without_parent(), **options)
+    return priors.without_parent(), options

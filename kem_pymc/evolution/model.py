@@ -89,10 +89,11 @@ class EvolutionModel(pm.Model):
         so every point counts once, and all targets have one density.
     shared : "auto", composition, Given, SharedPart or None
         What all users share, beside what is each user's own: a mean process (Leroy et al. 2022)
-        with this kernel, or, with "auto", the one of a handful that predicts pilot users best given
-        all others; nothing by default. Every pilot user's kernels describe what the mean process
-        of all OTHER users leaves, so the density is a pseudo-likelihood (docs/sampler.md). A mean
-        and a covariance of one's own, functions of PyMC for instance, are a
+        with this kernel, or, with "auto", the one of a handful, nothing among them, that predicts
+        pilot users best given all others. None is the paper's model. Every pilot user's kernels
+        describe what the mean process of all OTHER users leaves, so the density is a
+        pseudo-likelihood (docs/sampler.md). A mean and a covariance of one's own, functions of PyMC
+        for instance, are a
         :class:`kem_pymc.shared.Given`; a :class:`kem_pymc.shared.SharedPart` has been learned
         before, in the same scaled units.
     likelihood_power : float
@@ -119,7 +120,7 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
-        shared: SharedPart | Given | Composition | str | None = None,
+        shared: SharedPart | Given | Composition | str | None = "auto",
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,
@@ -236,7 +237,7 @@ class EvolutionModel(pm.Model):
 
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""
-        told = {p.name: describe(p.prior) for p in self.engine.population}
+        population = {p.name: describe(p.prior) for p in self.engine.population}
         return {
             "pool": [str(c) for c in self.pool],
             "dimension": self.pool.dimension,
@@ -245,7 +246,7 @@ class EvolutionModel(pm.Model):
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
             "concentration": self.engine.concentration.to_data(),
-            **({"population": told} if told else {}),
+            **({"population": population} if population else {}),
             "feedback": self.feedback,
             "likelihood": self.likelihood,
             "likelihood_power": self.engine.likelihood_power,

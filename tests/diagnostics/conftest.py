@@ -97,7 +97,9 @@ def table():
 @pytest.fixture(scope="session")
 def sampled(cohort, pool, table):
     """A small model, and draws from it."""
-    model = EvolutionModel(cohort, pool, table, schedule=CUT._replace(seating=1, steps=5))
+    model = EvolutionModel(
+        cohort, pool, table, schedule=CUT._replace(seating=1, steps=5), shared=None
+    )
     options = {"progressbar": False, "compute_convergence_checks": False}
     with model:
         return model, pm.sample(draws=20, tune=5, chains=2, cores=1, random_seed=4, **options)

@@ -58,7 +58,7 @@ def test_terms_are_those_of_the_density(sampled):
 
 
 def test_terms_and_likelihood_add_up_where_the_concentration_is_learned(cohort, pool, table):
-    model = EvolutionModel(cohort, pool, table, pm.Gamma.dist(2, 4))
+    model = EvolutionModel(cohort, pool, table, pm.Gamma.dist(2, 4), shared=None)
     with model:
         idata = pm.sample(
             **{"draws": 5, "tune": 2, "chains": 2, "cores": 1, "random_seed": 1},
@@ -84,4 +84,6 @@ def test_arviz_scales_the_prior(sampled):
 def test_the_model_has_to_be_the_posteriors(sampled, pool, table):
     _, idata = sampled
     with pytest.raises(InputError, match="time steps"):
-        log_prior_group(idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table))
+        log_prior_group(
+            idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table, shared=None)
+        )

@@ -47,7 +47,7 @@ def test_seen_are_batches_in_a_later_dataset_of_the_cluster(sampled):
 def test_the_model_has_to_be_the_posteriors(sampled, pool, table):
     _, idata = sampled
     with pytest.raises(InputError, match="other users"):
-        next_batch(idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table))
+        next_batch(idata, EvolutionModel(make_cohort(((2, 4), (2, 4))), pool, table, shared=None))
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # 40 draws of a tiny study
@@ -95,7 +95,7 @@ def test_log_likelihoods_of_other_models_are_refused():
 
 def test_posterior_predictive_draws_from_the_draws_kernels(cohort, pool, table):
     """Of one cluster of known kernel: variance of targets is amplitude plus noise."""
-    model = EvolutionModel(cohort, pool, table)
+    model = EvolutionModel(cohort, pool, table, shared=None)
     structure, hyperparameters, _ = model.engine.simplest()
     structure[..., 2] = model.engine.present  # SE0 at every dataset
     names = [h.name for h in pool.hyperparameters]

@@ -14,14 +14,14 @@ from kem_pymc.kernels.composition import Composition
 
 
 def test_final_has_every_users_last_dataset(cohort, pool, table):
-    model = final_model(cohort, pool, table)
+    model = final_model(cohort, pool, table, shared=None)
     assert model.cohort.users == cohort.users
     assert [int(e[0]) for e in model.cohort.ends] == [len(y) for y in cohort.targets]
     assert model.cohort.max_steps == 1
 
 
 def test_strata_have_the_users_who_got_there(cohort, pool, table):
-    models = stratified_models(cohort, pool, table)
+    models = stratified_models(cohort, pool, table, shared=None)
     assert [m.cohort.users for m in models] == [("a", "b", "c"), ("a", "b", "c"), ("a", "c")]
     assert [int(e[0]) for e in models[2].cohort.ends] == [6, 6]
 
@@ -29,7 +29,10 @@ def test_strata_have_the_users_who_got_there(cohort, pool, table):
 def test_units_are_those_of_the_whole_cohort(cohort, pool):
     table = prior_tables.paper()
     expected = scaling_for(cohort, table)
-    for model in (final_model(cohort, pool, table), *stratified_models(cohort, pool, table)):
+    for model in (
+        final_model(cohort, pool, table, shared=None),
+        *stratified_models(cohort, pool, table, shared=None),
+    ):
         np.testing.assert_array_equal(model.scaling.feature_low, expected.feature_low)
         assert model.scaling.target_sd == expected.target_sd
 
@@ -37,8 +40,8 @@ def test_units_are_those_of_the_whole_cohort(cohort, pool):
 def test_the_noise_knows_no_parent(cohort, pool, table):
     table = table.replace(noise_without_parent=pm.LogNormal.dist(-1, 0.5))
     for model, expected in (
-        (final_model(cohort, pool, table), norm(-1, 0.5)),
-        (EvolutionModel(cohort.at(-1), pool, table), norm(2, 0.5)),
+        (final_model(cohort, pool, table, shared=None), norm(-1, 0.5)),
+        (EvolutionModel(cohort.at(-1), pool, table, shared=None), norm(2, 0.5)),
     ):
         empty = pool.inclusion(Composition())
         priors = model.engine.prior_table
@@ -48,7 +51,7 @@ def test_the_noise_knows_no_parent(cohort, pool, table):
 
 
 def test_what_is_learned_has_one_parent(cohort, pool, table):
-    with final_model(cohort, pool, table, concentration=2.0) as model:
+    with final_model(cohort, pool, table, concentration=2.0, shared=None) as model:
         posterior = pm.sample(
             draws=20, tune=5, chains=1, cores=1, random_seed=0, progressbar=False, quiet=True
         )

@@ -34,7 +34,7 @@ def learning(cohort, pool, table):
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
-    return EvolutionModel(cohort, pool, table, GAMMA, schedule=QUICK)
+    return EvolutionModel(cohort, pool, table, GAMMA, schedule=QUICK, shared=None)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_states_as_arrays_keep_alpha(learning):
 
 
 def test_a_fixed_alpha_is_no_variable(cohort, pool, table):
-    fixed = EvolutionModel(cohort, pool, table, 2)
+    fixed = EvolutionModel(cohort, pool, table, 2, shared=None)
     assert "concentration" not in fixed.named_vars
     assert fixed.concentration == 2.0
 
@@ -238,7 +238,7 @@ def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
 
 def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, pool, table):
     kem.sample(model, draws=1, tune=0, chains=1, cores=1, folder=tmp_path / "run", random_seed=1)
-    other = EvolutionModel(cohort, pool, table, pm.Gamma.dist(3, 4), schedule=QUICK)
+    other = EvolutionModel(cohort, pool, table, pm.Gamma.dist(3, 4), schedule=QUICK, shared=None)
     with pytest.raises(InputError, match=r"concentration \(rate was 2\.0, is 4\.0\)"):
         kem.resume(tmp_path / "run", other)
 

@@ -15,7 +15,7 @@ from tests.evolution.conftest import make_cohort
 
 
 def described(cohort, pool, table, *arguments, **options):
-    model = EvolutionModel(cohort, pool, table, *arguments, **options)
+    model = EvolutionModel(cohort, pool, table, *arguments, **options, shared=None)
     return json.loads(json.dumps(fingerprint(model, model.engine.targets)))
 
 

@@ -26,7 +26,7 @@ SAMPLING = {"progressbar": False, "compute_convergence_checks": False}
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
     return EvolutionModel(
-        cohort, pool, table, CONCENTRATION, schedule=QUICK, scaling=Scaling.identity(1)
+        cohort, pool, table, CONCENTRATION, schedule=QUICK, scaling=Scaling.identity(1), shared=None
     )
 
 
@@ -141,7 +141,7 @@ def test_an_engine_survives_pickling_without_its_pointers(model, engine):
 
 def test_joint_feedback_samples_too(cohort, pool, table):
     quick = JOINT._replace(steps=2, particles=4, heating=10)
-    with EvolutionModel(cohort, pool, table, feedback="joint", schedule=quick):
+    with EvolutionModel(cohort, pool, table, feedback="joint", schedule=quick, shared=None):
         idata = pm.sample(draws=10, tune=0, chains=1, random_seed=1, **SAMPLING)
     assert idata["posterior"].sizes["draw"] == 10
     assert np.isfinite(idata["sample_stats"]["acceptance_path"]).all()
@@ -150,7 +150,9 @@ def test_joint_feedback_samples_too(cohort, pool, table):
 def test_other_targets_can_be_observed(engine):
     """As simulation-based calibration does: the model's own draws become the data."""
     y = engine.simulate_targets(engine.simplest(), np.random.default_rng(0))
-    free = EvolutionModel(engine.cohort, engine.pool, engine.priors, schedule=QUICK, observed=False)
+    free = EvolutionModel(
+        engine.cohort, engine.pool, engine.priors, schedule=QUICK, observed=False, shared=None
+    )
     with pm.observe(free, {"targets": y}):
         idata = pm.sample(draws=3, tune=0, chains=1, random_seed=1, **SAMPLING)
     np.testing.assert_array_equal(idata["observed_data"]["targets"], y)
@@ -192,12 +194,12 @@ def test_data_travel_with_the_posterior(idata, model):
 
 
 def test_unit_priors_scale_with_pilot_users_only(cohort, pool):
-    scaled = EvolutionModel(cohort, pool)
+    scaled = EvolutionModel(cohort, pool, shared=None)
     assert scaled.priors.scaling == "unit"
     every = np.concatenate(scaled.engine.cohort.inputs)
     assert every.min() == 0
     assert every.max() == pytest.approx(1)
-    raw = EvolutionModel(cohort, pool, prior_tables.synthetic())
+    raw = EvolutionModel(cohort, pool, prior_tables.synthetic(), shared=None)
     np.testing.assert_array_equal(raw.engine.cohort.inputs[0], cohort.inputs[0])
 
 
@@ -213,12 +215,12 @@ def test_unit_priors_scale_with_pilot_users_only(cohort, pool):
 )
 def test_bad_arguments(cohort, pool, arguments, message):
     with pytest.raises(InputError, match=message):
-        EvolutionModel(cohort, pool, **arguments)
+        EvolutionModel(cohort, pool, **arguments, shared=None)
 
 
 def test_dimensions_must_agree(cohort):
     with pytest.raises(InputError, match="1 features"):
-        EvolutionModel(cohort, CandidatePool(["SE0"], dimension=2))
+        EvolutionModel(cohort, CandidatePool(["SE0"], dimension=2), shared=None)
 
 
 # One cluster as a plain PyMC model.
@@ -240,9 +242,8 @@ def cluster(cohort, pool, table):
 @pytest.mark.parametrize("shared", [None, "CONST + SE0"])
 @pytest.mark.parametrize("likelihood", ["cumulative", "sequential"])
 def test_cluster_density_equals_the_samplers(likelihood, shared, cohort, pool, table):
-    options = {"likelihood": likelihood}
-    if shared is not None:
-        options["shared"] = learn_shared(cohort, shared)
+    part = None if shared is None else learn_shared(cohort, shared)
+    options = {"likelihood": likelihood, "shared": part}
     cluster = make_cluster(cohort, pool, table, **options)
     engine = EvolutionModel(cohort, pool, table, **options).engine
     rng = np.random.default_rng(1)
@@ -303,7 +304,7 @@ def test_cluster_model_is_plain_pymc(cluster):
 
 
 def test_cluster_of_a_sequential_model_observes_the_last_batch(cohort, pool, table, idata):
-    model = EvolutionModel(cohort, pool, table, likelihood="sequential")
+    model = EvolutionModel(cohort, pool, table, likelihood="sequential", shared=None)
     assert 'likelihood: "sequential"' in model.coords["setting"]
     found = model.cluster(idata, chain=0, draw=5, user="a", time_step=1)
     observed = found.rvs_to_values[found["y[a, 1]"]].eval()

@@ -52,7 +52,7 @@ def engine(cohort, pool, hierarchical):
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, hierarchical):
-    return EvolutionModel(cohort, pool, hierarchical, schedule=QUICK)
+    return EvolutionModel(cohort, pool, hierarchical, schedule=QUICK, shared=None)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_one_name_has_one_prior():
 def test_names_of_the_model_are_taken(cohort, pool, table, name):
     taken = population_parameter(name, pm.Normal.dist(0, 1))
     with pytest.raises(InputError, match=f"The model has {name} besides .* another name"):
-        EvolutionModel(cohort, pool, table.replace(shift=pm.Normal.dist(taken, 1)))
+        EvolutionModel(cohort, pool, table.replace(shift=pm.Normal.dist(taken, 1)), shared=None)
 
 
 def test_the_names_that_are_taken_are_those_of_the_model(model):
@@ -143,7 +143,7 @@ def test_a_start_beyond_the_support_is_refused(model):
 
 @pytest.mark.parametrize("add", ["observed", "free", "potential"])
 def test_nothing_else_may_depend_on_what_a_sweep_changes(cohort, pool, hierarchical, add):
-    model = EvolutionModel(cohort, pool, hierarchical, schedule=QUICK)
+    model = EvolutionModel(cohort, pool, hierarchical, schedule=QUICK, shared=None)
     with model:
         pm.Deterministic("twice", 2 * model["median"])  # this may
         if add == "potential":
@@ -158,7 +158,7 @@ def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
     def made(name):
         shift = population_parameter(name, pm.Normal.dist(0, 1))
         priors = table.replace(noise=lambda parent: pm.LogNormal.dist(shift, 1))  # noqa: ARG005
-        return EvolutionModel(cohort, pool, priors)
+        return EvolutionModel(cohort, pool, priors, shared=None)
 
     one, other = (fingerprint(made(name), np.zeros(3))["priors"] for name in ("a", "b"))
     assert one != other
@@ -168,7 +168,7 @@ def test_mixtures_of_them_are_told_and_sampled(cohort, pool, table):
     parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
     priors = table.replace(lengthscale=pm.Mixture.dist([0.3, 0.7], parts))
     assert "LogNormal(median, spread)" in priors.to_dict()["hyperparameters"]["lengthscale"]["text"]
-    model = EvolutionModel(cohort, pool, priors, schedule=QUICK)
+    model = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
     assert len(kem.sample(model, **SHORT, cores=1, progress=False)["posterior"]["spread"]) == 2
 
 
@@ -176,7 +176,7 @@ def test_noise_may_be_a_mixture_too(cohort, pool, table):
     def truncated(parent):  # noqa: ARG001
         return pm.Truncated.dist(pm.LogNormal.dist(LEVEL, 1.0), lower=0.01)
 
-    made = EvolutionModel(cohort, pool, table.replace(noise=truncated))
+    made = EvolutionModel(cohort, pool, table.replace(noise=truncated), shared=None)
     assert [p.name for p in made.engine.population] == ["level"]
 
 
@@ -205,7 +205,7 @@ def test_noise_by_size_says_that_it_takes_numbers():
 
 
 def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, table):
-    model = EvolutionModel(cohort, pool, hierarchical)
+    model = EvolutionModel(cohort, pool, hierarchical, shared=None)
     for add in (
         lambda: pm.Normal("new", MEDIAN, 1),
         lambda: pm.Deterministic("new", 2 * MEDIAN),
@@ -217,7 +217,7 @@ def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, t
     with pytest.raises(InputError, match=r"inclusion probability stay .*Give a number"):
         table.replace(stay=MEDIAN)
     with pytest.raises(InputError, match="concentration"):
-        EvolutionModel(model.cohort, model.pool, table, pm.Gamma.dist(2, SPREAD))
+        EvolutionModel(model.cohort, model.pool, table, pm.Gamma.dist(2, SPREAD), shared=None)
 
 
 def test_methods_without_pilot_users_ask_for_numbers(pool, hierarchical):
@@ -453,7 +453,9 @@ def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, poo
     wider = population_parameter("level", pm.Normal.dist(-1, 2))
     priors = hierarchical.replace(noise=lambda p: pm.LogNormal.dist(wider - 0.2 * p.size, 0.7))
     with pytest.raises(InputError, match="because of a change in priors"):
-        kem.resume(tmp_path / "run", EvolutionModel(cohort, pool, priors, schedule=QUICK))
+        kem.resume(
+            tmp_path / "run", EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
+        )
 
 
 # What comes after.
@@ -479,7 +481,7 @@ def test_the_posterior_is_read_with_them(idata, tmp_path):
 
 def test_selection_fits_with_their_posterior_medians(cohort, pool, table, idata, model):
     priors = table.replace(lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD))
-    stored = EvolutionModel(cohort, pool, priors, schedule=QUICK)
+    stored = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
     learned = kem.Evolutions.from_posterior(
         kem.sample(stored, draws=60, tune=0, chains=1, cores=1, random_seed=2, progress=False)
     )
@@ -519,7 +521,7 @@ def test_a_cluster_has_them_as_variables_or_numbers(cohort, pool, hierarchical, 
 
 def test_final_users_have_them_too(cohort, pool, hierarchical):
     priors = hierarchical.replace(noise_without_parent=pm.LogNormal.dist(LEVEL, 1))
-    with kem.final_model(cohort, pool, priors, schedule=QUICK):
+    with kem.final_model(cohort, pool, priors, schedule=QUICK, shared=None):
         idata = pm.sample(draws=4, tune=0, chains=1, cores=1, random_seed=1, **SAMPLING)
     assert len(np.unique(idata["posterior"]["level"])) == 4
 
@@ -547,7 +549,12 @@ def test_a_population_is_recovered():
         noise=kem.priors.noise_by_size((-3,), (0.5,)),
     )
     model = EvolutionModel(
-        cohort, kem.CandidatePool(["SE0"]), priors, 1000.0, schedule=QUICK._replace(steps=10)
+        cohort,
+        kem.CandidatePool(["SE0"]),
+        priors,
+        1000.0,
+        schedule=QUICK._replace(steps=10),
+        shared=None,
     )
     idata = kem.sample(model, draws=400, tune=200, chains=1, cores=1, random_seed=0, progress=False)
     posterior = idata["posterior"]

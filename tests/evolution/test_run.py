@@ -27,7 +27,7 @@ SHORT = {"draws": 12, "tune": 8, "chains": 2, "random_seed": 11, "chunk": 4}
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
-    return EvolutionModel(cohort, pool, table, schedule=QUICK)
+    return EvolutionModel(cohort, pool, table, schedule=QUICK, shared=None)
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path, monkeypatch):
 @pytest.mark.parametrize("draw", [3, 9], ids=["while heated", "later"])
 def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
     schedule = JOINT._replace(steps=2, particles=3, split_merge=2, path_split_merge=2, heating=20)
-    model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule)
+    model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule, shared=None)
     few = SHORT | {"draws": 4, "tune": 8, "chains": 1, "chunk": 3}
     with pytest.MonkeyPatch.context() as patch:
         moments = Moments(patch)
@@ -327,7 +327,7 @@ def test_read_only_folder(model, tmp_path):
 
 def test_another_model_is_refused(cohort, pool, table, whole, whole_folder):  # noqa: ARG001
     other = EvolutionModel(
-        cohort, pool, table.replace(shift=pm.Normal.dist(0.5, 2)), 2.0, schedule=QUICK
+        cohort, pool, table.replace(shift=pm.Normal.dist(0.5, 2)), 2.0, schedule=QUICK, shared=None
     )
     with pytest.raises(InputError, match=r"in priors, concentration \(was 1.0, is 2.0\)\. Rest"):
         kem.resume(whole_folder, other)
@@ -358,7 +358,7 @@ def test_bad_cores(model, tmp_path):
 
 
 def test_other_variables_are_refused(cohort, pool, table):
-    model = EvolutionModel(cohort, pool, table, schedule=QUICK)
+    model = EvolutionModel(cohort, pool, table, schedule=QUICK, shared=None)
     with model:
         pm.Normal("mu")
     with pytest.raises(InputError, match="variables mu"):

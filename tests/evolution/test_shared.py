@@ -1,6 +1,7 @@
 """What users share, from a model to its posterior, the evolutions and what is predicted."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from kem_pymc.evolution.from_posterior import read_shared, study_settings
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.moves.sweep import CUT
 from kem_pymc.evolution.run import sample
+from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.shared import Given, learn_shared
+from tests.evolution.conftest import make_cohort
 
 QUICK = CUT._replace(seating=1, steps=2, split_merge=1, refits=1)
 GRID = np.linspace(0, 3, 7)[:, None]
@@ -88,7 +91,7 @@ def test_methods_share_the_same(model, cohort, pool, table):
 
 
 def test_runs_know_what_is_shared(model, cohort, pool, table):
-    other = EvolutionModel(cohort, pool, table, schedule=QUICK)
+    other = EvolutionModel(cohort, pool, table, schedule=QUICK, shared=None)
     then, now = (fingerprint(m, m.engine.targets) for m in (other, model))
     assert differences(then, now) == ["what users share"]
 
@@ -97,6 +100,20 @@ def test_users_whom_nothing_was_learned_from_are_refused(cohort, pool, table):
     part = learn_shared(cohort.subset(["a", "b"]), "CONST")
     with pytest.raises(InputError, match="wasn't learned from user 'c'"):
         EvolutionModel(cohort, pool, table, shared=part)
+
+
+def test_what_users_share_is_learned_by_default():
+    cohort = make_cohort(((4, 8),) * 6)
+    rng = np.random.default_rng(1)
+    targets = tuple(3 * x[:, 0] + rng.normal(0, 0.3, len(x)) for x in cohort.inputs)
+    cohort = replace(cohort, targets=targets)
+    pool = CandidatePool(["CONST", "LIN0"], dimension=1)
+    model = EvolutionModel(cohort, pool, schedule=QUICK)
+    assert model.shared.shares["shared"] > 0.9
+    for other in (final_model(cohort, pool), stratified_models(cohort, pool)[1]):
+        found, expected = other.engine.shared_by_user, model.engine.shared_by_user
+        np.testing.assert_array_equal(found.mean, expected.mean)
+    assert EvolutionModel(cohort, pool, schedule=QUICK, shared=None).shared is None
 
 
 def test_a_given_mean_goes_all_the_way(cohort, pool, table, tmp_path):

@@ -22,7 +22,7 @@ PLAN = Plan(draws=12, tune=8, chains=3, random_seed=11, chunk=4)
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
     return EvolutionModel(
-        cohort, pool, table, schedule=CUT._replace(seating=1, steps=3, split_merge=2)
+        cohort, pool, table, schedule=CUT._replace(seating=1, steps=3, split_merge=2), shared=None
     )
 
 

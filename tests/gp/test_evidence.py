@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from kem_pymc.compiled import pointer, types
-from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.evidence import _log_integral, laplace
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Coordinates, Objective, flat_prior, normal_prior, study_prior
 from kem_pymc.kernels.composition import Composition
@@ -131,6 +131,12 @@ def test_mass_far_below_the_floor_counts_where_the_optimum_is_above_it():
     assert fitted.values[0] > FLOOR + 0.5
     expected = brute_force(objective, ([], []), prior)
     assert laplace(objective, fitted).value == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("slope", "expected"), [(-0.5, 1 - math.log(0.5)), (0.5, -math.inf)])
+def test_an_optimum_without_neighbours(slope, expected):
+    """Catches an error where no covariance beside the optimum can be factorised."""
+    assert _log_integral(*np.array([[-2.0], [1.0], [slope]])) == pytest.approx(expected)
 
 
 def bends(values):

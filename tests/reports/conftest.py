@@ -42,7 +42,7 @@ def fitted(folder: Path, features=(FEATURE,), candidates=("LIN0", "SE0")) -> Pat
     """Sample a study, and write what `kem fit` and `kem select` leave in a folder."""
     pilots = cohort(features=features)
     pool = CandidatePool(candidates, len(features))
-    model = EvolutionModel(pilots, pool, priors.paper())
+    model = EvolutionModel(pilots, pool, priors.paper(), shared=None)
     idata = sample(model, draws=12, tune=4, chains=2, cores=1, random_seed=1, progress=False)
     learned = Evolutions.from_posterior(idata)
     learned.save(folder / "evolutions.json")

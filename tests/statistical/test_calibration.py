@@ -102,7 +102,9 @@ def test_calibration_of_the_sampler_at_length(concentration, sequential, figures
 
 @pytest.mark.slow
 def test_calibration_of_the_evolution_model(figures):
-    model = EvolutionModel(COHORT, POOL, TABLE, CONCENTRATION, "joint", schedule=SCHEDULE)
+    model = EvolutionModel(
+        COHORT, POOL, TABLE, CONCENTRATION, "joint", schedule=SCHEDULE, shared=None
+    )
     found = ranks(model, EVOLUTION, simulations=60, draws=19, thin=15, tune=60, seed=1)
     values = {name: p_value(r, 19) for name, r in found.items()}
     figures(values)

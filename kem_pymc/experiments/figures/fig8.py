@@ -63,7 +63,9 @@ def pilot(users: int, steps: int, dimension: int) -> Cohort:
 def seconds_of(users: int, steps: int, dimension: int) -> list[float]:
     """Return CPU seconds of draws of a settled chain."""
     pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension)
-    model = EvolutionModel(pilot(users, steps, dimension), pool, prior_tables.synthetic())
+    model = EvolutionModel(
+        pilot(users, steps, dimension), pool, prior_tables.synthetic(), shared=None
+    )
     study, rng = model.engine.study, np.random.default_rng(0)
     state = start(study, CUT, rng)
     seconds = []
