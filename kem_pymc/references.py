@@ -15,6 +15,7 @@ its fields.
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
@@ -65,22 +66,30 @@ class Reference(types.Type):
         return self.fields.index(field)
 
 
+def _kind(value: Any, context: Any) -> Any:
+    """Return what the Numba type of a value depends on: for arrays faster than the type itself."""
+    if type(value) is np.ndarray:
+        return value.dtype, value.ndim, value.flags.num
+    return typeof_impl(value, context)
+
+
 def by_reference[T: type](cls: T) -> T:
     """Class decorator: compiled code gets instances of this named tuple by reference.
 
     The instance that was last passed is kept, with its type.
     """
     recent: tuple[Any, Reference | None] = (None, None)
-    made: dict[tuple[types.Type, ...], Reference] = {}
+    made: dict[tuple[Any, ...], Reference | None] = {}
 
     def reference_to(value: Any, context: Any) -> Reference | None:
-        # Telling the types of 50 fields takes as long as a short move, and calls come in rows.
+        # Determining the types of 50 fields takes as long as a short move, and calls come in rows.
         nonlocal recent
         if recent[0] is not value:
-            kinds = tuple(typeof_impl(v, context) for v in value)
-            if kinds not in made and None not in kinds:
-                made[kinds] = Reference(cls, kinds)
-            recent = value, made.get(kinds)
+            key = tuple(_kind(v, context) for v in value)
+            if key not in made:
+                kinds = tuple(typeof_impl(v, context) for v in value)
+                made[key] = None if None in kinds else Reference(cls, kinds)
+            recent = value, made[key]
         return recent[1]
 
     typeof_impl.register(cls)(reference_to)

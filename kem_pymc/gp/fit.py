@@ -107,7 +107,8 @@ def fit(
     low, high = bounds(objective.coordinates, objective.noise_floor)
     if log_noise is not None:
         low[-1] = high[-1] = log_noise
-    points = np.unique(np.clip(np.array(list(starts)), low, high), axis=0)
+    # NumPy's unique takes as long as a short fit.
+    points = np.array(sorted({tuple(p) for p in np.clip(np.array(list(starts)), low, high)}))
     followed = len(points) if runs is None else min(runs, len(points))
     if objective.n_points < MANY:
         return Fit(*maximise(objective.problem, points, followed, low, high))
@@ -168,8 +169,7 @@ def curvature_at(objective: Objective, values: np.ndarray) -> tuple[float, np.nd
 
 def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest coordinates (k + 1,) that a fit may reach."""
-    positive = [h.positive for h in coordinates.hyperparameters]
-    high = np.append(np.where(positive, WIDEST_LOG, WIDEST_VALUE), WIDEST_LOG)
+    high = np.where(coordinates.positive, WIDEST_LOG, WIDEST_VALUE)
     low = -high
     low[-1] = math.log(noise_floor)
     return low, high

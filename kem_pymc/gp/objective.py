@@ -68,6 +68,11 @@ class Coordinates:
         return tuple(self.pool.hyperparameters[i] for i in self.places)
 
     @cached_property
+    def positive(self) -> np.ndarray:
+        """Which coordinates are logs, (k + 1,) bool: the last, the noise's, is."""
+        return np.append(self.pool.layout.positive[self.places], True)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What the k + 1 coordinates are, e.g. ``log SE0.lengthscale``; the last is the noise's."""
         logs = (f"log {h.name}" if h.positive else h.name for h in self.hyperparameters)
@@ -84,8 +89,11 @@ class Coordinates:
 
     def named(self, values: np.ndarray) -> tuple[dict[str, float], float]:
         """Return the hyperparameters' natural values by name, and the noise variance."""
-        h, log_noise = self.expand(values)
-        return self.pool.named(h, self.composition), math.exp(log_noise)
+        natural = {
+            h.name: float(np.exp(v) if h.positive else v)
+            for h, v in zip(self.hyperparameters, values[:-1], strict=True)
+        }
+        return natural, math.exp(values[-1])
 
     def from_named(self, hyperparameters: Mapping[str, float], noise: float) -> np.ndarray:
         """Return the coordinates of natural values by name; other names are left out.
@@ -107,15 +115,14 @@ class Coordinates:
             If one isn't finite, or not positive where it must be.
         """
         natural = np.append(hyperparameters, noise)
-        positive = np.array([h.positive for h in self.hyperparameters] + [True])
-        wrong = ~np.isfinite(natural) | (positive & (natural <= 0))
+        wrong = ~np.isfinite(natural) | (self.positive & (natural <= 0))
         if wrong.any():
             name = [*(h.name for h in self.hyperparameters), "noise"][int(np.argmax(wrong))]
             raise InputError(
                 f"{name} of {self.composition} is {natural[np.argmax(wrong)]}. "
                 "Give a finite value, positive unless it is a shift."
             )
-        natural[positive] = np.log(natural[positive])
+        natural[self.positive] = np.log(natural[self.positive])
         return natural
 
 

@@ -203,6 +203,11 @@ class CandidatePool(Displayed):
             positive=np.asarray([h.positive for h in self.hyperparameters], dtype=np.bool_),
         )
 
+    @cached_property
+    def _hyper_count(self) -> np.ndarray:
+        """How many hyperparameters every candidate has, (C,)."""
+        return np.diff(self.layout.hyper_start)
+
     def inclusion(self, composition: Composition) -> np.ndarray:
         """Return a composition's inclusion indicators (C,) bool.
 
@@ -227,7 +232,7 @@ class CandidatePool(Displayed):
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
         """Return which hyperparameters (H,) belong to candidates that are in."""
-        return np.repeat(np.asarray(inclusion, dtype=bool), np.diff(self.layout.hyper_start))
+        return np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
 
     def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
         """Return values by name as a vector (H,) of logs (positive kinds) or values (others).
