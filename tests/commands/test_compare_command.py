@@ -29,10 +29,6 @@ def test_a_table_of_ones_own(tmp_path):
     for trial, own in roles[roles["role"] == "test"].groupby("trial"):
         assert set(own["user"]) >= set(judged[trial])
     assert (roles[roles["role"] == "pilot"].groupby("trial").size() == 3).all()
-    # Another table under the same name is another experiment.
-    table(users=6, weeks=3, seed=1).to_csv(path, index=False)
-    fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)
-    assert not values.equals(pd.read_csv(out / "log-likelihood.csv"))
 
 
 def test_bad_tables_are_refused(tmp_path):

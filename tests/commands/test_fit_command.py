@@ -152,7 +152,7 @@ EvolutionStep.step = step
 cohort = kem.Cohort.from_frame(
     pd.read_csv({str(trial)!r}), user="id", time="week", target="steps", features=["sleep"]
 )
-model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]))
+model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), shared=None)
 """
     )
     return path

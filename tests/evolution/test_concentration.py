@@ -139,7 +139,7 @@ def test_where_alpha_is_fixed_nothing_happens(engine):
     assert rng.random() == np.random.default_rng(0).random()
 
 
-@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4)])
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
 def test_the_running_density_follows_alpha(learning, schedule):
     rng = np.random.default_rng(0)
     checked = schedule._replace(check=True)

@@ -361,7 +361,7 @@ def test_within_a_bounded_support(pool, table, prior):
     assert inside[0] - 1e-3 < draws.min() and draws.max() < inside[-1] + 1e-3  # noqa: PT018
 
 
-@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4)])
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
 def test_the_running_density_follows(engine, schedule):
     checked, rng = schedule._replace(check=True), np.random.default_rng(0)
     study = engine.at(engine.study)

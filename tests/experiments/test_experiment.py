@@ -22,6 +22,7 @@ from kem_pymc.experiments.store import ONLOOKERS, Store, code, source_digest
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.workers import Here, Processes
+from tests.evolution.conftest import make_cohort
 from tests.experiments.conftest import TINY
 
 POOL = CandidatePool(["SE0"])  # of which these priors know nothing
@@ -155,6 +156,7 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
         {"folds": 3},
         {"supposes": "few-enter"},
         {"sampling": {"cut": given.Sampling(chains=1, tune=5, draws=11)}},
+        {"cohort": make_cohort(((1, 2),) * 4)},  # another table under the same name
     ],
 )
 def test_other_settings_are_run_anew(tiny, figure, done, changed):
