@@ -6,7 +6,7 @@
 #       extension: .py
 #       format_name: percent
 #   kem:
-#     small: {draws: 100, users: 3}
+#     small: {draws: 40, users: 3}
 #   kernelspec:
 #     display_name: Python 3
 #     language: python

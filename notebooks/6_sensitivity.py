@@ -10,10 +10,10 @@
 #       users: 3
 #       test_users: 2
 #       time_steps: 3
-#       draws: 60
-#       tune: 40
+#       draws: 30
+#       tune: 20
 #       chains: 2
-#       final_draws: 100
+#       final_draws: 60
 #   kernelspec:
 #     display_name: Python 3
 #     language: python

@@ -61,15 +61,15 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     assert "whether chains agree" in text
 
 
-def test_same_seed_same_evolutions(trial, tmp_path):
-    def learned(seed, name):
-        options = ("--base", "LIN", "--seed", seed, "--out", tmp_path / name)
+def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
+    def learned(seed):
+        options = ("--candidates", "LIN0, SE0, SE1", "--seed", seed, "--out", tmp_path / str(seed))
         fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
-        return Evolutions.load(tmp_path / name / "evolutions.json")
+        return Evolutions.load(tmp_path / str(seed) / "evolutions.json")
 
-    first = learned(1, "first")
-    assert learned(1, "again") == first
-    assert learned(2, "other") != first
+    first = Evolutions.load(fitted / "evolutions.json")
+    assert learned(0) == first
+    assert learned(2) != first
 
 
 def test_chains_on_a_cluster(trial, address, tmp_path):

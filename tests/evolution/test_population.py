@@ -180,11 +180,6 @@ def test_noise_may_be_a_mixture_too(cohort, pool, table):
     assert [p.name for p in made.engine.population] == ["level"]
 
 
-def test_operations_can_be_made_anew(model):
-    with pytensor.config.change_flags(on_opt_error="raise"), model:
-        pm.sample_prior_predictive(3, random_seed=1)
-
-
 def test_infinite_ends_of_a_distribution_are_data(table):
     bounded = population_parameter("bounded", pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2))
     priors = table.replace(lengthscale=pm.LogNormal.dist(0, bounded))
@@ -424,7 +419,7 @@ def test_draws_tell_the_log_density(model, engine, idata):
 
 
 def test_prior_predictive_draws_them_and_what_they_entail(model):
-    with model:
+    with pytensor.config.change_flags(on_opt_error="raise"), model:  # operations are made anew
         prior = pm.sample_prior_predictive(400, random_seed=3)["prior"].isel(chain=0)
     assert stats.kstest(prior["median"], stats.norm(0.3, 0.8).cdf).pvalue > 1e-3
     assert stats.kstest(prior["spread"], stats.halfnorm(scale=0.5).cdf).pvalue > 1e-3

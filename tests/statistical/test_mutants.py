@@ -166,8 +166,13 @@ def scores_of(name: str, fault: Fault, changes: dict[str, str]) -> dict[str, flo
     return compare(make_setting(**setting), move, draws=draws, seed=1, restart=restart)
 
 
-#: Compiling these takes a minute each, and others of the fast version are faults of the same kind.
-LONG = {"difference_without_probability"}
+#: Compiling these takes up to a minute each. The moves of paths have their fast version in Geweke's
+#: test and in enumeration; the other fault is of the kind of one that is fast.
+LONG = {
+    "difference_without_probability",
+    "shift_without_jacobian",
+    "no_restaurant_denominators",
+}
 
 
 @pytest.mark.parametrize(
