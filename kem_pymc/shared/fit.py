@@ -29,7 +29,11 @@ AMPLITUDE_SD, LENGTH_SD = 2.0, 1.0
 #: a feature's range.
 NOISE_SHARE, LENGTH_SHARE, PERIOD_SHARE = 0.1, 0.5, 0.25
 
-#: The mode is searched with at most so many rows of all users first, in at most so many steps,
+#: The mode is searched from the prior's median, and from there with the logs of lengthscales and
+#: periods less by so much: from long ones alone, what varies fast can end as noise.
+SHORTER = 2.0
+
+#: It is searched with at most so many rows of all users first, in at most so many steps,
 FIRST_ROWS, FIRST_STEPS = 400, 200
 
 #: then, from there, with at most so many rows. Users beyond don't take part in it.
@@ -60,13 +64,14 @@ def fit_two_level(
     rng : Generator
         Which users take part where there are more than 2,000 rows.
     """
-    values = np.empty(0)
-    for rows, steps in ((FIRST_ROWS, FIRST_STEPS), (MOST_ROWS, LAST_STEPS)):
-        part = _part(inputs, targets, rows, rng)
+    part = _part(inputs, targets, FIRST_ROWS, rng)
+    problem = MarginalLikelihood(*part, shared, personal)
+    found = [problem.maximise(start, noise_floor, FIRST_STEPS) for start in problem.starts]
+    values = max(found, key=lambda values: problem(values)[0])
+    if sum(map(len, part[1])) < sum(map(len, targets)):
+        part = _part(inputs, targets, MOST_ROWS, rng)
         problem = MarginalLikelihood(*part, shared, personal)
-        values = problem.maximise(values if len(values) else problem.start, noise_floor, steps)
-        if sum(map(len, part[1])) == sum(map(len, targets)):
-            break
+        values = problem.maximise(values, noise_floor, LAST_STEPS)
     return problem.model(values)
 
 
@@ -99,6 +104,7 @@ class _Level:
     h: np.ndarray
     mean: np.ndarray
     sd: np.ndarray
+    length: np.ndarray  # whether it is a lengthscale or a period
 
 
 class MarginalLikelihood:
@@ -138,15 +144,17 @@ class MarginalLikelihood:
         self.prior_sd = np.concatenate([*(level.sd for level in self.levels), [AMPLITUDE_SD]])
 
     @property
-    def start(self) -> np.ndarray:
-        """The prior's median."""
-        return self.prior_mean.copy()
+    def starts(self) -> list[np.ndarray]:
+        """The prior's median, and the same with shorter lengthscales and periods; each (d,)."""
+        lengths = np.concatenate([*(level.length for level in self.levels), [False]])
+        return [self.prior_mean, self.prior_mean - SHORTER * lengths]
 
     def _level(
         self, composition: Composition, rows: np.ndarray, variance: float, shifts: bool
     ) -> _Level:
         if self.pool is None:
-            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(np.empty(0),) * 3)
+            empty = np.empty(0)
+            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(empty,) * 3, empty > 0)
         inclusion = self.pool.inclusion(composition)
         places = np.flatnonzero(self.pool.active(inclusion))
         all_of_it = self.pool.hyperparameters
@@ -155,7 +163,10 @@ class MarginalLikelihood:
         for p in places:
             h[p], sd[p] = _prior(all_of_it[p], composition, rows, variance)
         free = np.array([p for p in places if shifts or all_of_it[p].positive], dtype=np.int64)
-        return _Level(as_active(inclusion), free, h, h[free], sd[free])
+        length = np.array(
+            [all_of_it[p].kind in ("lengthscale", "period") for p in free], dtype=bool
+        )
+        return _Level(as_active(inclusion), free, h, h[free], sd[free], length)
 
     def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
         """Return both levels' vectors (H,), and the log noise."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.cohort import Cohort
+from kem_pymc.datasets import synthetic
 from kem_pymc.errors import InputError
 from kem_pymc.shared import learn_shared
 
@@ -44,6 +45,13 @@ def wave(x, _):
 def test_what_is_shared_is_found(curve, expected):
     part = learn_shared(make_cohort(curve))
     assert str(part.model.kernel.composition) == expected, part.scores
+
+
+def test_what_varies_fast_is_not_noise():
+    """Catches a fit that begins with long lengthscales alone: it finds noise of 75 here, not .5."""
+    cohort = synthetic(users=10, time_steps=6, seed=0, study="complex")
+    part = learn_shared(cohort, "nothing")
+    assert part.model.noise == pytest.approx(0.5, rel=0.3)
 
 
 def test_rows_of_no_user_in_particular_are_pooled():

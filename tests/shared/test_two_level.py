@@ -126,7 +126,8 @@ def test_plain_data_make_the_same_process(model, users):
 @pytest.mark.parametrize("personal", ["WHITE", "CONST + SE0 x SE1"])
 def test_marginal_likelihood_and_gradient(users, shared, personal):
     problem = MarginalLikelihood(*users, Composition.parse(shared), Composition.parse(personal))
-    values = problem.start + 0.3 * np.random.default_rng(1).normal(size=len(problem.start))
+    start = problem.starts[0]
+    values = start + 0.3 * np.random.default_rng(1).normal(size=len(start))
     height, slope = problem(values)
     found = problem.model(values)
     x, y = np.concatenate(users[0]), np.concatenate(users[1])
