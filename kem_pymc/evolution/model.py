@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -44,6 +45,9 @@ from kem_pymc.shared.choice import SharedPart, learn_shared
 from kem_pymc.shared.given import Given
 
 Feedback = Literal["cut", "joint"]
+
+#: An installed package's version; looking one up reads a folder of hundreds.
+installed_version = cache(version)
 
 #: Names of a model's variables, for which population parameters need others.
 VARIABLES = (
@@ -251,7 +255,9 @@ class EvolutionModel(pm.Model):
             "likelihood": self.likelihood,
             "likelihood_power": self.engine.likelihood_power,
             **({} if self.shared is None else {"shared": self.shared.to_dict()}),
-            "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
+            "versions": {
+                name: installed_version(name) for name in ("kem-pymc", "pymc", "pytensor")
+            },
         }
 
     def cluster(
