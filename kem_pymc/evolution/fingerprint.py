@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from kem_pymc.code_cache import source_stamp
 from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.model import EvolutionModel, installed_version
+from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.kernels.base import base_kernels
 
 PACKAGES = ("kem-pymc", "numba", "numpy", "pymc", "pytensor")
@@ -46,8 +47,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},
         "scaling": model.scaling.to_dict(),
         "what users share": _hash(*_shared_values(engine)),
-        "versions": {name: installed_version(name) for name in PACKAGES}
-        | {"source": source_stamp()[:16]},
+        "versions": {name: version(name) for name in PACKAGES} | {"source": source_stamp()[:16]},
     }
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -45,9 +44,6 @@ from kem_pymc.shared.choice import SharedPart, learn_shared
 from kem_pymc.shared.given import Given
 
 Feedback = Literal["cut", "joint"]
-
-#: An installed package's version; looking one up reads a folder of hundreds.
-installed_version = cache(version)
 
 #: Names of a model's variables, for which population parameters need others.
 VARIABLES = (
@@ -255,9 +251,7 @@ class EvolutionModel(pm.Model):
             "likelihood": self.likelihood,
             "likelihood_power": self.engine.likelihood_power,
             **({} if self.shared is None else {"shared": self.shared.to_dict()}),
-            "versions": {
-                name: installed_version(name) for name in ("kem-pymc", "pymc", "pytensor")
-            },
+            "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
         }
 
     def cluster(
