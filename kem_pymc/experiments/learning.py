@@ -82,10 +82,18 @@ class Lesson:
         return _SELECTORS[method.learns](self, **method.options)
 
 
+#: What pilot users share, by their digest and the noise floor. The methods of a study ask for the
+#: same, which takes as long to learn as evolutions do.
+_SHARED: dict[tuple[str, float], SharedPart] = {}
+
+
 def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
     """Return what pilot users share, in the units of a table of priors."""
     scaled = scaling_for(pilot, priors).apply(pilot)
-    return learn_shared(scaled, noise_floor=priors.noise_floor)
+    key = scaled.digest(), priors.noise_floor
+    if key not in _SHARED:
+        _SHARED[key] = learn_shared(scaled, noise_floor=priors.noise_floor)
+    return _SHARED[key]
 
 
 def _models(
