@@ -25,6 +25,14 @@ from kem_pymc.shared.two_level import TwoLevel
 #: Sds of the logs' normal priors: of amplitudes and the noise, and of what is in inputs' units.
 AMPLITUDE_SD, LENGTH_SD = 2.0, 1.0
 
+#: The same on the side where a component or a feature plays no part: small amplitudes and long
+#: lengthscales. Of many features few may matter, and priors of each that hold it near its median
+#: would add up to a function of all of them.
+IRRELEVANT_SD = 8.0
+
+#: Where these lie.
+IRRELEVANT = {"amplitude": -1.0, "lengthscale": 1.0}
+
 #: Prior medians: the noise's share of the targets' variance, lengthscales and periods as shares of
 #: a feature's range.
 NOISE_SHARE, LENGTH_SHARE, PERIOD_SHARE = 0.1, 0.5, 0.25
@@ -37,7 +45,7 @@ SHORTER = 2.0
 FIRST_ROWS, FIRST_STEPS = 400, 200
 
 #: then, from there, with at most so many rows. Users beyond don't take part in it.
-MOST_ROWS, LAST_STEPS = 2000, 25
+MOST_ROWS, LAST_STEPS = 2000, 15
 
 
 @one_blas_thread()
@@ -104,7 +112,7 @@ class _Level:
     h: np.ndarray
     mean: np.ndarray
     sd: np.ndarray
-    length: np.ndarray  # whether it is a lengthscale or a period
+    kinds: tuple[str, ...]
 
 
 class MarginalLikelihood:
@@ -142,11 +150,13 @@ class MarginalLikelihood:
             [*(level.mean for level in self.levels), [np.log(NOISE_SHARE * variance)]]
         )
         self.prior_sd = np.concatenate([*(level.sd for level in self.levels), [AMPLITUDE_SD]])
+        self.kinds = (*self.levels[0].kinds, *self.levels[1].kinds, "noise")
+        self.irrelevant = np.array([IRRELEVANT.get(kind, 0.0) for kind in self.kinds])
 
     @property
     def starts(self) -> list[np.ndarray]:
         """The prior's median, and the same with shorter lengthscales and periods; each (d,)."""
-        lengths = np.concatenate([*(level.length for level in self.levels), [False]])
+        lengths = np.array([kind in ("lengthscale", "period") for kind in self.kinds])
         return [self.prior_mean, self.prior_mean - SHORTER * lengths]
 
     def _level(
@@ -154,7 +164,7 @@ class MarginalLikelihood:
     ) -> _Level:
         if self.pool is None:
             empty = np.empty(0)
-            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(empty,) * 3, empty > 0)
+            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(empty,) * 3, ())
         inclusion = self.pool.inclusion(composition)
         places = np.flatnonzero(self.pool.active(inclusion))
         all_of_it = self.pool.hyperparameters
@@ -163,10 +173,8 @@ class MarginalLikelihood:
         for p in places:
             h[p], sd[p] = _prior(all_of_it[p], composition, rows, variance)
         free = np.array([p for p in places if shifts or all_of_it[p].positive], dtype=np.int64)
-        length = np.array(
-            [all_of_it[p].kind in ("lengthscale", "period") for p in free], dtype=bool
-        )
-        return _Level(as_active(inclusion), free, h, h[free], sd[free], length)
+        kinds = tuple(all_of_it[p].kind for p in free)
+        return _Level(as_active(inclusion), free, h, h[free], sd[free], kinds)
 
     def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
         """Return both levels' vectors (H,), and the log noise."""
@@ -218,9 +226,10 @@ class MarginalLikelihood:
         adjoint = np.zeros((n, padded(n)))
         adjoint[:, :n] = np.outer(alpha, alpha) - inverse.T
         adjoint[np.arange(n), np.arange(n)] *= 0.5  # others stand for two entries
-        z = (values - self.prior_mean) / self.prior_sd
-        prior = -0.5 * z @ z - np.log(self.prior_sd).sum() - len(z) * HALF_LOG_2PI
-        return likelihood + prior, self._gradient(values, adjoint) - z / self.prior_sd
+        away = values - self.prior_mean
+        sd = np.where(away * self.irrelevant > 0, IRRELEVANT_SD, self.prior_sd)
+        prior = -0.5 * np.sum((away / sd) ** 2)
+        return likelihood + prior, self._gradient(values, adjoint) - away / sd**2
 
     def _gradient(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
         vectors, log_noise = self._full(values)

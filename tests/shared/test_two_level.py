@@ -135,8 +135,12 @@ def test_marginal_likelihood_and_gradient(users, shared, personal):
     user = np.repeat(np.arange(4), [len(t) for t in users[1]])
     own = composition_covariance(found.personal, found.hyperparameters, x, x)
     total += np.where(user[:, None] == user, own, 0.0) + found.noise * np.eye(len(x))
-    z = (values - problem.prior_mean) / problem.prior_sd
-    prior = -0.5 * z @ z - np.log(problem.prior_sd * np.sqrt(2 * np.pi)).sum()
+    away = values - problem.prior_mean
+    flat = [  # small amplitudes and long lengthscales
+        (kind == "amplitude" and a < 0) or (kind == "lengthscale" and a > 0)
+        for kind, a in zip(problem.kinds, away, strict=True)
+    ]
+    prior = -0.5 * np.sum((away / np.where(flat, 8.0, problem.prior_sd)) ** 2)
     expected = multivariate_normal(np.zeros(len(y)), total).logpdf(y) + prior
     assert height == pytest.approx(expected, abs=1e-8)
     step = 1e-5
@@ -160,6 +164,19 @@ def test_a_fit_finds_the_values_that_made_the_data():
     line = process.mean(np.array([[0.0], [1.0]]))
     np.testing.assert_allclose(line, [1, 4], atol=0.25)
     assert line[1] - line[0] == pytest.approx(3, abs=0.1)
+
+
+def test_features_that_play_no_part_drop_out():
+    """Catches a prior that holds each amplitude near its median: of ten features one matters."""
+    rng = np.random.default_rng(4)
+    inputs = [rng.uniform(size=(10, 10)) for _ in range(8)]
+    targets = [3 * x[:, 0] + 0.1 * rng.normal(size=len(x)) for x in inputs]
+    linear = Composition.parse("CONST + " + " + ".join(f"LIN{d}" for d in range(10)))
+    model = fit_two_level(inputs, targets, linear, Composition(), 1e-4, np.random.default_rng(0))
+    amplitudes = [model.kernel.hyperparameters[f"LIN{d}.amplitude"] for d in range(10)]
+    assert amplitudes[0] > 1
+    assert np.median(amplitudes[1:]) < 1e-3
+    assert max(amplitudes[1:]) < 0.05
 
 
 def test_a_missing_value_is_named(users):
