@@ -11,7 +11,6 @@ population parameters (:func:`kem_pymc.population_parameter`), which all cluster
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from numbers import Real
 from textwrap import TextWrapper
 from typing import Any, Literal
@@ -360,8 +359,13 @@ class Priors(Displayed):
             If an entry is missing, the prior of a positive hyperparameter isn't positive, or
             population parameters can go where a prior is none.
         """
-        table = _compiled(self, pool)
-        return table._replace(population=table.reference.copy())  # which sweeps change in place
+        return compile_priors(
+            [(self.of(h), h.positive) for h in pool.hyperparameters],
+            lambda inclusion: self.noise(Parent(inclusion, pool)),
+            self.population(pool),
+            stay=np.full(len(pool), self.stay),
+            enter=np.array([self.entering(c) for c in pool]),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data, for files; distributions outside PyMC's own as text.
@@ -405,18 +409,6 @@ class Priors(Displayed):
             scaling=data["scaling"],
             noise_floor=data.get("noise_floor", NOISE_FLOOR),  # files of before have none
         )
-
-
-@lru_cache(maxsize=4)
-def _compiled(priors: Priors, pool: CandidatePool) -> PriorTable:
-    """Return a table compiled; strata, and models of one study, ask for the same one again."""
-    return compile_priors(
-        [(priors.of(h), h.positive) for h in pool.hyperparameters],
-        lambda inclusion: priors.noise(Parent(inclusion, pool)),
-        priors.population(pool),
-        stay=np.full(len(pool), priors.stay),
-        enter=np.array([priors.entering(c) for c in pool]),
-    )
 
 
 def _table(

@@ -93,9 +93,8 @@ class EvolutionModel(pm.Model):
         pilot users best given all others. None is the paper's model. Every pilot user's kernels
         describe what the mean process of all OTHER users leaves, so the density is a
         pseudo-likelihood (docs/sampler.md). A mean and a covariance of one's own, functions of PyMC
-        for instance, are a
-        :class:`kem_pymc.shared.Given`; a :class:`kem_pymc.shared.SharedPart` has been learned
-        before, in the same scaled units.
+        for instance, are a :class:`kem_pymc.shared.Given`; a :class:`kem_pymc.shared.SharedPart`
+        has been learned before, in the same scaled units.
     likelihood_power : float
         Power of that density; 1 is the posterior, 0 the prior.
     schedule : Schedule, optional

@@ -82,9 +82,10 @@ class Lesson:
         return _SELECTORS[method.learns](self, **method.options)
 
 
-#: What pilot users share, by their digest and the noise floor. The methods of a study ask for the
-#: same, which takes as long to learn as evolutions do.
+#: What pilot users share, by their digest and the noise floor, of the last `KEPT` cohorts.
+#: The methods of a study ask for the same, which takes as long to learn as evolutions do.
 _SHARED: dict[tuple[str, float], SharedPart] = {}
+KEPT = 16
 
 
 def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
@@ -92,7 +93,10 @@ def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
     scaled = scaling_for(pilot, priors).apply(pilot)
     key = scaled.digest(), priors.noise_floor
     if key not in _SHARED:
-        _SHARED[key] = learn_shared(scaled, noise_floor=priors.noise_floor)
+        part = learn_shared(scaled, noise_floor=priors.noise_floor)
+        while len(_SHARED) >= KEPT:
+            del _SHARED[next(iter(_SHARED))]
+        _SHARED[key] = part
     return _SHARED[key]
 
 

@@ -1,7 +1,8 @@
 """Fit the hyperparameters of a two-level model by their posterior mode.
 
 The marginal likelihood of all rows is exact: one Cholesky factor of their covariance, which is the
-shared one everywhere plus the personal one within users. Priors are weak, in units of the data.
+shared one everywhere plus the personal one within users. Priors are weak, in units of the data, and
+nearly flat towards components and features that play no part.
 """
 
 from collections.abc import Sequence
