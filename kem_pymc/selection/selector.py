@@ -166,11 +166,22 @@ class Selection(Displayed):
         if (place, number) not in self._factors:
             row = self.considered[place]
             draw = row.fitted if number == FITTED else row.draws[number]
-            coordinates = Coordinates(self.pool, row.composition)
-            objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
-            values = coordinates.from_named(draw.hyperparameters, draw.noise)
+            objective = self._objective(place)
+            values = objective.coordinates.from_named(draw.hyperparameters, draw.noise)
             self._factors[place, number] = Conditioned.of(objective, values)
         return self._factors[place, number]
+
+    def _objective(self, place: int = 0) -> Objective:
+        """Return the likelihood of the data under a composition."""
+        if place not in self._objectives:
+            coordinates = Coordinates(self.pool, self.considered[place].composition)
+            objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+            self._objectives[place] = objective
+        return self._objectives[place]
+
+    @cached_property
+    def _objectives(self) -> dict[int, Objective]:
+        return {}
 
     @cached_property
     def _factors(self) -> dict[tuple[int, int], Conditioned]:
@@ -194,8 +205,7 @@ class Selection(Displayed):
     @property
     def objective(self) -> Objective:
         """The likelihood of the user's data under the selected composition, in scaled units."""
-        coordinates = Coordinates(self.pool, self.composition)
-        return Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+        return self._objective()
 
     @cached_property
     def _shared_at_points(self) -> MeanAtPoints | None:
@@ -210,7 +220,7 @@ class Selection(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are n x n, and quickly made anew.
-        made = ("_factors", "_averaged", "_shared_at_points")
+        made = ("_factors", "_objectives", "_averaged", "_shared_at_points")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
