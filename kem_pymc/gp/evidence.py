@@ -13,11 +13,12 @@ deviation of 0.1 the two are easily 100 nats apart.) A flat prior has no mass be
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
+from kem_pymc.compiled import compiled
 from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
@@ -46,8 +47,7 @@ _WHERE, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _STEPS, _LENGTH = 800, 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class _Node:
+class _Node(NamedTuple):
     """Likelihood times prior at one log noise, the other coordinates (k,) where that is largest.
 
     Height and slope are those of its logarithm, as a function of the log noise.
@@ -187,26 +187,31 @@ def _log_evidence(objective: Objective, values: np.ndarray) -> float:
     return float(np.logaddexp(above, mass - density + at_floor))
 
 
-def _log_integral(places: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> float:
+@compiled
+def _log_integral(places, heights, slopes):
     """Return the log integral of exp of the cubic spline with these heights and slopes (m,).
 
     Behind the last place the integrand falls exponentially.
     """
-    t = (_WHERE + 1) / 2
-    lengths = np.diff(places)[:, None]
-    h0, h1, s0, s1 = heights[:-1, None], heights[1:, None], slopes[:-1, None], slopes[1:, None]
-    cubic = h0 * (1 + 2 * t) * (1 - t) ** 2 + h1 * t**2 * (3 - 2 * t)
-    cubic += lengths * (s0 * t * (1 - t) ** 2 - s1 * t**2 * (1 - t))
-    terms = (cubic + np.log(lengths * _WEIGHTS / 2)).ravel()
-    if slopes[-1] < 0:
-        terms = np.append(terms, heights[-1] - math.log(-slopes[-1]))
-    return _log_sum(terms) if len(terms) else -math.inf
+    last, nodes = places.shape[0] - 1, _WHERE.shape[0]
+    terms = np.full(last * nodes + 1, -math.inf)
+    for i in range(last):
+        length = places[i + 1] - places[i]
+        for j in range(nodes):
+            t = (_WHERE[j] + 1) / 2
+            cubic = heights[i] * (1 + 2 * t) * (1 - t) ** 2 + heights[i + 1] * t**2 * (3 - 2 * t)
+            cubic += length * (slopes[i] * t * (1 - t) ** 2 - slopes[i + 1] * t**2 * (1 - t))
+            terms[i * nodes + j] = cubic + math.log(length * _WEIGHTS[j] / 2)
+    if slopes[last] < 0:
+        terms[-1] = heights[last] - math.log(-slopes[last])
+    return _log_sum(terms)
 
 
-def _log_sum(terms: np.ndarray) -> float:
-    """Return the log of the sum of exp: SciPy's takes as long as three likelihoods."""
-    largest = float(terms.max())
-    return largest + math.log(np.exp(terms - largest).sum())
+@compiled
+def _log_sum(terms):
+    """Return the log of the sum of exp."""
+    largest = terms.max()
+    return largest + math.log(np.exp(terms - largest).sum()) if largest > -math.inf else largest
 
 
 def _below(prior: Prior, floor: float) -> tuple[float, float]:

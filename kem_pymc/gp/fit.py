@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.objective import Coordinates, Curvature, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.machine import one_blas_thread
 
@@ -159,12 +159,16 @@ def spread_places(n: int) -> np.ndarray:
     return np.sort(np.argsort(np.arange(n) * GOLDEN % 1.0, kind="stable")[:count])
 
 
-def curvature_at(objective: Objective, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def curvature_at(objective: Objective, values: np.ndarray) -> Curvature:
     """Return height, gradient (d,) and curvature (d, d): minus the Hessian, by differences."""
-    points = values + np.vstack([np.zeros(len(values)), STEP * np.eye(len(values))])
-    heights, gradients = objective.evaluate(points)
-    curvature = (gradients[0] - gradients[1:]) / STEP
-    return float(heights[0]), gradients[0], (curvature + curvature.T) / 2
+    place = values.tobytes()
+    if place not in objective.curvatures:
+        points = values + np.vstack([np.zeros(len(values)), STEP * np.eye(len(values))])
+        heights, gradients = objective.evaluate(points)
+        curvature = (gradients[0] - gradients[1:]) / STEP
+        known = float(heights[0]), gradients[0], (curvature + curvature.T) / 2
+        objective.curvatures[place] = known
+    return objective.curvatures[place]
 
 
 def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
 
 
+#: Height, gradient (d,) and curvature (d, d) of an objective at some coordinates.
+type Curvature = tuple[float, np.ndarray, np.ndarray]
+
 #: From so many points on LAPACK is faster than the compiled loops.
 LARGE = 600
 
@@ -387,6 +390,8 @@ class Objective:
         self.coordinates = coordinates
         self.noise_floor = noise_floor
         self.shared = shared
+        #: By coordinates: the evidence and draws of values need the same one.
+        self.curvatures: dict[bytes, Curvature] = {}
         #: The targets (n,), with the shared mean in them.
         self.targets = y = np.array(y, dtype=np.float64)
         self.problem = Problem(
@@ -416,6 +421,7 @@ class Objective:
         """Return the same likelihood with another prior."""
         objective = copy(self)
         objective.problem = self.problem._replace(prior=prior)
+        objective.curvatures = {}
         return objective
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

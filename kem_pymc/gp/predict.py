@@ -280,15 +280,17 @@ class Conditioned:
             components[SHARED] = Component(mean.copy(), np.sqrt(own))
             variance += prior
             projection += w
-        for c in problem.active:
-            cross, prior = cross_covariance(problem.kernels, problem.layout, c, h, problem.x, z)
-            w = solve_lower(u, cross)
-            own = _rounded_up(prior - (w**2).sum(axis=0))
-            components[pool.candidates[c].label(pool.dimension)] = Component(v @ w, np.sqrt(own))
-            mean += v @ w
-            variance += prior
-            projection += w
-        variance = _rounded_up(variance - (projection**2).sum(axis=0))
+        active = problem.active
+        means, priors, squares = np.empty((3, len(active), z.shape[1]))
+        _project(
+            *(problem.kernels, problem.layout, active, h, problem.x, z, u, v),
+            *(projection, means, priors, squares),
+        )
+        sds = np.sqrt(_rounded_up(priors - squares))
+        for c, part, own in zip(active, means, sds, strict=True):
+            components[pool.candidates[c].label(pool.dimension)] = Component(part, own)
+        mean += means.sum(axis=0)
+        variance = _rounded_up(variance + priors.sum(axis=0) - (projection**2).sum(axis=0))
         sd = np.sqrt(variance + noise if include_noise else variance)
         return Prediction(mean, sd, components, noise, include_noise)
 
@@ -351,6 +353,26 @@ def solve_lower(u, b):
     for j in range(columns.shape[0]):
         forward_substitution(u, columns[j], u.shape[0], columns[j])
     return np.ascontiguousarray(columns.T)
+
+
+@compiled
+def _project(kernels, layout, active, h, x, z, u, v, projection, means, priors, squares):
+    """Write what each active candidate contributes at new points `z` (D, m).
+
+    For candidate c, with W = U'^-1 K_c(X, Z): its mean W'v, its prior variance and the sum of
+    squares of W, each (number of active candidates, m). All W are added to `projection` (n, m).
+    """
+    for i in range(active.shape[0]):
+        cross, prior = cross_covariance(kernels, layout, active[i], h, x, z)
+        w = solve_lower(u, cross)
+        priors[i] = prior
+        means[i] = 0.0
+        squares[i] = 0.0
+        for k in range(w.shape[0]):
+            for j in range(w.shape[1]):
+                means[i, j] += v[k] * w[k, j]
+                squares[i, j] += w[k, j] ** 2
+                projection[k, j] += w[k, j]
 
 
 @compiled

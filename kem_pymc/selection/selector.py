@@ -16,6 +16,7 @@ from kem_pymc.checks import check_points
 from kem_pymc.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Component, Conditioned, Prediction, averaged
 from kem_pymc.kernels.composition import Composition
@@ -141,12 +142,12 @@ class Selection(Displayed):
         if single:
             return self._back(self._conditioned().predict(x_new, include_noise))
         predicted = [
-            self._back(self._conditioned(part.place, part.number).predict(x_new, include_noise))
+            self._conditioned(part.place, part.number).predict(x_new, include_noise)
             for part in self._averaged
         ]
         if len(predicted) == 1:
-            return predicted[0]
-        return averaged(predicted, [part.weight for part in self._averaged])
+            return self._back(predicted[0])
+        return self._back(averaged(predicted, [part.weight for part in self._averaged]))
 
     @cached_property
     def _averaged(self) -> list[_Part]:
@@ -189,7 +190,7 @@ class Selection(Displayed):
 
     def _back(self, scaled: Prediction) -> Prediction:
         """Return a prediction in the target's unit."""
-        back = self.scaling
+        back, mixture = self.scaling, scaled.mixture
         return Prediction(
             mean=back.mean_back(scaled.mean),
             sd=back.sd_back(scaled.sd),
@@ -200,6 +201,9 @@ class Selection(Displayed):
             noise=float(back.variance_back(scaled.noise)),
             include_noise=scaled.include_noise,
             offset=back.target_mean,
+            mixture=None
+            if mixture is None
+            else Mixture(mixture.weights, back.mean_back(mixture.mean), back.sd_back(mixture.sd)),
         )
 
     @property
