@@ -55,7 +55,10 @@ def stratified_models(
     """
     priors, options = _of_whole(cohort, pool, priors, options)
     steps = range(cohort.max_steps)
-    return [EvolutionModel(cohort.at(step), pool, priors, **options) for step in steps]
+    models = [EvolutionModel(cohort.at(step), pool, priors, **options) for step in steps]
+    for model in models[1:]:  # equal priors are compiled once
+        model.engine.prior_table = models[0].engine.prior_table
+    return models
 
 
 def _of_whole(
