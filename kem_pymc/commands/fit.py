@@ -139,10 +139,10 @@ def _sample_and_write(
         step = learning.ready(found.model, crew)
         with noticing_interruption():
             outcome = learning.sample(found.model, step, found.sampler, run, crew)
-            final = None
+            ends: dict[str, Outcome] = {}
             if outcome.complete:
-                final = learning.sample_final(found.model, found.sampler, run, crew)
-            _write_results(job, found.model, found.sampler, (outcome, final), out, overwrite, run)
+                ends = learning.sample_ends(found.model, found.sampler, run, crew)
+            _write_results(job, found.model, found.sampler, (outcome, ends), out, overwrite, run)
     except KeyboardInterrupt:
         if not learning.has_begun(run):
             shutil.rmtree(run)
@@ -154,8 +154,9 @@ def _sample_and_write(
         screen.warn(f"What was drawn is kept. To go on, run: {again}")
         raise typer.Exit(1) from error
     screen.say(f"Results are in {out}.")
-    failures = [*outcome.failures, *(final.failures if final else ())]
-    if final is not None and final.complete:
+    failures = [failure for own in (outcome, *ends.values()) for failure in own.failures]
+    last = learning.FINAL if found.model.shared is None else learning.UNSHARED
+    if last in ends and ends[last].complete:
         shutil.rmtree(run)
         return
     for failure in failures:
@@ -169,7 +170,7 @@ def _write_results(
     job: Job,
     model: "EvolutionModel",
     sampler: dict[str, Any],
-    outcomes: "tuple[Outcome, Outcome | None]",
+    outcomes: "tuple[Outcome, dict[str, Outcome]]",
     out: Path,
     overwrite: bool,
     run: Path,

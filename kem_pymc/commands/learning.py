@@ -13,7 +13,7 @@ from kem_pymc.commands import screen
 from kem_pymc.commands.folders import EVOLUTIONS
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import run_folder
-from kem_pymc.evolution.ablations import final_model_of
+from kem_pymc.evolution.ablations import final_model_of, unshared_model_of
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
@@ -31,8 +31,8 @@ SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint d
 #: Draws per file of a run.
 CHUNK = 100
 
-#: In the folder of a run: that of where users end up.
-FINAL = "final"
+#: In the folder of a run: those of where users end up, and where they do if they share nothing.
+FINAL, UNSHARED = "final", "unshared"
 
 
 def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
@@ -88,32 +88,42 @@ def sample(
     return begin(model, step, plan, path, crew, progress=True)
 
 
-def sample_final(
+def sample_ends(
     model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: int | Workers
-) -> Outcome | None:
-    """Sample where the users of a model end up; None if an interruption came before any draw.
+) -> dict[str, Outcome]:
+    """Sample where the users of a model end up, also if they shared nothing where they do share.
 
-    The arguments are those of :func:`sample`; draws are written to a folder in the run's.
+    The arguments are those of :func:`sample`; draws are written to folders in the run's. What an
+    interruption leaves without a draw, and what would have followed, is missing from the result.
     """
-    final = final_model_of(model)
-    screen.say("Where pilot users end up:")
-    try:
-        return sample(final, ready(final, crew), sampler, path / FINAL, crew)
-    except KeyboardInterrupt:
-        return None
+    models = {FINAL: (final_model_of, "Where pilot users end up:")}
+    if model.shared is not None:
+        models[UNSHARED] = unshared_model_of, "The same if they share nothing:"
+    found: dict[str, Outcome] = {}
+    for name, (of, title) in models.items():
+        ends = of(model)
+        screen.say(title)
+        try:
+            found[name] = sample(ends, ready(ends, crew), sampler, path / name, crew)
+        except KeyboardInterrupt:
+            break
+        if not found[name].complete:
+            break
+    return found
 
 
-def write(outcome: Outcome, final: Outcome | None, folder: Path, out: Path) -> Evolutions:
+def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -> Evolutions:
     """Write posteriors, summary, evolutions and graph, print what was learned, and return it.
 
     `out` is where the folder will be when all is written.
     """
     idata = outcome.idata
-    learned = Evolutions.from_posterior(idata, final=None if final is None else final.idata)
+    final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
+    learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
-    if final is not None:
-        write_posterior(final.idata, folder / "final.zarr")
+    for name, own in ends.items():
+        write_posterior(own.idata, folder / f"{name}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
     screen.evolutions(learned)

@@ -70,8 +70,8 @@ def quickstart(
             step = learning.ready(model, crew)
             with noticing_interruption():
                 outcome = learning.sample(model, step, sampler, folder / "run", crew)
-                final = learning.sample_final(model, sampler, folder / "run", crew)
-                learned = learning.write(outcome, final, folder, out)
+                ends = learning.sample_ends(model, sampler, folder / "run", crew)
+                learned = learning.write(outcome, ends, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),

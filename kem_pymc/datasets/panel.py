@@ -46,6 +46,8 @@ class Panel:
         A candidate of users' own that sets in after a while.
     skewness : float
         Of the noise.
+    outsiders : int
+        Every so-manyth user has a function of its own with the kernel of the shared one, instead.
     """
 
     own: tuple[Mapping[str, float], ...]
@@ -55,11 +57,14 @@ class Panel:
     in_order: bool = False
     onset: str = ""
     skewness: float = 0.0
+    outsiders: int = 0
 
 
 PANELS: dict[str, Panel] = {
     # Users share a smooth curve, and deviate from it by a line or by a curve of their own.
     "trend": Panel(({"CONST": 0.2, "LIN0": 0.2}, {"SE0": 0.3}), {"SE0": 0.7}, in_order=True),
+    # So they do but for every fourth, who has a curve of its own.
+    "outsiders": Panel(({"CONST": 0.2, "LIN0": 0.2},), {"SE0": 1.0}, in_order=True, outsiders=4),
     # Users share a function of several features, and deviate by a level and a slope.
     "surface": Panel(({"CONST": 0.15, "LIN3": 0.3},), {"LIN2": 0.5, "SE0 x SE1": 0.6}, dimension=4),
     # Users share nothing: kernels differ, and so do their values.
@@ -114,10 +119,10 @@ def panel(
     batch : int
         Points per time step.
     noise_variance : float
-    study : {"trend", "surface", "unrelated", "onset", "skewed", "slopes", "growth"}
-        Users share a smooth curve; share a function of four features; share nothing; have a rhythm
-        that sets in after a while; have noise of skewness 2; have random intercepts and slopes;
-        start alike and grow apart.
+    study : {"trend", "outsiders", "surface", "unrelated", "onset", "skewed", "slopes", "growth"}
+        Users share a smooth curve; share one but for every fourth; share a function of four
+        features; share nothing; have a rhythm that sets in after a while; have noise of skewness 2;
+        have random intercepts and slopes; start alike and grow apart.
     test_points : int
         Number m of points at which the truth is kept: a grid, or uniform where there are several
         features.
@@ -150,6 +155,9 @@ def panel(
     common = _shared(kind, np.concatenate([*x, grid]), rng)
     at_data, at_test = common[: users * n].reshape(users, n), common[users * n :]
     own = [kind.own[u % len(kind.own)] for u in range(users)]
+    follows = np.ones((users, 1))
+    for u in range(kind.outsiders - 1, users, kind.outsiders) if kind.outsiders else ():
+        own[u], follows[u] = {**own[u], **kind.shared}, 0.0
     values = [_values(kind, terms, rng) for terms in own]
     f = np.array(
         [
@@ -157,7 +165,7 @@ def panel(
             for terms, theta, points in zip(own, values, x, strict=True)
         ]
     )
-    f += np.concatenate([at_data, np.tile(at_test, (users, 1))], axis=1)
+    f += follows * np.concatenate([at_data, np.tile(at_test, (users, 1))], axis=1)
     y = f + np.sqrt(noise_variance) * noise(kind.skewness, f.shape, rng)
     return Cohort(
         users=tuple(range(users)),

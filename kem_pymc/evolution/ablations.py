@@ -46,6 +46,27 @@ def final_model_of(model: EvolutionModel) -> EvolutionModel:
     )
 
 
+def unshared_model_of(model: EvolutionModel) -> EvolutionModel:
+    """Return the :func:`final_model` of a model's pilot users if they shared nothing.
+
+    Its evolutions are the ``unshared`` ones of :meth:`kem_pymc.Evolutions.from_posterior`. Default
+    priors are in units of all that there is to explain then.
+    """
+    priors: Priors | None = model.priors
+    if model.shared is not None:
+        own = default(model.pool, model.shared.unexplained)
+        priors = None if model.priors.to_dict() == own.to_dict() else model.priors
+    return final_model(
+        model.cohort,
+        model.pool,
+        priors,
+        concentration=model.concentration,
+        scaling=model.scaling,
+        shared=None,
+        likelihood_power=model.engine.likelihood_power,
+    )
+
+
 def stratified_models(
     cohort: Cohort, pool: CandidatePool, priors: Priors | None = None, **options: Any
 ) -> list[EvolutionModel]:

@@ -93,6 +93,10 @@ class Evolutions(Displayed):
     final : Evolutions, optional
         Where pilot users ended up, from the posterior of :func:`kem_pymc.final_model`: the base
         from which kernels that are new below a parent come at deployment.
+    unshared : Evolutions, optional
+        Where pilot users ended up in a model in which they share nothing, from the posterior of
+        :func:`kem_pymc.final_model` with ``shared=None``: for new users who don't follow what the
+        others share.
 
     Raises
     ------
@@ -113,6 +117,7 @@ class Evolutions(Displayed):
     versions: dict[str, str] = field(default_factory=dict)
     shared: MeanProcess | None = None
     final: "Evolutions | None" = None
+    unshared: "Evolutions | None" = None
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -132,6 +137,7 @@ class Evolutions(Displayed):
                 "Where pilot users ended up was learned with other candidates. "
                 "Sample kem.final_model with the same pool."
             )
+        self._check_unshared()
         for name, values in self.population.items():
             if len(values) != self.n_draws:
                 raise InputError(
@@ -146,6 +152,21 @@ class Evolutions(Displayed):
                     "Give one value per coordinate, and count draws from 0."
                 )
 
+    def _check_unshared(self) -> None:
+        other = self.unshared
+        if other is None:
+            return
+        same = other.pool == self.pool and other.scaling.to_dict() == self.scaling.to_dict()
+        if (
+            not same
+            or self.shared is None
+            or (other.shared, other.parents) != (None, (Composition(),))
+        ):
+            raise InputError(
+                "unshared= holds what users who share something have without it, in the same "
+                "units. Sample kem.final_model(cohort, pool, shared=None)."
+            )
+
     @classmethod
     def from_posterior(
         cls,
@@ -154,6 +175,7 @@ class Evolutions(Displayed):
         weights: npt.ArrayLike | None = None,
         *,
         final: "DataTree | None" = None,
+        unshared: "DataTree | None" = None,
     ) -> Self:
         """Read the evolutions off the posterior of an ``EvolutionModel``.
 
@@ -167,6 +189,8 @@ class Evolutions(Displayed):
             Of the chains, as :func:`kem_pymc.stack` returns them: each has its share of the draws.
         final : DataTree, optional
             Posterior of :func:`kem_pymc.final_model` of the same pilot users: where they ended up.
+        unshared : DataTree, optional
+            The same in a model in which they share nothing, ``shared=None``.
 
         Raises
         ------
@@ -201,6 +225,7 @@ class Evolutions(Displayed):
             versions=settings.pop("versions"),
             shared=None if shared is None else shared.process,
             final=None if final is None else cls._ended(final, max_draws),
+            unshared=None if unshared is None else cls.from_posterior(unshared, max_draws),
             settings=settings,
         )
 
@@ -244,7 +269,11 @@ class Evolutions(Displayed):
 
     def with_noise_floor(self, noise_floor: float) -> Self:
         """Return the same evolutions with another smallest noise variance of fits."""
-        return replace(self, priors={**self.priors, "noise_floor": noise_floor})
+        priors = {**self.priors, "noise_floor": noise_floor}
+        unshared = self.unshared
+        if unshared is not None:
+            unshared = unshared.with_noise_floor(noise_floor)
+        return replace(self, priors=priors, unshared=unshared)
 
     @cached_property
     def _cache(self) -> dict[Any, Any]:
@@ -485,8 +514,10 @@ class Evolutions(Displayed):
             changed, or holds candidates that this version can't read.
         """
         fields = files.fields(files.read(Path(path)), path)
-        final = fields.pop("final")
-        return cls(**fields, final=None if final is None else cls(**final))
+        final, unshared = (
+            None if own is None else cls(**own) for own in map(fields.pop, ("final", "unshared"))
+        )
+        return cls(**fields, final=final, unshared=unshared)
 
 
 def _interval(values: np.ndarray | tuple[float, ...]) -> str:

@@ -41,6 +41,7 @@ def as_data(evolutions: "Evolutions") -> dict[str, Any]:
         "versions": evolutions.versions,
         **({} if evolutions.shared is None else {"shared": evolutions.shared.to_dict()}),
         **({} if evolutions.final is None else {"final": as_data(evolutions.final)}),
+        **({} if evolutions.unshared is None else {"unshared": as_data(evolutions.unshared)}),
         "n_draws": evolutions.n_draws,
         "coordinates": {label(c): Coordinates(evolutions.pool, c).names for c in children},
         "clusters": [
@@ -93,6 +94,7 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         "clusters": tuple(clusters),
         "shared": None if shared is None else MeanProcess.from_dict(shared, pool.dimension),
         "final": fields(data["final"], path) if "final" in data else None,
+        "unshared": fields(data["unshared"], path) if "unshared" in data else None,
         "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
         "population": {n: tuple(values) for n, values in data.get("population", {}).items()},
         **{name: data[name] for name in names},

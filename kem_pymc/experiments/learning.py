@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kem_pymc.prior_table import NOISE_FLOOR
 from kem_pymc.priors import Priors
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
@@ -30,6 +32,10 @@ from kem_pymc.shared.choice import SharedPart, learn_shared
 
 if TYPE_CHECKING:
     from xarray import DataTree
+
+
+#: The name of evolutions of users who share nothing.
+UNSHARED = "unshared"
 
 
 @dataclass
@@ -44,7 +50,7 @@ class Lesson:
     steps : int
         Of a Memoryless search.
     evolutions : dict of str to Evolutions
-        By name: one, or one for each time step.
+        By name: one, or one for each time step, and perhaps the `UNSHARED` ones.
     seconds : float
         That learning took.
     shared : SharedPart or None
@@ -59,6 +65,11 @@ class Lesson:
     evolutions: dict[str, Evolutions] = field(default_factory=dict)
     seconds: float = 0.0
     shared: SharedPart | None = None
+
+    @property
+    def departs(self) -> bool:
+        """Whether users share something that a new one may not follow."""
+        return self.shared is not None and not self.shared.nothing
 
     def learn(
         self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator
@@ -77,6 +88,33 @@ class Lesson:
         }
         self.seconds = time.perf_counter() - began
 
+    def learn_unshared(self, priors: Priors, sampling: Sampling, rng: np.random.Generator) -> None:
+        """Sample where pilot users end up if they share nothing, with priors of that case.
+
+        The methods of a study ask for the same: it is kept as what they share is.
+        """
+        began = time.perf_counter()
+        seed = int(rng.integers(2**32))
+        model = final_model(self.pilot, self.pool, priors, shared=None)
+        key = sha256(
+            repr((seed, self.pilot.digest(), model.settings(), sampling)).encode()
+        ).hexdigest()
+        self.evolutions[UNSHARED] = _kept(
+            _UNSHARED,
+            key,
+            lambda: Evolutions.from_posterior(
+                _posterior(model, sampling, np.random.default_rng(seed))
+            ),
+        )
+        self.seconds += time.perf_counter() - began
+
+    @property
+    def own(self) -> list[Evolutions]:
+        """Evolutions of the methods' own posteriors, with what goes beside them."""
+        unshared = self.evolutions.get(UNSHARED)
+        own = [learned for name, learned in self.evolutions.items() if name != UNSHARED]
+        return [replace(learned, unshared=unshared) for learned in own]
+
     def selector(self, method: Method) -> Selector:
         """Return a method's selector."""
         return _SELECTORS[method.learns](self, **method.options)
@@ -87,17 +125,25 @@ class Lesson:
 _SHARED: dict[tuple[str, float], SharedPart] = {}
 KEPT = 16
 
+#: The same of where they end up if they share nothing.
+_UNSHARED: dict[str, Evolutions] = {}
+
+
+def _kept[K, V](known: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """Return what a key stands for, made if it isn't among the last ones."""
+    if key not in known:
+        made = make()
+        while len(known) >= KEPT:
+            del known[next(iter(known))]
+        known[key] = made
+    return known[key]
+
 
 def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
     """Return what pilot users share, in the units of a table of priors."""
     scaled = scaling_for(pilot, priors).apply(pilot)
     key = scaled.digest(), priors.noise_floor
-    if key not in _SHARED:
-        part = learn_shared(scaled, noise_floor=priors.noise_floor)
-        while len(_SHARED) >= KEPT:
-            del _SHARED[next(iter(_SHARED))]
-        _SHARED[key] = part
-    return _SHARED[key]
+    return _kept(_SHARED, key, lambda: learn_shared(scaled, noise_floor=priors.noise_floor))
 
 
 def _models(
@@ -131,18 +177,24 @@ def _posterior(model: EvolutionModel, sampling: Sampling, rng: np.random.Generat
     )
 
 
+def _departing(lesson: Lesson, selector: Selector) -> Selector:
+    """Return a selector for users who may not follow what pilot users share."""
+    unshared = lesson.evolutions.get(UNSHARED)
+    return selector if unshared is None else DepartureSelector(selector, unshared)
+
+
 def _kem(lesson: Lesson, **options: Any) -> Selector:
-    (evolutions,) = lesson.evolutions.values()
+    (evolutions,) = lesson.own
     return KEMSelector(evolutions, **options)
 
 
 def _final(lesson: Lesson, **options: Any) -> Selector:
-    (evolutions,) = lesson.evolutions.values()
+    (evolutions,) = lesson.own
     return FinalSelector(evolutions, **options)
 
 
 def _stratified(lesson: Lesson, **options: Any) -> Selector:
-    strata = list(lesson.evolutions.values())
+    strata = lesson.own
     points = [
         float(np.median([ends[0] for ends in lesson.pilot.at(step).ends]))
         for step in range(lesson.pilot.max_steps)
@@ -151,7 +203,7 @@ def _stratified(lesson: Lesson, **options: Any) -> Selector:
 
 
 def _ard(lesson: Lesson, **options: Any) -> Selector:
-    return ARDSelector(
+    selector = ARDSelector(
         lesson.pilot.dimension,
         scaling=scaling_for(lesson.pilot, lesson.priors),
         priors=lesson.priors,
@@ -159,6 +211,7 @@ def _ard(lesson: Lesson, **options: Any) -> Selector:
         shared=lesson.shared,
         **options,
     )
+    return _departing(lesson, selector)
 
 
 def _two_level(lesson: Lesson, **options: Any) -> Selector:
@@ -172,7 +225,7 @@ def _two_level(lesson: Lesson, **options: Any) -> Selector:
 def _memoryless(lesson: Lesson, **options: Any) -> Selector:
     scaling = scaling_for(lesson.pilot, lesson.priors)
     shared = lesson.shared
-    return MemorylessSelector(
+    selector = MemorylessSelector(
         lesson.pool,
         lesson.priors,
         scaling=scaling,
@@ -180,6 +233,7 @@ def _memoryless(lesson: Lesson, **options: Any) -> Selector:
         seed=lesson.seed,
         **({"steps": lesson.steps} | options),
     )
+    return _departing(lesson, selector)
 
 
 _SELECTORS: dict[str, Callable[..., Selector]] = {

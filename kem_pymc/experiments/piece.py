@@ -185,8 +185,8 @@ def run(piece: Piece) -> Outcome:
     if piece.test_users is not None:
         test = test.subset(test.users[: piece.test_users])
     pool = CandidatePool(piece.candidates(), users.pilot.dimension)
-    priors = supposed(piece.study.priors, piece.supposes, pool)
-    shared = shared_by(users.pilot, priors) if piece.shared == "auto" else None
+    plain = priors = supposed(piece.study.priors, piece.supposes, pool)
+    shared = shared_by(users.pilot, plain) if piece.shared == "auto" else None
     if shared is not None:
         priors = supposed(piece.study.priors, piece.supposes, pool, shared.unexplained)
     lesson = Lesson(
@@ -200,6 +200,9 @@ def run(piece: Piece) -> Outcome:
     )
     if not piece.known:
         lesson.learn(piece.learns, piece.sampling, piece.generator(piece.learns))
+        if lesson.departs:
+            sampling = piece.sampling["cut"]
+            lesson.learn_unshared(plain, sampling, piece.generator("unshared"))
     rows = [
         {"study": piece.name, "trial": piece.trial, "method": name} | row
         for name, method in piece.methods.items()

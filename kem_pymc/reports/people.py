@@ -298,12 +298,12 @@ class _Kernels:
 
     Attributes
     ----------
-    parts : list of (Composition, dict of str to float, float, float)
-        Scaled values by name, the noise, and the weight.
+    parts : list of (Composition, dict of str to float, float, float, bool)
+        Scaled values by name, the noise, the weight, and whether what is shared is added.
     evolutions : Evolutions
     """
 
-    parts: list[tuple[Composition, dict[str, float], float, float]]
+    parts: list[tuple[Composition, dict[str, float], float, float, bool]]
     evolutions: Evolutions
 
     @classmethod
@@ -314,7 +314,7 @@ class _Kernels:
         text, noise = row.get("hyperparameters"), row.get("noise")
         if len(evolutions.features) > 1 or not isinstance(text, str) or noise is None:
             return None
-        parts = [(composition, json.loads(text), float(noise), 1.0)]
+        parts = [(composition, json.loads(text), float(noise), 1.0, True)]
         if isinstance(row.get("averaged"), str):  # tables of earlier versions have one kernel
             parts = [
                 (
@@ -322,6 +322,7 @@ class _Kernels:
                     p["hyperparameters"],
                     p["noise"],
                     p["weight"],
+                    p.get("shared", True),
                 )
                 for p in json.loads(row["averaged"])
             ]
@@ -334,14 +335,15 @@ class _Kernels:
         shared = None if function is None else function.at(points)
         predicted = []
         try:
-            for composition, values, noise, _ in self.parts:
+            for composition, values, noise, _, shares in self.parts:
                 where = Coordinates(self.evolutions.pool, composition)
-                objective = Objective(where, points, scaling.targets(y), shared=shared)
+                with_it = shared if shares else None
+                objective = Objective(where, points, scaling.targets(y), shared=with_it)
                 conditioned = Conditioned.of(objective, where.from_named(values, noise))
                 predicted.append(conditioned.predict(scaling.inputs(grid)))
         except (InputError, KeyError):  # the table's own predictions remain
             return None
-        weights = np.array([weight for *_, weight in self.parts])
+        weights = np.array([weight for *_, weight, _ in self.parts])
         return Band.of(
             grid[:, 0],
             np.array([p.mean for p in predicted]),

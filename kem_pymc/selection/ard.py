@@ -12,7 +12,8 @@ from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster, Typical, summarise
-from kem_pymc.gp.fit import fit
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import Fit, bic, fit
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Coordinates, Objective, Prior, normal_prior, study_prior
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -150,13 +151,20 @@ class ARDSelector:
             fitted,
             status="fixed",
             criterion=fitted.height,
-            score=fitted.height,
+            score=self._evidence(objective, fitted),
             weight=1.0,
             probability=1.0,
             draws=draws_around(objective, fitted),
         )
         run_time = time.perf_counter() - started
         return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)
+
+    def _evidence(self, objective: Objective, fitted: Fit) -> float:
+        """Return the log evidence; without a prior what the BIC takes for it."""
+        if self.fit == "ml":
+            n_parameters = len(objective.coordinates)
+            return bic(fitted.log_likelihood, n_parameters, objective.n_points).score
+        return laplace(objective, fitted).score
 
     def _prior(self, coordinates: Coordinates) -> Prior | None:
         if self._typical is not None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 #: So many children, the most probable ones, are compared with the data before any is fitted.
 COMPARED = 200
 
+#: Probability that a user doesn't follow what the others share, before there are data: robust
+#: priors from earlier trials have weights of this size.
+DEPARTURE = 0.05
+
 #: Spread of the coordinates of a composition of which nothing at all is known.
 VAGUE_SPREAD = 2.0
 
@@ -68,6 +72,11 @@ class KEMSelector:
         are simpler; with more, selections come nearer to those of :class:`FinalSelector`. Zero is
         the model's own probability, which supposes that pilot users' early data are as telling of
         data to come as their late ones. The default was chosen on simulated users.
+    departure : float
+        Probability, before there are data, that a user doesn't follow what pilot users share.
+        Predictions are a mixture with what is selected for a user who shares nothing
+        (:attr:`kem_pymc.Evolutions.unshared`), by the evidence for either; without that, and where
+        users share nothing, it plays no part.
     average : int, optional
         Select over so many posterior draws of the evolutions: the composition with the largest
         exp(score), summed over draws; by default the posterior is summarised first. Its
@@ -98,10 +107,16 @@ class KEMSelector:
         max_candidates: int = 6,
         runs: int = 3,
         novelty: float = 0.8,
+        departure: float = DEPARTURE,
         average: int | None = None,
         progress: bool = False,
     ) -> None:
-        for name, share in {"minimum_probability": minimum_probability, "novelty": novelty}.items():
+        shares = {
+            "minimum_probability": minimum_probability,
+            "novelty": novelty,
+            "departure": departure,
+        }
+        for name, share in shares.items():
             if not 0 <= share <= 1:
                 raise InputError(f"{name}={share} is no probability. Give 0 to 1.")
         for name, count in {"max_candidates": max_candidates, "average": average}.items():
@@ -117,7 +132,21 @@ class KEMSelector:
         self.novelty = novelty
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
-        self._judge = Judge(evolutions.pool, fit, criterion, runs, evolutions.noise_floor, stored)
+        floor = evolutions.noise_floor
+        self._judge = Judge(evolutions.pool, fit, criterion, runs, floor, stored, progress)
+        self.departure = departure
+        self._unshared = None
+        if evolutions.unshared is not None and departure > 0:
+            self._unshared = KEMSelector(
+                evolutions.unshared,
+                fit,
+                criterion,
+                minimum_probability=minimum_probability,
+                max_candidates=max_candidates,
+                runs=runs,
+                average=average,
+                progress=progress,
+            )
 
     def __repr__(self) -> str:
         average = f", average={self.average}" if self.average else ""
@@ -155,8 +184,8 @@ class KEMSelector:
         """
         started = time.perf_counter()
         pool, scaling = self.evolutions.pool, self.evolutions.scaling
-        x, y = check_points(x, y, pool.dimension)
-        x, y = scaling.inputs(x), scaling.targets(y)
+        own_x, own_y = check_points(x, y, pool.dimension)
+        x, y = scaling.inputs(own_x), scaling.targets(own_y)
         function = self.evolutions.shared
         shared = None if function is None else MeanAtPoints(function, x)
         parent = self._parent(previous)
@@ -175,7 +204,10 @@ class KEMSelector:
             rounds.append(self._judge.consider(plausible, parent, previous, x, y, shared))
         considered = ranked(rounds)
         run_time = time.perf_counter() - started
-        return Selection(considered, pool, scaling, x, y, run_time, message, function)
+        selection = Selection(considered, pool, scaling, x, y, run_time, message, function)
+        if self._unshared is None:
+            return selection
+        return selection.with_unshared(self._unshared.select(own_x, own_y), self.departure)
 
     def _parent(self, previous: Previous) -> Composition:
         """Return the composition whose children are considered."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import expit, logit, logsumexp
 
 from kem_pymc.checks import check_points
 from kem_pymc.display import Display, Displayed, Listing, beyond, number
@@ -69,6 +70,10 @@ class Selection(Displayed):
         What a person should know about it; mostly empty.
     shared : MeanFunction, optional
         What all users share, in scaled units.
+    unshared : Selection, optional
+        What is selected for the same data if the user doesn't follow what the others share.
+    departure : float
+        Posterior probability of that: the weight of `unshared` in predictions.
     """
 
     considered: tuple[Considered, ...]
@@ -79,6 +84,8 @@ class Selection(Displayed):
     run_time: float
     message: str = ""
     shared: MeanFunction | None = None
+    unshared: "Selection | None" = None
+    departure: float = 0.0
 
     @property
     def composition(self) -> Composition:
@@ -107,7 +114,8 @@ class Selection(Displayed):
 
         The prediction is the average over what was considered, each by its weight, and over draws
         of the values of each from their posterior: which kernel it is isn't known for certain, nor
-        are its values. Weights below 1 % are left out.
+        are its values. So it is with `unshared`, by the probability of a `departure`. Weights below
+        1 % are left out.
 
         Parameters
         ----------
@@ -142,12 +150,26 @@ class Selection(Displayed):
         if single:
             return self._back(self._conditioned().predict(x_new, include_noise))
         predicted = [
-            self._conditioned(part.place, part.number).predict(x_new, include_noise)
-            for part in self._averaged
+            of._conditioned(part.place, part.number).predict(x_new, include_noise)
+            for of, part, _ in self._mixed
         ]
         if len(predicted) == 1:
             return self._back(predicted[0])
-        return self._back(averaged(predicted, [part.weight for part in self._averaged]))
+        return self._back(averaged(predicted, [weight for *_, weight in self._mixed]))
+
+    @cached_property
+    def _mixed(self) -> list[tuple["Selection", _Part, float]]:
+        """What predictions average over, here and in `unshared`, with weights that add up to 1."""
+        ways = [(self, 1 - self.departure)]
+        if self.unshared is not None:
+            ways.append((self.unshared, self.departure))
+        likely = [(of, weight) for of, weight in ways if weight >= LEAST_WEIGHT]
+        total = sum(weight for _, weight in likely)
+        return [
+            (of, part, weight / total * part.weight)
+            for of, weight in likely
+            for part in of._averaged
+        ]
 
     @cached_property
     def _averaged(self) -> list[_Part]:
@@ -224,7 +246,7 @@ class Selection(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices are n x n, and quickly made anew.
-        made = ("_factors", "_objectives", "_averaged", "_shared_at_points")
+        made = ("_factors", "_objectives", "_averaged", "_mixed", "_shared_at_points")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
@@ -254,6 +276,45 @@ class Selection(Displayed):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        longer, gain = self._extended(x, y)
+        unshared, departure = None, 0.0
+        if self.unshared is not None:
+            unshared, other = self.unshared._extended(x, y)
+            departure = _departure(self.departure, other - gain)
+        seconds = time.perf_counter() - started
+        selection = replace(longer, run_time=seconds, unshared=unshared, departure=departure)
+        selection.__dict__["_factors"] = longer._factors
+        return selection
+
+    def with_unshared(self, unshared: "Selection", departure: float) -> "Selection":
+        """Return the same selection for a user who may not follow what the others share.
+
+        The probability of that is, by Bayes' theorem, in proportion to the evidence for what was
+        considered with and without what is shared. (In the meta-analysis of trials, a prior made
+        robust by such a mixture is Schmidli et al.'s, 2014.)
+
+        Parameters
+        ----------
+        unshared : Selection
+            For the same data.
+        departure : float
+            Prior probability of a departure, above 0 and below 1.
+        """
+        gain = unshared._log_evidence - self._log_evidence
+        return replace(
+            self,
+            unshared=unshared,
+            departure=departure if math.isnan(gain) else _departure(departure, gain),
+            run_time=self.run_time + unshared.run_time,
+        )
+
+    @property
+    def _log_evidence(self) -> float:
+        """Log density of the data under all that was considered."""
+        return float(logsumexp([row.score for row in self.considered]))
+
+    def _extended(self, x: np.ndarray, y: np.ndarray) -> tuple["Selection", float]:
+        """Return the selection with further points, in scaled units, and their log density."""
         parts = self._averaged
         after = [self._conditioned(part.place, part.number).extended(x, y) for part in parts]
         gains = np.array(
@@ -282,11 +343,10 @@ class Selection(Displayed):
             considered=tuple(rows),
             x=np.concatenate([self.x, x]),
             y=np.concatenate([self.y, y]),
-            run_time=time.perf_counter() - started,
             message="",
         )
         selection.__dict__["_factors"] = factors
-        return selection
+        return selection, most + math.log(new.sum())
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log predictive density (m,) of each new observation, in the target's unit.
@@ -330,15 +390,17 @@ class Selection(Displayed):
                     for c in sorted(self.considered, key=lambda row: row.score)
                 }
             ),
+            "departure": self.departure,
             "averaged": json.dumps(
                 [  # what predictions average over
                     {
-                        "composition": self.label(self.considered[part.place].composition),
+                        "composition": self.label(of.considered[part.place].composition),
                         "hyperparameters": part.draw.hyperparameters,
                         "noise": part.draw.noise,
-                        "weight": part.weight,
+                        "weight": weight,
+                        "shared": of.shared is not None,
                     }
-                    for part in self._averaged
+                    for of, part, weight in self._mixed
                 ]
             ),
             "run_time": self.run_time,
@@ -364,6 +426,11 @@ class Selection(Displayed):
             {
                 "Sd of the noise": f"{number(self.noise_in_target_units**0.5)} (target's unit)",
                 "Time": f"{self.run_time:.2g} s",
+                **(
+                    {}
+                    if self.unshared is None
+                    else {"Probability that nothing is shared": number(self.departure)}
+                ),
             },
             [
                 Listing(
@@ -381,6 +448,11 @@ class Selection(Displayed):
             ],
             [self.message] if self.message else [],
         )
+
+
+def _departure(before: float, gain: float) -> float:
+    """Return the probability of a departure given data whose log density it makes larger."""
+    return float(expit(logit(before) + gain))
 
 
 #: What a selector may be told about the time step before.

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from kem_pymc import Evolutions
+from kem_pymc import Evolutions, priors
 from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
 
 
@@ -21,9 +21,12 @@ def test_posterior_opens_with_xarray(fitted):
         assert idata["posterior"].sizes["chain"] == 2
         assert list(idata["posterior"].coords["user"].values) == [0, 1, 2]
         assert "n_clusters" in idata["sample_stats"]
-        with xr.open_datatree(fitted / "final.zarr", engine="zarr") as final:
-            learned = Evolutions.from_posterior(idata, final=final)
+        ends = {name: xr.open_datatree(fitted / f"{name}.zarr") for name in ("final", "unshared")}
+        learned = Evolutions.from_posterior(idata, **ends)
         assert learned == Evolutions.load(fitted / "evolutions.json")
+        assert learned.shared is not None
+        # In units of all that there is to explain.
+        assert learned.unshared.priors == priors.default(learned.pool).without_parent().to_dict()
 
 
 def test_results(fitted):
