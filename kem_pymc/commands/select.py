@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.commands.study import Study
     from kem_pymc.evolution.evolutions import Evolutions
+    from kem_pymc.selection.walk import Walks
 
 EXAMPLE = (
     "Example: kem select --evolutions kem-fit/evolutions.json --data new.csv --user id --time week"
@@ -23,6 +24,9 @@ EXAMPLE = (
 
 #: So many ranges of the pilot users' beyond theirs, and so many sds, new values make one wonder.
 FAR, FAR_TARGET = 3.0, 20.0
+
+#: At most so many users are named who don't follow what the others share.
+NAMED = 10
 
 
 def select(
@@ -118,6 +122,7 @@ def select(
         if beside is not None:
             predicted(walks, cohort, coming).to_csv(beside, index=False)
     screen.paths(walks)
+    _say_who_departs(walks)
     _tell(rows, out)
 
 
@@ -145,6 +150,19 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
             f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users it "
             f"had mean {scaling.target_mean:.6g} and sd {scaling.target_sd:.6g}. "
             "Check that its unit is the same."
+        )
+
+
+def _say_who_departs(walks: "Walks") -> None:
+    """Name the users who don't follow what pilot users share, after all of their data."""
+    from kem_pymc.display import some
+
+    departed = [user for user, own in walks.items() if own[-1].departure > 0.5]
+    if departed:
+        users = "user" if len(departed) == 1 else "users"
+        screen.say(
+            f"What pilot users share plays little part in predictions for {users} "
+            f"{some(departed, NAMED)}: their own data speak against it."
         )
 
 

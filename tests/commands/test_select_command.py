@@ -1,9 +1,11 @@
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from kem_pymc import Evolutions, KEMSelector
+from kem_pymc.commands.select import _say_who_departs
 from tests.commands.conftest import COLUMNS, fine, refused, run, table
 
 
@@ -203,6 +205,16 @@ model = kem.EvolutionModel(
     of_study = pd.read_csv(tmp_path / "of_study.csv")
     pd.testing.assert_frame_equal(of_study.drop(columns="run_time"), rows.drop(columns="run_time"))
     assert "goes with --data" in refused(run(*arguments, "--batch", 5))
+
+
+def test_users_who_do_not_follow_the_others_are_named(capsys):
+    walk = {"a": (0.9, 0.2), "b": (0.1, 0.6), "c": (0.0, 0.0)}
+    walks = {user: [SimpleNamespace(departure=d) for d in own] for user, own in walk.items()}
+    _say_who_departs(walks)
+    assert "little part in predictions for user b:" in " ".join(capsys.readouterr().out.split())
+    del walks["b"]
+    _say_who_departs(walks)
+    assert not capsys.readouterr().out
 
 
 def test_file_that_exists_stays(evolutions, new, tmp_path):
