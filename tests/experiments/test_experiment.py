@@ -16,7 +16,7 @@ from kem_pymc.experiments import runner, store
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
 from kem_pymc.experiments.learning import Lesson, priors_of
-from kem_pymc.experiments.piece import run
+from kem_pymc.experiments.piece import Piece, run
 from kem_pymc.experiments.runner import pieces_of, run_pieces
 from kem_pymc.experiments.store import ONLOOKERS, Store, code, source_digest
 from kem_pymc.kernels.pool import CandidatePool
@@ -280,6 +280,29 @@ def test_new_users_share_what_pilot_users_share():
     np.testing.assert_array_equal(pilot.truth.shared_test, test.truth.shared_test)
     assert pilot.truth.shared_test.any()
     assert pilot.targets[0][0] != test.targets[0][0]
+
+
+def test_all_methods_mix_with_the_same_users_who_share_nothing():
+    """Catches a method without that mixture, and other posteriors or another run for each."""
+    settings = given.default()
+    study = settings.studies["slopes"]
+    study = study.model_copy(update={"options": study.options | {"test_users": 2}})
+    sampling = {"cut": given.Sampling(chains=1, tune=5, draws=5)}
+    pieces = [
+        Piece("slopes", study, 0, learns, {name: settings.methods[name]}, sampling, shared="auto")
+        for learns, name in (("final", "Final"), ("ard", "ARD"))
+    ]
+    outcomes = [run(piece) for piece in pieces]
+    final, ard = (outcome.evolutions["unshared"] for outcome in outcomes)
+    assert final == ard
+    assert final.shared is None
+    assert "unshared" not in outcomes[0].evolutions["final"].to_dict()  # kept once
+    for piece, outcome in zip(pieces, outcomes, strict=True):
+        again = run(replace(piece, known=outcome.evolutions)).selections
+        pd.testing.assert_frame_equal(numbers(again), numbers(outcome.selections))
+    known = {"final": outcomes[0].evolutions["final"]}
+    without = run(replace(pieces[0], known=known)).selections
+    assert (without.log_likelihood != outcomes[0].selections.log_likelihood).any()
 
 
 @pytest.mark.parametrize(
