@@ -13,11 +13,17 @@ from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.novelty import next_kernel
+from kem_pymc.gp.fit import MANY
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.judge import Judge, Option, ranked
-from kem_pymc.selection.selector import Previous, Selection, previous_composition
+from kem_pymc.selection.selector import (
+    LEAST_WEIGHT,
+    Previous,
+    Selection,
+    previous_composition,
+)
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -76,7 +82,8 @@ class KEMSelector:
         Probability, before there are data, that a user doesn't follow what pilot users share.
         Predictions are a mixture with what is selected for a user who shares nothing
         (:attr:`kem_pymc.Evolutions.unshared`), by the evidence for either; without that, and where
-        users share nothing, it plays no part.
+        users share nothing, it plays no part. From 400 points on, users for whom it was below 1 %
+        one time step earlier follow the others.
     average : int, optional
         Select over so many posterior draws of the evolutions: the composition with the largest
         exp(score), summed over draws; by default the posterior is summarised first. Its
@@ -205,7 +212,7 @@ class KEMSelector:
         considered = ranked(rounds)
         run_time = time.perf_counter() - started
         selection = Selection(considered, pool, scaling, x, y, run_time, message, function)
-        if self._unshared is None:
+        if self._unshared is None or _follows(previous, len(y)):
             return selection
         return selection.with_unshared(self._unshared.select(own_x, own_y), self.departure)
 
@@ -289,6 +296,13 @@ class KEMSelector:
             centre = coordinates.from_named(previous.hyperparameters, previous.noise)
             spread = LONE_SPREAD
         return Typical(centre, np.full(len(coordinates), spread), centre[None])
+
+
+def _follows(previous: Previous, n_points: int) -> bool:
+    """Return whether a user with many points, by which that is settled, follows the others."""
+    if n_points < MANY or not isinstance(previous, Selection):
+        return False
+    return previous.departure < LEAST_WEIGHT
 
 
 def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":

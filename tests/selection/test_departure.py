@@ -13,10 +13,12 @@ from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import synthetic
+from kem_pymc.selection import kem
 from kem_pymc.selection.ablations import FinalSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import DEPARTURE, KEMSelector
+from kem_pymc.selection.selector import LEAST_WEIGHT
 from kem_pymc.shared.choice import learn_shared
 
 
@@ -106,6 +108,18 @@ def test_further_points_speak_for_one_or_the_other(sharing):
     longer = [s.extended(*new).predict(at).mean for s in parts]
     mixed = (1 - expected) * longer[0] + expected * longer[1]
     np.testing.assert_allclose(after.predict(at).mean, mixed, rtol=1e-6)
+
+
+def test_with_many_points_it_is_settled(sharing, monkeypatch):
+    """What is selected without sharing would double the seconds that a selection takes then."""
+    monkeypatch.setattr(kem, "MANY", 10)
+    selector = KEMSelector(sharing)
+    for share, settled in ((1.0, True), (-1.0, False)):
+        x, y = points(15, share, 20)
+        before = selector.select(x[:9], y[:9])
+        assert before.unshared is not None
+        assert (before.departure < LEAST_WEIGHT) is settled
+        assert (selector.select(x, y, before).unshared is None) is settled
 
 
 def test_other_methods_mix_alike(sharing, pilots, part):
