@@ -35,34 +35,31 @@ def final_model_of(model: EvolutionModel) -> EvolutionModel:
 
     Its evolutions are the ``final`` ones of :meth:`kem_pymc.Evolutions.from_posterior`.
     """
-    return final_model(
-        model.cohort,
-        model.pool,
-        model.priors,
-        concentration=model.concentration,
-        scaling=model.scaling,
-        shared=model.shared,
-        likelihood_power=model.engine.likelihood_power,
-    )
+    return _ends_of(model, model.priors, model.shared)
 
 
 def unshared_model_of(model: EvolutionModel) -> EvolutionModel:
-    """Return the :func:`final_model` of a model's pilot users if they shared nothing.
+    """Return the same of users who share nothing, of a model whose users share something.
 
     Its evolutions are the ``unshared`` ones of :meth:`kem_pymc.Evolutions.from_posterior`. Default
     priors are in units of all that there is to explain then.
     """
-    priors: Priors | None = model.priors
-    if model.shared is not None:
-        own = default(model.pool, model.shared.unexplained)
-        priors = None if model.priors.to_dict() == own.to_dict() else model.priors
+    assert model.shared is not None
+    with_shared = default(model.pool, model.shared.unexplained)
+    given = model.priors.to_dict() != with_shared.to_dict()
+    return _ends_of(model, model.priors if given else None, None)
+
+
+def _ends_of(
+    model: EvolutionModel, priors: Priors | None, shared: SharedPart | None
+) -> EvolutionModel:
     return final_model(
         model.cohort,
         model.pool,
         priors,
         concentration=model.concentration,
         scaling=model.scaling,
-        shared=None,
+        shared=shared,
         likelihood_power=model.engine.likelihood_power,
     )
 
@@ -77,8 +74,9 @@ def stratified_models(
     priors, options = _of_whole(cohort, pool, priors, options)
     steps = range(cohort.max_steps)
     models = [EvolutionModel(cohort.at(step), pool, priors, **options) for step in steps]
-    for model in models[1:]:  # equal priors are compiled once
-        model.engine.prior_table = models[0].engine.prior_table
+    table = models[0].engine.prior_table  # equal priors are compiled once
+    for model in models[1:]:  # a sweep changes values of population parameters in place
+        model.engine.prior_table = table._replace(population=table.population.copy())
     return models
 
 

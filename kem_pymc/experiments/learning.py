@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -96,9 +95,7 @@ class Lesson:
         began = time.perf_counter()
         seed = int(rng.integers(2**32))
         model = final_model(self.pilot, self.pool, priors, shared=None)
-        key = sha256(
-            repr((seed, self.pilot.digest(), model.settings(), sampling)).encode()
-        ).hexdigest()
+        key = seed, self.pilot.digest(), repr((model.settings(), sampling))
         self.evolutions[UNSHARED] = _kept(
             _UNSHARED,
             key,
@@ -126,7 +123,7 @@ _SHARED: dict[tuple[str, float], SharedPart] = {}
 KEPT = 16
 
 #: The same of where they end up if they share nothing.
-_UNSHARED: dict[str, Evolutions] = {}
+_UNSHARED: dict[tuple[int, str, str], Evolutions] = {}
 
 
 def _kept[K, V](known: dict[K, V], key: K, make: Callable[[], V]) -> V:

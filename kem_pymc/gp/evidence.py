@@ -203,7 +203,7 @@ def _log_integral(places, heights, slopes):
     terms = np.full(last * nodes + 1, -math.inf)
     for i in range(last):
         length = places[i + 1] - places[i]
-        # The first node is an optimum, so the integrand rises or falls all the way to the next.
+        # The optimum is a node, so the integrand rises or falls all the way from one to the next.
         rise = heights[i + 1] - heights[i]
         low, high = min(0.0, STEEPEST * rise), max(0.0, STEEPEST * rise)
         first = min(max(length * slopes[i], low), high)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -292,18 +292,27 @@ def _predicted(
     )
 
 
+class _Part(NamedTuple):
+    """A kernel with scaled values by name, its weight, and whether what is shared is added."""
+
+    composition: Composition
+    hyperparameters: dict[str, float]
+    noise: float
+    weight: float = 1.0
+    shared: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class _Kernels:
     """What a selection in the table averages over, of a study with one feature.
 
     Attributes
     ----------
-    parts : list of (Composition, dict of str to float, float, float, bool)
-        Scaled values by name, the noise, the weight, and whether what is shared is added.
+    parts : list of _Part
     evolutions : Evolutions
     """
 
-    parts: list[tuple[Composition, dict[str, float], float, float, bool]]
+    parts: list[_Part]
     evolutions: Evolutions
 
     @classmethod
@@ -314,16 +323,10 @@ class _Kernels:
         text, noise = row.get("hyperparameters"), row.get("noise")
         if len(evolutions.features) > 1 or not isinstance(text, str) or noise is None:
             return None
-        parts = [(composition, json.loads(text), float(noise), 1.0, True)]
+        parts = [_Part(composition, json.loads(text), float(noise))]
         if isinstance(row.get("averaged"), str):  # tables of earlier versions have one kernel
             parts = [
-                (
-                    Composition.parse(p["composition"], 1),
-                    p["hyperparameters"],
-                    p["noise"],
-                    p["weight"],
-                    p.get("shared", True),
-                )
+                _Part(**(p | {"composition": Composition.parse(p["composition"], 1)}))
                 for p in json.loads(row["averaged"])
             ]
         return cls(parts, evolutions)
@@ -335,15 +338,16 @@ class _Kernels:
         shared = None if function is None else function.at(points)
         predicted = []
         try:
-            for composition, values, noise, _, shares in self.parts:
-                where = Coordinates(self.evolutions.pool, composition)
-                with_it = shared if shares else None
-                objective = Objective(where, points, scaling.targets(y), shared=with_it)
-                conditioned = Conditioned.of(objective, where.from_named(values, noise))
+            for part in self.parts:
+                where = Coordinates(self.evolutions.pool, part.composition)
+                beside = shared if part.shared else None
+                objective = Objective(where, points, scaling.targets(y), shared=beside)
+                values = where.from_named(part.hyperparameters, part.noise)
+                conditioned = Conditioned.of(objective, values)
                 predicted.append(conditioned.predict(scaling.inputs(grid)))
         except (InputError, KeyError):  # the table's own predictions remain
             return None
-        weights = np.array([weight for *_, weight, _ in self.parts])
+        weights = np.array([part.weight for part in self.parts])
         return Band.of(
             grid[:, 0],
             np.array([p.mean for p in predicted]),
