@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.memoryless import MemorylessSelector
-    from kem_pymc.selection.selector import Selection
+    from kem_pymc.selection.selection import Selection
     from kem_pymc.selection.two_level import TwoLevelSelector
     from kem_pymc.selection.walk import walk
     from kem_pymc.shared.choice import SharedPart, learn_shared
@@ -160,7 +160,7 @@ _HOMES = {
     "SamplingError": "errors",
     "SamplingWarning": "errors",
     "Scaling": "scaling",
-    "Selection": "selection.selector",
+    "Selection": "selection.selection",
     "SelectionWarning": "errors",
     "SharedPart": "shared.choice",
     "StratifiedSelector": "selection.ablations",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
-    from kem_pymc.selection.selector import Selection
+    from kem_pymc.selection.selection import Selection
 
 #: Evolutions of less probability, or in a smaller share of draws, aren't printed.
 LEAST = 0.05

@@ -9,7 +9,7 @@ import pandas as pd
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.walk import Walks
 
 type Judged = Literal["next", "truth"]

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from kem_pymc.errors import InputError
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.plots import style
-from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.selection import Selection
 
 #: How many points curves are drawn through.
 FINE = 300

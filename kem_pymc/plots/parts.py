@@ -9,7 +9,7 @@ from kem_pymc.gp.predict import Component
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
-from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.selection import Selection
 
 #: Points of a map along each of its two features.
 COARSE = 60

@@ -14,7 +14,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import style
 from kem_pymc.plots.draws import modal_compositions, variable
-from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.selection import Selection
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -16,7 +16,8 @@ from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.judge import Option
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.selection.selector import Previous, Selection
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous
 
 
 class FinalSelector(KEMSelector):

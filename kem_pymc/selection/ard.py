@@ -21,7 +21,8 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.prior_table import NOISE_FLOOR, check_noise_floor
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered, draws_around
-from kem_pymc.selection.selector import Previous, Selection
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import numpy.typing as npt
 
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.selection.kem import DEPARTURE, KEMSelector
-from kem_pymc.selection.selector import Previous, Selection, Selector
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous, Selector
 
 
 class DepartureSelector:

@@ -40,7 +40,8 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
-from kem_pymc.selection.selector import LEAST_WEIGHT, Previous, Selection
+from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
+from kem_pymc.selection.selector import Previous
 
 if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
@@ -58,7 +59,7 @@ class Option:
     ----------
     composition : Composition
     status : str
-        As in :class:`~kem_pymc.selection.selector.Considered`.
+        As in :class:`~kem_pymc.selection.considered.Considered`.
     probability : float
         Of the evolution, in the pilot study.
     typical : Typical

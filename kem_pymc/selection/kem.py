@@ -18,12 +18,8 @@ from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.judge import Judge, Option, ranked
-from kem_pymc.selection.selector import (
-    LEAST_WEIGHT,
-    Previous,
-    Selection,
-    previous_composition,
-)
+from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
+from kem_pymc.selection.selector import Previous, previous_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors

@@ -27,7 +27,8 @@ from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.judge import Judge, Option
-from kem_pymc.selection.selector import Previous, Selection
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous
 
 if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable

@@ -12,7 +12,8 @@ from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
-from kem_pymc.selection.selector import Previous, Selection
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous
 from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError, SelectionWarning
-from kem_pymc.selection.selector import Selection, Selector
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Selector
 from kem_pymc.workers import Workers, in_order, workers
 
 #: Users of one piece of work: sending a piece and its results costs as much as a selection.

@@ -11,6 +11,7 @@ from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.population import population_parameter
 
 
 def test_final_has_every_users_last_dataset(cohort, pool, table):
@@ -24,6 +25,16 @@ def test_strata_have_the_users_who_got_there(cohort, pool, table):
     models = stratified_models(cohort, pool, table, shared=None)
     assert [m.cohort.users for m in models] == [("a", "b", "c"), ("a", "b", "c"), ("a", "c")]
     assert [int(e[0]) for e in models[2].cohort.ends] == [6, 6]
+
+
+def test_strata_have_values_of_population_parameters_of_their_own(cohort, pool, table):
+    """Sweeps of one model write to its values in place."""
+    median = population_parameter("stratum_median", pm.Normal.dist(0.3, 0.8))
+    priors = table.replace(lengthscale=pm.LogNormal.dist(median, 0.5))
+    models = stratified_models(cohort, pool, priors, shared=None)
+    values = [model.engine.prior_table.population for model in models]
+    values[0][:] = 7.0
+    assert all(np.all(v != 7.0) for v in values[1:])
 
 
 def test_units_are_those_of_the_whole_cohort(cohort, pool):

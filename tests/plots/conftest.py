@@ -17,7 +17,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
-from kem_pymc.selection.selector import Selection
+from kem_pymc.selection.selection import Selection
 
 VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "period": 2.0, "shift": 0.1}
 

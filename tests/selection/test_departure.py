@@ -18,7 +18,7 @@ from kem_pymc.selection.ablations import FinalSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import DEPARTURE, KEMSelector
-from kem_pymc.selection.selector import LEAST_WEIGHT
+from kem_pymc.selection.selection import LEAST_WEIGHT
 from kem_pymc.shared.choice import learn_shared
 
 

@@ -1,0 +1,455 @@
+"""What every method of selection gives: one user, one time step, one fitted kernel."""
+
+import json
+import math
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import expit, logit, logsumexp
+
+from kem_pymc.checks import check_points
+from kem_pymc.display import Display, Displayed, Listing, beyond, number
+from kem_pymc.errors import InputError
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mixture import Mixture
+from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.predict import Component, Conditioned, Prediction, averaged
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.scaling import Scaling
+from kem_pymc.selection.considered import Considered, Draw
+
+#: At most so many compositions that were considered are shown.
+SHOWN = 10
+
+#: Predictions average over what was considered and has a weight of at least this.
+LEAST_WEIGHT = 0.01
+
+#: Of the draws of its values, over those with a weight of at least this.
+LEAST_DRAW = 0.001
+
+
+#: The number of a composition's fitted values, where draws of them count from 0.
+FITTED = -1
+
+
+class _Part(NamedTuple):
+    """One of the kernels that predictions average over: a row considered, and a draw of values."""
+
+    place: int
+    number: int
+    draw: Draw
+    weight: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Displayed):
+    """The kernel selected for one user at one time step.
+
+    Hyperparameters and noise are in scaled units, those of the pilot study: inputs and targets as
+    `scaling` makes them. Predictions are in the user's units.
+
+    Parameters
+    ----------
+    considered : tuple of Considered
+        The selected composition first, then by the sum of weights of a composition's rows; a
+        composition may have several, with different values. The first row's values are selected.
+    pool : CandidatePool
+    scaling : Scaling
+    x, y : ndarray, shapes (n, D) and (n,)
+        The user's data, in scaled units.
+    run_time : float
+        Seconds that the selection took.
+    message : str
+        What a person should know about it; mostly empty.
+    shared : MeanFunction, optional
+        What all users share, in scaled units.
+    unshared : Selection, optional
+        What is selected for the same data if the user doesn't follow what the others share.
+    departure : float
+        Posterior probability of that: the weight of `unshared` in predictions.
+    """
+
+    considered: tuple[Considered, ...]
+    pool: CandidatePool
+    scaling: Scaling
+    x: np.ndarray
+    y: np.ndarray
+    run_time: float
+    message: str = ""
+    shared: MeanFunction | None = None
+    unshared: "Selection | None" = None
+    departure: float = 0.0
+
+    @property
+    def composition(self) -> Composition:
+        """The selected composition."""
+        return self.considered[0].composition
+
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """Its hyperparameters by name: natural values, in scaled units."""
+        return self.considered[0].hyperparameters
+
+    @property
+    def noise(self) -> float:
+        """The noise variance, in scaled units."""
+        return self.considered[0].noise
+
+    @property
+    def noise_in_target_units(self) -> float:
+        """The noise variance in the target's unit squared."""
+        return float(self.scaling.variance_back(self.noise))
+
+    def predict(
+        self, x: npt.ArrayLike, include_noise: bool = False, *, single: bool = False
+    ) -> Prediction:
+        """Predict at new inputs, given the data that the kernel was selected on.
+
+        The prediction is the average over what was considered, each by its weight, and over draws
+        of the values of each from their posterior: which kernel it is isn't known for certain, nor
+        are its values. So it is with `unshared`, by the probability of a `departure`. Weights below
+        1 % are left out.
+
+        Parameters
+        ----------
+        x : array_like, shape (m, D), or (m,) if D is 1
+            In the user's units.
+        include_noise : bool
+            Whether to predict new observations instead of the latent function.
+        single : bool
+            Whether to predict by the selected kernel alone, with its fitted values.
+
+        Returns
+        -------
+        Prediction
+            In the target's unit.
+
+        Raises
+        ------
+        InputError
+            If the inputs don't have one column per feature, or aren't finite numbers.
+        """
+        x_new = np.asarray(x)
+        if x_new.dtype.kind not in "biuf" or not np.isfinite(x_new).all():
+            raise InputError("The inputs aren't all finite numbers. Give an array of real numbers.")
+        if self.pool.dimension == 1 and x_new.ndim == 1:
+            x_new = x_new[:, None]
+        if x_new.ndim != 2:
+            raise InputError(
+                f"The inputs have shape {x_new.shape}. "
+                f"Give one row per point and {self.pool.dimension} columns."
+            )
+        x_new = self.scaling.inputs(x_new)
+        if single:
+            return self._back(self._conditioned().predict(x_new, include_noise))
+        predicted = [
+            of._conditioned(part.place, part.number).predict(x_new, include_noise)
+            for of, part, _ in self._mixed
+        ]
+        if len(predicted) == 1:
+            return self._back(predicted[0])
+        return self._back(averaged(predicted, [weight for *_, weight in self._mixed]))
+
+    @cached_property
+    def _mixed(self) -> list[tuple["Selection", _Part, float]]:
+        """What predictions average over, here and in `unshared`, with weights that add up to 1."""
+        ways = [(self, 1 - self.departure)]
+        if self.unshared is not None:
+            ways.append((self.unshared, self.departure))
+        likely = [(of, weight) for of, weight in ways if weight >= LEAST_WEIGHT]
+        total = sum(weight for _, weight in likely)
+        return [
+            (of, part, weight / total * part.weight)
+            for of, weight in likely
+            for part in of._averaged
+        ]
+
+    @cached_property
+    def _averaged(self) -> list[_Part]:
+        """What predictions average over; its weights add up to one."""
+        parts = [
+            _Part(place, number, draw, row.weight * draw.weight)
+            for place, row in enumerate(self.considered)
+            if place == 0 or row.weight >= LEAST_WEIGHT
+            for number, draw in (enumerate(row.draws) if row.draws else [(FITTED, row.fitted)])
+        ]
+        likely = [part for part in parts if part.weight >= LEAST_DRAW] or parts[:1]
+        total = sum(part.weight for part in likely)
+        return [part._replace(weight=part.weight / total if total else 1.0) for part in likely]
+
+    def _conditioned(self, place: int = 0, number: int = FITTED) -> Conditioned:
+        """Return a composition with some values, conditioned on the data: one factor for all."""
+        if (place, number) not in self._factors:
+            row = self.considered[place]
+            draw = row.fitted if number == FITTED else row.draws[number]
+            objective = self._objective(place)
+            values = objective.coordinates.from_named(draw.hyperparameters, draw.noise)
+            self._factors[place, number] = Conditioned.of(objective, values)
+        return self._factors[place, number]
+
+    def _objective(self, place: int = 0) -> Objective:
+        """Return the likelihood of the data under a composition."""
+        if place not in self._objectives:
+            coordinates = Coordinates(self.pool, self.considered[place].composition)
+            objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
+            self._objectives[place] = objective
+        return self._objectives[place]
+
+    @cached_property
+    def _objectives(self) -> dict[int, Objective]:
+        return {}
+
+    @cached_property
+    def _factors(self) -> dict[tuple[int, int], Conditioned]:
+        return {}
+
+    def _back(self, scaled: Prediction) -> Prediction:
+        """Return a prediction in the target's unit."""
+        back, mixture = self.scaling, scaled.mixture
+        return Prediction(
+            mean=back.mean_back(scaled.mean),
+            sd=back.sd_back(scaled.sd),
+            components={
+                label: Component(back.sd_back(part.mean), back.sd_back(part.sd))
+                for label, part in scaled.components.items()
+            },
+            noise=float(back.variance_back(scaled.noise)),
+            include_noise=scaled.include_noise,
+            offset=back.target_mean,
+            mixture=None
+            if mixture is None
+            else Mixture(mixture.weights, back.mean_back(mixture.mean), back.sd_back(mixture.sd)),
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """The likelihood of the user's data under the selected composition, in scaled units."""
+        return self._objective()
+
+    @cached_property
+    def _shared_at_points(self) -> MeanAtPoints | None:
+        """What users share, at this user's points."""
+        return None if self.shared is None else MeanAtPoints(self.shared, self.x)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Coordinates (k + 1,) of the hyperparameters and the noise."""
+        coordinates = Coordinates(self.pool, self.composition)
+        return coordinates.from_named(self.hyperparameters, self.noise)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Matrices are n x n, and quickly made anew.
+        made = ("_factors", "_objectives", "_averaged", "_mixed", "_shared_at_points")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
+        """Keep kernels and values, and condition on further points as well.
+
+        For predictions between two time steps: Cholesky factors are extended, in O(n^2 m)
+        operations for m new points; nothing is selected, fitted or drawn. Weights, of kernels and
+        of draws of their values, are multiplied by the densities of the new points.
+
+        Parameters
+        ----------
+        x : array_like, shape (m, D), or (m,) if D is 1
+            The new inputs alone, in the user's units.
+        y : array_like, shape (m,)
+
+        Returns
+        -------
+        Selection
+            What it considered is the selected kernel, and those others that predictions average
+            over, with status "kept"; their criterion is the BIC.
+
+        Raises
+        ------
+        InputError
+            If the points can't be used.
+        """
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        longer, gain = self._extended(x, y)
+        unshared, departure = None, 0.0
+        if self.unshared is not None:
+            unshared, other = self.unshared._extended(x, y)
+            departure = _departure(self.departure, other - gain)
+        seconds = time.perf_counter() - started
+        selection = replace(longer, run_time=seconds, unshared=unshared, departure=departure)
+        selection.__dict__["_factors"] = longer._factors
+        return selection
+
+    def with_unshared(self, unshared: "Selection", departure: float) -> "Selection":
+        """Return the same selection for a user who may not follow what the others share.
+
+        The probability of that is, by Bayes' theorem, in proportion to the evidence for what was
+        considered with and without what is shared. (In the meta-analysis of trials, a prior made
+        robust by such a mixture is Schmidli et al.'s, 2014.)
+
+        Parameters
+        ----------
+        unshared : Selection
+            For the same data.
+        departure : float
+            Prior probability of a departure, above 0 and below 1.
+        """
+        gain = unshared._log_evidence - self._log_evidence
+        return replace(
+            self,
+            unshared=unshared,
+            departure=departure if math.isnan(gain) else _departure(departure, gain),
+            run_time=self.run_time + unshared.run_time,
+        )
+
+    @property
+    def _log_evidence(self) -> float:
+        """Log density of the data under all that was considered."""
+        return float(logsumexp([row.score for row in self.considered]))
+
+    def _extended(self, x: np.ndarray, y: np.ndarray) -> tuple["Selection", float]:
+        """Return the selection with further points, in scaled units, and their log density."""
+        parts = self._averaged
+        after = [self._conditioned(part.place, part.number).extended(x, y) for part in parts]
+        gains = np.array(
+            [
+                longer.log_likelihood - self._conditioned(part.place, part.number).log_likelihood
+                for longer, part in zip(after, parts, strict=True)
+            ]
+        )
+        old, most = np.array([part.weight for part in parts]), float(gains.max())
+        new = old * np.exp(gains - most)
+        rows: list[Considered] = []
+        factors: dict[tuple[int, int], Conditioned] = {}
+        for place in dict.fromkeys(part.place for part in parts):
+            own = [k for k, part in enumerate(parts) if part.place == place]
+            row = self.considered[place]
+            draws = [parts[k].draw._replace(weight=new[k] / new.sum()) for k in own]
+            gain = most + math.log(max(new[own].sum() / old[own].sum(), sys.float_info.min))
+            fitted = after[own[0]]
+            if row.draws:
+                factors |= {(len(rows), number): after[k] for number, k in enumerate(own)}
+                fitted = self._conditioned(place).extended(x, y)
+            factors[len(rows), FITTED] = fitted
+            rows.append(row.kept(fitted.log_likelihood, len(self.y) + len(y), draws, gain))
+        selection = replace(
+            self,
+            considered=tuple(rows),
+            x=np.concatenate([self.x, x]),
+            y=np.concatenate([self.y, y]),
+            message="",
+        )
+        selection.__dict__["_factors"] = factors
+        return selection, most + math.log(new.sum())
+
+    def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
+        """Return the log predictive density (m,) of each new observation, in the target's unit.
+
+        Parameters
+        ----------
+        x_new : array_like, shape (m, D), or (m,) if D is 1
+        y_new : array_like, shape (m,)
+
+        Raises
+        ------
+        InputError
+            If inputs or targets don't fit.
+        """
+        return self.predict(x_new, include_noise=True).log_predictive_density(y_new)
+
+    def label(self, composition: Composition | None = None) -> str:
+        """Return the label of a composition, by default the selected one's."""
+        chosen = self.composition if composition is None else composition
+        return chosen.label(self.pool.dimension)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per composition considered, best first."""
+        rows = [
+            asdict(row) | {"composition": self.label(row.composition)} for row in self.considered
+        ]
+        return pd.DataFrame(rows).drop(columns=["hyperparameters", "draws"])
+
+    def to_row(self) -> dict[str, str | int | float]:
+        """Return the selection as one row of a table; what has parts is JSON text."""
+        return {
+            "composition": self.label(),
+            "n_points": len(self.y),
+            "hyperparameters": json.dumps(self.hyperparameters),
+            "noise": self.noise,
+            "log_likelihood": self.considered[0].log_likelihood,
+            "bic": self.considered[0].bic,
+            "considered": json.dumps(
+                {  # of several rows of a composition the best
+                    self.label(c.composition): {"bic": c.bic, "score": c.score}
+                    for c in sorted(self.considered, key=lambda row: row.score)
+                }
+            ),
+            "departure": self.departure,
+            "averaged": json.dumps(
+                [  # what predictions average over
+                    {
+                        "composition": self.label(of.considered[part.place].composition),
+                        "hyperparameters": part.draw.hyperparameters,
+                        "noise": part.draw.noise,
+                        "weight": weight,
+                        "shared": of.shared is not None,
+                    }
+                    for of, part, weight in self._mixed
+                ]
+            ),
+            "run_time": self.run_time,
+            "message": self.message,
+        }
+
+    def __repr__(self) -> str:
+        others = ", ".join(self.label(c.composition) for c in self.considered[1:]) or "nothing else"
+        text = f"Selection({self.label()}, from {len(self.y)} points; also considered {others})"
+        return f"{text} {self.message}".rstrip()
+
+    def _display(self) -> Display:
+        considered = [
+            (
+                *(self.label(c.composition), c.status, c.probability),
+                *(c.log_likelihood, c.bic, c.weight),
+            )
+            for c in self.considered[:SHOWN]
+        ]
+        values = {**self.hyperparameters, "noise variance": self.noise}
+        return Display(
+            f"Selection of {self.label()} from {len(self.y)} points",
+            {
+                "Sd of the noise": f"{number(self.noise_in_target_units**0.5)} (target's unit)",
+                "Time": f"{self.run_time:.2g} s",
+                **(
+                    {}
+                    if self.unshared is None
+                    else {"Probability that nothing is shared": number(self.departure)}
+                ),
+            },
+            [
+                Listing(
+                    ("composition", "status", "probability", "log likelihood", "BIC", "weight"),
+                    considered,
+                    {"probability": ".2f", "log likelihood": ".1f", "BIC": ".1f", "weight": ".2f"},
+                    more=beyond(SHOWN, len(self.considered), "compositions are shown."),
+                ),
+                Listing(
+                    ("hyperparameter", "value"),
+                    list(values.items()),
+                    title="Values, in scaled units",
+                    folded=True,
+                ),
+            ],
+            [self.message] if self.message else [],
+        )
+
+
+def _departure(before: float, gain: float) -> float:
+    """Return the probability of a departure given data whose log density it makes larger."""
+    return float(expit(logit(before) + gain))
