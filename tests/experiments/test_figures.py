@@ -103,6 +103,8 @@ def test_the_papers_values_stand_beside_its_setting():
 def test_two_trials_give_no_verdict(evidence):
     given = evidence("kem-peers")
     tables = make("kem-peers", given).tables
+    verdicts = tables["Verdicts"]["mean gain"]
+    assert tables["Mean gain of KEM"].stack().to_dict() == verdicts.to_dict()
     assert tables["Verdicts"]["verdict"].tolist() == ["2 trials say little"] * 2
     users = tables["Verdicts"]["users"].droplevel("other").to_dict()
     assert users == {"Tiny": 2 * 4, "Batches": 2 * 3}  # other ones in each trial
@@ -125,17 +127,27 @@ def test_a_person_is_in_several_trials_where_they_deal_the_same_users(evidence, 
     assert anew == 2 * dealt["person"].nunique()
 
 
-def test_selections_that_stay():
-    """Three of four stay at the second time step; the first has none before it."""
+def test_what_is_selected():
+    """Users count once each: one is there in two trials, and is right in one of them."""
+    walks = [(0, "u", "AA"), (1, "u", "AA"), (0, "v", "AB"), (0, "w", "BB")]
     rows = [
-        {"study": "s", "method": "KEM", "trial": 0, "user": user, "person": user, "time_step": t}
-        | {"composition": composition, "seconds": 1.0, "log_likelihood": 0.0}
-        for user, walk in enumerate([("A", "A"), ("A", "B"), ("B", "B"), ("", "")])
-        for t, composition in enumerate(walk)
+        {"study": "s", "method": "KEM", "trial": trial, "user": user, "person": user}
+        | {"time_step": t, "composition": name, "seconds": 0.001 * (1 + t), "log_likelihood": 0.0}
+        | {"size": 1 + t, "dropped": None if t == 0 else float(name == "B"), "cover95": 1.0 - trial}
+        for trial, user, walk in walks
+        for t, name in enumerate(walk)
     ]
-    table = make("kem-peers", given(rows)).tables["Selections that stay, per cent"]
-    assert list(table.columns) == [2]
-    assert table.loc["KEM", 2].startswith("75 ± ")
+    table = make("kem-peers", given(rows)).tables["What is selected"]
+    assert table.loc[("s", "KEM")].to_dict() == {
+        "users": 3,
+        "size at the first time step": "1.0",
+        "at the last": "2.0",
+        "features dropped a step": "0.67",
+        "stay, per cent": "67",
+        "in 95 % intervals, per cent": "83",
+        "at single time steps": "83 to 83",
+        "milliseconds (median)": "2",
+    }
 
 
 def test_defaults_are_ranked_by_means_over_time_steps(evidence):

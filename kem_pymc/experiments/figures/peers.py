@@ -9,6 +9,8 @@ from kem_pymc.experiments.figures.tables import (
     UNITS,
     VERDICTS,
     gain_table,
+    mean_gain_table,
+    selection_table,
     step_table,
     time_table,
     verdict_table,
@@ -25,11 +27,12 @@ def make(evidence: Evidence) -> Output:
         tidy(table, "log_likelihood"),
         _draw(evidence, table),
         {
+            "Mean gain of KEM": mean_gain_table(evidence, table),
             "Verdicts": verdict_table(evidence, table),
             "Mean test log-likelihood": step_table(evidence, "log_likelihood", table),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
             "Milliseconds a selection": time_table(evidence),
-            "Selections that stay, per cent": _stay(evidence),
+            "What is selected": selection_table(evidence, evidence.selections),
         },
         [UNITS, VERDICTS],
     )
@@ -61,12 +64,3 @@ def _draw(evidence: Evidence, table: pd.DataFrame) -> Figure | None:
     for ax in axes[len(studies) :]:
         ax.set_axis_off()
     return figure
-
-
-def _stay(evidence: Evidence) -> pd.DataFrame:
-    """Return how often the composition is that of the time step before."""
-    table = evidence.selections.sort_values("time_step", kind="stable")
-    keys = ["study", "trial", "method", "user"]
-    before = table.groupby(keys, sort=False)["composition"].shift()
-    stays = 100.0 * (table["composition"] == before).where(before.notna())
-    return step_table(evidence, "stays", evidence.selections.assign(stays=stays), 0)

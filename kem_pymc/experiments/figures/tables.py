@@ -3,7 +3,7 @@
 import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence
-from kem_pymc.experiments.summaries import by_step, gains, plus_minus
+from kem_pymc.experiments.summaries import by_step, gains, mean_gains, plus_minus
 from kem_pymc.experiments.verdicts import LEAST_TRIALS, LEAST_USERS, MARGIN, STEP_MARGIN, verdicts
 
 #: Whose gain over the others is told.
@@ -72,6 +72,48 @@ def verdict_table(evidence: Evidence, table: pd.DataFrame | None = None) -> pd.D
             "verdict": rows["verdict"],
         }
     ).set_index(["study", "other"])
+
+
+def mean_gain_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean gain of KEM with its interval over users: studies down, methods across."""
+    if OURS not in set(table["method"]):
+        return pd.DataFrame()
+    rows = mean_gains(table, "log_likelihood", OURS, evidence.generator())
+    if rows.empty:
+        return rows
+    rows["text"] = _texts(rows["gain"], rows["half"])
+    wide = rows.set_index(["study", "other"])["text"].unstack(sort=False).fillna("")
+    return wide.rename(evidence.title).rename_axis(columns=None)
+
+
+def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
+    """Return what methods select, beside how well that predicts: a row by study and method.
+
+    Users count once each. A selection stays if its composition is that of the user's time step
+    before; the first has none.
+    """
+    table = table.sort_values("time_step", kind="stable")
+    walks = table.groupby(["study", "trial", "method", "user"], sort=False)["composition"]
+    before = walks.shift()
+    table = table.assign(stays=(table["composition"] == before).where(before.notna()))
+    values = ["size", "dropped", "stays", "cover95"]
+    rows = {}
+    for (study, method), own in table.groupby(["study", "method"], sort=False):
+        of_users = own.groupby(["person", "time_step"])[values].mean().unstack("time_step")
+        steps = of_users.mean().unstack("time_step")
+        mean = {value: of_users[value].mean(axis="columns").mean() for value in values}
+        rows[evidence.title(str(study)), str(method)] = {
+            "users": len(of_users),
+            "size at the first time step": f"{steps.loc['size'].iloc[0]:.1f}",
+            "at the last": f"{steps.loc['size'].iloc[-1]:.1f}",
+            "features dropped a step": f"{mean['dropped']:.2f}",
+            "stay, per cent": f"{100 * mean['stays']:.0f}",
+            "in 95 % intervals, per cent": f"{100 * mean['cover95']:.0f}",
+            "at single time steps": f"{100 * steps.loc['cover95'].min():.0f} to "
+            f"{100 * steps.loc['cover95'].max():.0f}",
+            "milliseconds (median)": f"{1000 * own['seconds'].median():.0f}",
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
 
 
 def _texts(means: pd.Series, halves: pd.Series, digits: int = 2) -> list[str]:
