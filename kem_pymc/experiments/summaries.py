@@ -174,4 +174,5 @@ def plus_minus(mean: float, half: float, digits: int = 2) -> str:
     """Return a mean with its interval, as text."""
     if not np.isfinite(mean):
         return ""
-    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
+    rounded = round(mean, digits) + 0.0  # -0.004 is 0.00, not -0.00
+    return f"{rounded:.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")

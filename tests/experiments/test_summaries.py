@@ -147,5 +147,6 @@ def test_a_tidy_row_holds_one_value(rng):
 
 def test_text():
     assert plus_minus(1.234, 0.5) == "1.23 ± 0.50"
+    assert plus_minus(-0.004, 0.5) == "0.00 ± 0.50"
     assert plus_minus(1.234, float("nan")) == "1.23"
     assert plus_minus(float("nan"), 1.0) == ""
