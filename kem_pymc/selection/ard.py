@@ -146,13 +146,13 @@ class ARDSelector:
             starts += [self._typical.centre, *self._typical.starts]
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-        fitted = fit(objective, starts, self.runs)
+        fitted, score = self._evidence(objective, fit(objective, starts, self.runs))
         considered = Considered.of(
             objective,
             fitted,
             status="fixed",
             criterion=fitted.height,
-            score=self._evidence(objective, fitted),
+            score=score,
             weight=1.0,
             probability=1.0,
             draws=draws_around(objective, fitted),
@@ -160,12 +160,13 @@ class ARDSelector:
         run_time = time.perf_counter() - started
         return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)
 
-    def _evidence(self, objective: Objective, fitted: Fit) -> float:
-        """Return the log evidence; without a prior what the BIC takes for it."""
+    def _evidence(self, objective: Objective, fitted: Fit) -> tuple[Fit, float]:
+        """Return a fit and its log evidence; without a prior what the BIC takes for it."""
         if self.fit == "ml":
             n_parameters = len(objective.coordinates)
-            return bic(fitted.log_likelihood, n_parameters, objective.n_points).score
-        return laplace(objective, fitted).score
+            return fitted, bic(fitted.log_likelihood, n_parameters, objective.n_points).score
+        fitted, evidence = laplace(objective, fitted)
+        return fitted, evidence.score
 
     def _prior(self, coordinates: Coordinates) -> Prior | None:
         if self._typical is not None:

@@ -279,30 +279,32 @@ class Judge:
             return study_prior(self._table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
-    def _judge(self, task: "_Task", fitted: Fit) -> Criterion:
+    def _judge(self, task: "_Task", fitted: Fit) -> tuple[Fit, Criterion]:
+        """Return a fit's score, and the fit: a higher one where the evidence leads to it."""
         objective, likelihood = task.objective, fitted.log_likelihood
         if self.criterion == "bic":
-            return bic(likelihood, len(fitted.values), objective.n_points)
+            return fitted, bic(likelihood, len(fitted.values), objective.n_points)
         if self.criterion == "aic":
-            return aic(likelihood, len(fitted.values))
+            return fitted, aic(likelihood, len(fitted.values))
         if self.criterion == "laplace":
             return laplace(objective, fitted)
         if self.criterion == "loo":
-            return leave_one_out(objective, fitted.values)
+            return fitted, leave_one_out(objective, fitted.values)
         if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
             objective = objective.with_prior(task.pilot)
-            fitted = fit(objective, [fitted.values], 1)
-        total = laplace(objective, fitted).value + math.log(task.option.probability)
-        return Criterion(total, total)
+            _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
+        else:
+            fitted, evidence = laplace(objective, fitted)
+        total = evidence.value + math.log(task.option.probability)
+        return fitted, Criterion(total, total)
 
     def _exact(self, task: "_Task", starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
-        fitted = fit(task.objective, starts, self.runs)
-        return fitted, self._judge(task, fitted)
+        return self._judge(task, fit(task.objective, starts, self.runs))
 
     def _rough(self, task: "_Task") -> tuple[Fit, Criterion]:
         fitted, evidence = rough_fit(task.objective, task.starts, self.runs)
         if self.criterion not in ("process", "laplace"):
-            return fitted, self._judge(task, fitted)
+            return self._judge(task, fitted)
         if self.criterion == "process":
             evidence += math.log(task.option.probability)
             if self.fit == "ml":

@@ -67,7 +67,7 @@ def evidence_at(where, x, y, values, normals):
     """
     prior = normal_prior(*np.array([(p.mean(), p.std()) for p in normals]).T)
     objective = Objective(where, x, y, prior)
-    return laplace(objective, Fit(values, *objective.terms(values), 0, converged=True)).value
+    return laplace(objective, Fit(values, *objective.terms(values), 0, converged=True))[1].value
 
 
 def test_a_leaf_stays_and_says_so(learned):
