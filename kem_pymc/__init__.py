@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         shared,
     )
     from kem_pymc.cohort import Cohort
+    from kem_pymc.columns import Columns, feature_columns
     from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
     from kem_pymc.diagnostics.power_scaling import log_prior_group
     from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
@@ -83,6 +84,7 @@ __all__ = [
     "CandidatePool",
     "ClusterModel",
     "Cohort",
+    "Columns",
     "Composition",
     "DataWarning",
     "Diagnosis",
@@ -112,6 +114,7 @@ __all__ = [
     "draw_functions",
     "errors",
     "evolution",
+    "feature_columns",
     "final_model",
     "gp",
     "kernels",
@@ -145,6 +148,7 @@ _HOMES = {
     "CandidatePool": "kernels.pool",
     "ClusterModel": "evolution.cluster_model",
     "Cohort": "cohort",
+    "Columns": "columns",
     "Composition": "kernels.composition",
     "DataWarning": "errors",
     "Diagnosis": "diagnostics.diagnosis",
@@ -168,6 +172,7 @@ _HOMES = {
     "check_kernel": "kernels.checking",
     "diagnose": "diagnostics.diagnosis",
     "draw_functions": "gp.draws",
+    "feature_columns": "columns",
     "final_model": "evolution.ablations",
     "learn_shared": "shared.choice",
     "log_likelihood_group": "diagnostics.prediction",

@@ -21,6 +21,9 @@ LARGEST = 1e12
 #: Names of an index whose labels are places in a file; other indices label rows.
 FILE_ROWS = ("line", "data row")
 
+#: A column with a smaller share of other cells is meant to hold numbers.
+FEW_CELLS = 0.5
+
 #: What pandas calls a column without a name, such as row numbers that `DataFrame.to_csv` wrote.
 NAMELESS = re.compile(r"Unnamed: \d+")
 
@@ -101,25 +104,21 @@ def check_options(batch: int | None, gaps: str, scope: str) -> None:
         raise InputError(f"scope={scope!r} is unknown. Give 'pilot' or 'new'.")
 
 
-def check_columns(
+def check_roles(
     df: pd.DataFrame,
     user: Hashable,
     time: Hashable,
     target: Hashable,
-    features: Sequence[Hashable] | None,
-) -> tuple[Hashable, ...]:
-    """Return the feature columns, once the table has every column in its one role."""
+    features: Sequence[Hashable] | None = None,
+) -> None:
+    """Check that a table has the columns named, each in its one role, and rows."""
     if not isinstance(df, pd.DataFrame):
         raise InputError(f"The table is a {type(df).__name__}. Give a pandas DataFrame.")
     if not df.columns.is_unique:
         twice = df.columns[df.columns.duplicated()][0]
         raise InputError(f"The table has two columns {twice!r}. Rename or drop one of them.")
     roles = (user, time, target)
-    if features is None:
-        numeric = [column for column in df.columns if dtypes.is_numeric_dtype(df[column])]
-        others = [c for c in numeric if c not in roles and not is_nameless(c)]
-        features = others or [time]
-    features = (features,) if isinstance(features, str) else tuple(features)
+    features = (features,) if isinstance(features, str) else tuple(features or (time,))
     for column in (*roles, *features):
         if column not in df.columns:
             raise InputError(f"The table has no column {column!r}. Name one of {list(df.columns)}.")
@@ -127,14 +126,17 @@ def check_columns(
         raise InputError(
             f"User, time and target are columns {list(roles)}. Name three different columns."
         )
+    if df.empty:
+        raise InputError("The table has no rows. Give at least one row per user.")
+
+
+def check_features(user: Hashable, target: Hashable, features: Sequence[Hashable]) -> None:
+    """Check that features are named, each once and none with another role."""
     if not features or len(set(features)) < len(features) or {user, target} & set(features):
         raise InputError(
             f"The features {list(features)} are none, repeated, or hold the user or the target. "
             "Name each input column once."
         )
-    if df.empty:
-        raise InputError("The table has no rows. Give at least one row per user.")
-    return features
 
 
 def is_nameless(column: Hashable) -> bool:
@@ -160,14 +162,14 @@ def check_numeric(df: pd.DataFrame, columns: Sequence[Hashable]) -> None:
         values = df[column]
         if dtypes.is_numeric_dtype(values) and not dtypes.is_complex_dtype(values):
             continue
-        if _is_text(values) and (bad := not_numbers(values)).any():
+        if is_text(values) and (bad := not_numbers(values)).any():
             cell = textwrap.shorten(str(values.iloc[bad.argmax()]), 30, placeholder="...")
             others = f", as have {bad.sum() - 1} others" if bad.sum() > 1 else ""
             raise InputError(
                 f"Column {column!r} has {cell!r} in {place(df.index, bad.argmax())}{others}, "
                 "where numbers belong. Correct such cells, drop their rows or leave the column out."
             )
-        if _is_time(values):
+        if is_time(values):
             raise InputError(
                 f"Column {column!r} has dates where numbers belong. "
                 "Turn them into numbers, or make it the time: of features, only that may be dates."
@@ -196,7 +198,7 @@ def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:
     if dtypes.infer_dtype(times) == "date":  # as parquet files have them
         times = pd.to_datetime(times)
     numeric = dtypes.is_numeric_dtype(times) and not dtypes.is_complex_dtype(times)
-    if not (numeric or _is_time(times)):
+    if not (numeric or is_time(times)):
         raise InputError(
             f"Column {time!r} has type {times.dtype} where numbers or dates belong. "
             "Convert it with pandas.to_datetime or pandas.to_numeric."
@@ -227,16 +229,26 @@ def check_complete(
 
 
 def _missing(values: pd.Series) -> np.ndarray:
-    if _is_time(values):
+    if is_time(values):
         return values.isna().to_numpy()
     return ~np.isfinite(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _is_text(values: pd.Series) -> bool:
+def meant_as_numbers(values: pd.Series) -> bool:
+    """Return whether a column of text holds numbers but for a few cells."""
+    if not is_text(values):
+        return False
+    bad = not_numbers(values)
+    return bool(0 < bad.sum() < FEW_CELLS * values.notna().sum())
+
+
+def is_text(values: pd.Series) -> bool:
+    """Return whether a column holds text, or text beside other things."""
     return dtypes.infer_dtype(values) in ("string", "mixed", "mixed-integer")
 
 
-def _is_time(values: pd.Series) -> bool:
+def is_time(values: pd.Series) -> bool:
+    """Return whether a column holds dates or durations."""
     return dtypes.is_datetime64_any_dtype(values) or dtypes.is_timedelta64_dtype(values)
 
 
@@ -250,7 +262,7 @@ def days(times: pd.Series, users: np.ndarray) -> np.ndarray | None:
     users : ndarray of int
         Each row's user.
     """
-    if not _is_time(times):
+    if not is_time(times):
         return None
     times = times.reset_index(drop=True)
     if dtypes.is_datetime64_any_dtype(times):

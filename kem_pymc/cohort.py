@@ -5,16 +5,16 @@ So a user is one array of points in order of arrival, and the places where the t
 """
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
 from kem_pymc.checks import (
-    check_columns,
     check_complete,
     check_ends,
     check_gaps,
@@ -29,6 +29,7 @@ from kem_pymc.checks import (
     place,
     times_of,
 )
+from kem_pymc.columns import coded, feature_columns
 from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
 
@@ -75,6 +76,11 @@ class Cohort(Displayed):
     truth : optional
         What a simulator drew (:class:`kem_pymc.datasets.Truth`). It needs a method
         ``take(indices)`` that keeps the users at these positions.
+    levels : mapping of str to tuple of str
+        Of features that are categories: the levels' names. Inputs have the number of a level, from
+        0; below 0 are levels that the pilot study didn't have.
+    time : str, optional
+        The feature that is the time, if one is.
 
     Raises
     ------
@@ -89,6 +95,8 @@ class Cohort(Displayed):
     features: tuple[str, ...]
     target: str = "y"
     truth: Any = None
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    time: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "inputs", "targets", "ends", "features"):
@@ -115,6 +123,19 @@ class Cohort(Displayed):
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
             check_ends(user, np.asarray(ends), len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
+        levels = {name: tuple(own) for name, own in self.levels.items()}
+        object.__setattr__(self, "levels", MappingProxyType(levels))
+        if not {*levels, self.time or self.features[0]} <= set(self.features):
+            raise InputError(
+                f"Categories {list(levels)} or time {self.time!r} aren't features. "
+                f"Name some of {', '.join(self.features)}."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "levels": dict(self.levels)}  # views can't be sent to processes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, levels=MappingProxyType(state["levels"]))
 
     @classmethod
     def from_frame(
@@ -125,6 +146,7 @@ class Cohort(Displayed):
         time: Hashable,
         target: Hashable,
         features: Sequence[Hashable] | None = None,
+        categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
         batch: int | None = None,
         gaps: Literal["error", "skip"] = "error",
         scope: Literal["pilot", "new"] = "pilot",
@@ -139,9 +161,14 @@ class Cohort(Displayed):
         user, time, target : column names
             Users keep their order of first appearance. The time is a number, a date or a duration.
         features : sequence of column names, optional
-            By default every numeric column with a name other than user, time and target; if there
-            is none, the time column. It may name the time column: dates are then days since the
-            user's first row, durations are days, and numbers stay as they are.
+            By default the time, then every other column of numbers or categories but row numbers,
+            ids and what is the same in every row; :func:`kem_pymc.feature_columns` says which, and
+            why others aren't. Dates of the time are days since the user's first row, durations are
+            days, and numbers stay as they are.
+        categorical : sequence of column names, or mapping of these to names of levels, optional
+            Features that are categories, beside text, truth values and pandas' categories. Of new
+            users give the pilot cohort's ``levels``: then those features are categories and no
+            others, and the levels are numbered alike.
         batch : int, optional
             Points per time step; a user's last time step may have fewer. By default each distinct
             time of a user is a time step.
@@ -160,12 +187,19 @@ class Cohort(Displayed):
         Warns
         -----
         DataWarning
-            If rows are identical in user, time, inputs and target.
+            If rows are identical in user, time, inputs and target, or a new user has a level that
+            the pilot study didn't have.
         """
         check_options(batch, gaps, scope)
-        features = check_columns(df, user, time, target, features)
+        roles = {"user": user, "time": time, "target": target}
+        columns = feature_columns(
+            df, **roles, features=features, categorical=categorical, scope=scope
+        )
+        features, levels = columns.names, columns.levels
         times = times_of(df, time)
-        check_numeric(df, [column for column in (*features, target) if column != time])
+        plain = [column for column in features if column != time and column not in levels]
+        check_numeric(df, [*plain, target])
+        categories = {column: coded(df, column, own, user, scope) for column, own in levels.items()}
         codes, labels = pd.factorize(df[user])
         if (codes < 0).any():
             raise InputError(
@@ -173,7 +207,7 @@ class Cohort(Displayed):
                 "Fill in the user or drop the row."
             )
         users = tuple(labels.tolist())
-        used = {column: df[column] for column in (*features, target)} | {time: times}
+        used = {column: df[column] for column in (*features, target)} | categories | {time: times}
         check_complete(df.index, [users[code] for code in codes], used)
         order = times.rank(method="dense").to_numpy(dtype=np.int64)
         rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
@@ -185,7 +219,11 @@ class Cohort(Displayed):
         y = numbers(df, target)
         x = np.column_stack(
             [
-                since if since is not None and feature == time else numbers(df, feature)
+                since
+                if since is not None and feature == time
+                else categories[feature].to_numpy()
+                if feature in categories
+                else numbers(df, feature)
                 for feature in features
             ]
         )
@@ -212,12 +250,15 @@ class Cohort(Displayed):
             ends=tuple(_ends(order[own], batch) for own in rows),
             features=tuple(map(str, features)),
             target=str(target),
+            levels={str(column): own for column, own in levels.items()},
+            time=str(time) if time in features else None,
         )
 
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
         """Return a tidy table with columns user, time step (from 0), features and target.
 
-        ``Cohort.from_frame`` reads it back.
+        ``Cohort.from_frame`` reads it back, with ``features=cohort.features``. Categories have the
+        names of their levels; those that the pilot study didn't have are missing.
 
         Raises
         ------
@@ -236,10 +277,33 @@ class Cohort(Displayed):
             {
                 user: pd.Series(self.users).repeat(sizes).array,
                 time: np.concatenate(steps),
-                **dict(zip(self.features, np.concatenate(self.inputs).T, strict=True)),
+                **{
+                    name: self._named(name, column)
+                    for name, column in zip(
+                        self.features, np.concatenate(self.inputs).T, strict=True
+                    )
+                },
                 self.target: np.concatenate(self.targets),
             }
         )
+
+    def _named(self, feature: str, values: np.ndarray) -> Any:
+        """Return a feature's values, those of categories by name."""
+        if feature not in self.levels:
+            return values
+        codes = np.maximum(values, -1).astype(np.int64)
+        return pd.Categorical.from_codes(codes, self.levels[feature])
+
+    @property
+    def constant(self) -> frozenset[int]:
+        """Features that are the same throughout the rows of every user, by number.
+
+        None where no user has several rows.
+        """
+        if max(map(len, self.targets)) < 2:
+            return frozenset()
+        still = np.all([np.ptp(x, axis=0) == 0 for x in self.inputs], axis=0)
+        return frozenset(np.flatnonzero(still).tolist())
 
     @property
     def n_users(self) -> int:
@@ -371,7 +435,9 @@ class Cohort(Displayed):
 
     def digest(self) -> str:
         """Return a hash of everything in the cohort but its truth."""
-        digest = sha256(repr((self.users, self.features, self.target)).encode())
+        names: tuple[Any, ...] = (self.users, self.features, self.target)
+        names += (dict(self.levels),) if self.levels else ()
+        digest = sha256(repr(names).encode())
         for parts in zip(self.inputs, self.targets, self.ends, strict=True):
             for part in parts:
                 digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())

@@ -10,13 +10,16 @@ import numpy.typing as npt
 from kem_pymc.checks import check_varies, frozen
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """How inputs and targets are scaled before a model sees them, and scaled back after.
+
+    Numbers of categories aren't scaled: with L levels, 1 / L - 1/2 is added to them, by which the
+    kernel CAT knows L.
 
     Parameters
     ----------
@@ -56,6 +59,12 @@ class Scaling:
         return cls(np.zeros(dimension), np.ones(dimension), 0.0, 1.0)
 
     @classmethod
+    def none(cls, cohort: Cohort) -> Self:
+        """Return the scaling that changes nothing but what categories need."""
+        dimension = cohort.dimension
+        return cls(*_ranges(cohort, np.zeros(dimension), np.ones(dimension)), 0.0, 1.0)
+
+    @classmethod
     def unit(cls, cohort: Cohort) -> Self:
         """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
 
@@ -68,7 +77,7 @@ class Scaling:
         """
         x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
-        return cls(x.min(axis=0), x.max(axis=0), y.mean(), y.std())
+        return cls(*_ranges(cohort, x.min(axis=0), x.max(axis=0)), y.mean(), y.std())
 
     def inputs(self, x: npt.ArrayLike) -> np.ndarray:
         """Scale inputs, shape (..., D).
@@ -181,3 +190,12 @@ class Scaling:
                 f"Give {', '.join(cls.__dataclass_fields__)}."
             )
         return cls(**state)
+
+
+def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ranges of features (D,), of categories those that add to their numbers."""
+    for name, levels in cohort.levels.items():
+        d = cohort.features.index(name)
+        low[d] = -category_offset(len(levels))
+        high[d] = low[d] + 1.0
+    return low, high

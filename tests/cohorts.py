@@ -24,7 +24,7 @@ def frame(**columns):
 
 
 def cohort(**changes):
-    return replace(Cohort.from_frame(frame(), **ROLES), **changes)
+    return replace(Cohort.from_frame(frame(), **ROLES, features=["x", "z"]), **changes)
 
 
 def assert_same(one, other):

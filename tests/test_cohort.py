@@ -24,9 +24,9 @@ class TestFromFrame:
     def test_users_keep_first_appearance_and_order_of_arrival(self):
         got = Cohort.from_frame(frame(), **ROLES)
         assert got.users == ("b", "a")
-        assert got.features == ("x", "z")
-        assert got.target == "y"
-        np.testing.assert_array_equal(got.inputs[0], [[0.5, 6], [2.5, 4], [5.5, 0]])
+        assert got.features == ("week", "x", "z")
+        assert (got.target, got.time) == ("y", "week")
+        np.testing.assert_array_equal(got.inputs[0], [[0, 0.5, 6], [1, 2.5, 4], [2, 5.5, 0]])
         np.testing.assert_array_equal(got.targets[1], [2, 5, 8])
 
     def test_each_distinct_time_of_a_user_is_a_time_step(self):
@@ -46,19 +46,20 @@ class TestFromFrame:
     def test_a_single_feature_may_be_named_bare(self):
         assert Cohort.from_frame(frame(), **ROLES, features="z").features == ("z",)
 
-    def test_without_another_numeric_column_the_time_is_the_feature(self):
+    def test_without_another_column_the_time_is_the_feature(self):
         got = Cohort.from_frame(frame(x="text").drop(columns="z"), **ROLES)
         assert got.features == ("week",)
 
-    def test_truth_values_and_nullable_numbers_are_numeric(self):
+    def test_truth_values_are_0_and_1_and_nullable_numbers_numbers(self):
         flags = [True, False, True, False, True, True]
-        df = frame(x=pd.array([1, 2, 3, 4, 5, 6], dtype="Int64"), z=flags)
-        got = Cohort.from_frame(df, **ROLES)
+        df = frame(x=pd.array([1, 2, 3, 4, 5, 7], dtype="Int64"), z=flags)
+        got = Cohort.from_frame(df, **ROLES, features=["x", "z"])
         np.testing.assert_array_equal(got.inputs[1], [[2, 0], [4, 0], [5, 1]])
+        assert got.levels == {"z": ("False", "True")}
 
     def test_durations_are_no_feature_by_default(self):
         df = frame(z=pd.to_timedelta(range(6), unit="D"))
-        assert Cohort.from_frame(df, **ROLES).features == ("x",)
+        assert Cohort.from_frame(df, **ROLES).features == ("week", "x")
 
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
@@ -98,7 +99,8 @@ class TestFromFrame:
 
     def test_large_whole_times_are_told_apart(self):
         base = 1_700_000_000_000_000_000
-        got = Cohort.from_frame(frame(week=base + np.arange(6)), **ROLES, gaps="skip")
+        df = frame(week=base + np.arange(6))
+        got = Cohort.from_frame(df, **ROLES, features=["x"], gaps="skip")
         assert got.steps.tolist() == [3, 3]
 
     def test_other_columns_than_text_may_label_users(self):
@@ -108,7 +110,7 @@ class TestFromFrame:
 
     def test_rows_index_is_irrelevant(self):
         df = frame().set_index(pd.Index([4, 4, 4, 2, 2, 2]))
-        assert_same(Cohort.from_frame(df, **ROLES), cohort())
+        assert_same(Cohort.from_frame(df, **ROLES, features=["x", "z"]), cohort())
 
     def test_the_table_is_left_alone(self):
         df = frame()
@@ -193,7 +195,8 @@ class TestRefusedTables:
     @pytest.mark.parametrize("column", ["x", "y"])
     def test_constant(self, column):
         remedy = "--features" if column == "x" else "Predict another"
-        refused_frame(frame(**{column: 0.1}), repr(column), "constant", remedy)
+        df = frame(**{column: 0.1})
+        refused_frame(df, repr(column), "constant", remedy, features=["x", "z"])
 
     def test_out_of_time_order(self):
         refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", "'b'", "Sort the table")
@@ -247,6 +250,10 @@ class TestAllowedTables:
         assert Cohort.from_frame(df, **ROLES).inputs[0].max() == 1e12
 
 
+def read_back(table, one, time="time_step"):
+    return Cohort.from_frame(table, user="user", time=time, target="y", features=one.features)
+
+
 class TestToFrame:
     def test_is_tidy(self):
         got = cohort().to_frame()
@@ -258,7 +265,7 @@ class TestToFrame:
     def test_round_trip(self, users):
         one = cohort(users=users)
         table = one.to_frame()
-        assert_same(Cohort.from_frame(table, user="user", time="time_step", target="y"), one)
+        assert_same(read_back(table, one), one)
 
     def test_round_trip_of_many_users_interleaved(self):
         rng = np.random.default_rng(0)
@@ -275,7 +282,7 @@ class TestToFrame:
         for own in table.groupby("user").indices.values():
             places[own] = np.sort(places[own])  # any interleaving that keeps each user's order
         mixed = table.iloc[np.argsort(places)]
-        got = Cohort.from_frame(mixed, user="user", time="time_step", target="y")
+        got = read_back(mixed, one)
         assert got.users == tuple(mixed["user"].unique())
         assert got.users != one.users
         assert_same(got.subset(range(30)), one)
@@ -284,7 +291,7 @@ class TestToFrame:
         one = cohort(features=("time_step", "z"))
         refused(one.to_frame, "'time_step'", "another name")
         table = one.to_frame(time="step")
-        assert_same(Cohort.from_frame(table, user="user", time="step", target="y"), one)
+        assert_same(read_back(table, one, time="step"), one)
 
 
 class TestConstruction:

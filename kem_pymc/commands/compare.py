@@ -56,6 +56,7 @@ def compare(
     time: options.Time = None,
     target: options.Target = None,
     features: options.Features = None,
+    categorical: options.Categorical = None,
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
     candidates: options.Candidates = None,
@@ -86,9 +87,11 @@ def compare(
 
     check(out)
     columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}
-    cohort = read_cohort(
-        data, **columns, features=options.listed(features), skip_gaps=skip_gaps, scope="pilot"
-    )
+    named: dict[str, Any] = {
+        "features": options.listed(features),
+        "categorical": options.listed(categorical),
+    }
+    cohort = read_cohort(data, **columns, **named, skip_gaps=skip_gaps, scope="pilot")
     if cohort.n_users < 2 or cohort.max_steps < 2:
         raise InputError(
             f"{data} has {cohort.n_users} users and at most {cohort.max_steps} time steps. "

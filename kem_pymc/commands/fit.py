@@ -30,6 +30,7 @@ def fit(
     time: options.Time = None,
     target: options.Target = None,
     features: options.Features = None,
+    categorical: options.Categorical = None,
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
     candidates: options.Candidates = None,
@@ -61,6 +62,7 @@ def fit(
         "time": time,
         "target": target,
         "features": options.listed(features),
+        "categorical": options.listed(categorical),
         "batch": batch,
         "skip_gaps": skip_gaps,
     }

@@ -222,12 +222,14 @@ def pool_of(
     InputError
         If they are given in two ways, or one isn't a candidate.
     """
+    from kem_pymc.categories import suits
     from kem_pymc.datasets import default_pool
     from kem_pymc.kernels.pool import CandidatePool
 
     if candidates is None:
         if base is not None:
-            return CandidatePool.from_base(base, cohort.dimension, interactions)
+            pool = CandidatePool.from_base(base, cohort.dimension, interactions)
+            return CandidatePool([c for c in pool if suits(c, cohort)], cohort.dimension)
         return default_pool(cohort, interactions)
     if base is not None or interactions:
         raise InputError("The candidates are given twice. Use --candidates or --base, not both.")

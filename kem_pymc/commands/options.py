@@ -42,8 +42,16 @@ Features = Annotated[
     _panel(
         "Table",
         metavar="A,B,C",
-        text="Inputs; by default all other numeric columns, or else the time. Dates are then days "
-        "since the user's first row.",
+        text="Inputs; by default the time and all other columns but row numbers and ids. Dates of "
+        "the time are days since the user's first row.",
+    ),
+]
+Categorical = Annotated[
+    str | None,
+    _panel(
+        "Table",
+        metavar="A,B,C",
+        text="Columns of numbers that are names of groups; text always is.",
     ),
 ]
 Batch = Annotated[
@@ -80,7 +88,8 @@ Base = Annotated[
         metavar="LIN,SE,...",
         text="Or base kernels, each on every feature; ARD comes in where there are several "
         "features. CONST is a level, which has no feature. By default CONST,LIN,PER,SE, and of "
-        "features with two values LIN alone.",
+        "features with two values LIN alone; CAT of categories. Features that never change within "
+        "users are left to --shared.",
     ),
 ]
 Interactions = Annotated[

@@ -138,6 +138,8 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
         return
     x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
     for d, name in enumerate(learned.features):
+        if name in learned.levels:
+            continue
         low, high = scaling.feature_low[d], scaling.feature_high[d]
         room = FAR * (high - low)
         if x[:, d].min() < low - room or x[:, d].max() > high + room:
@@ -181,7 +183,9 @@ def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Co
     from kem_pymc.commands.tables import read_cohort
 
     named = columns | {"target": columns["target"] or learned.target}
-    return read_cohort(path, **named, features=learned.features, scope="new")
+    return read_cohort(
+        path, **named, features=learned.features, categorical=learned.levels, scope="new"
+    )
 
 
 def _future(
@@ -205,6 +209,7 @@ def _future(
         time=columns["time"],
         target=columns["target"] or learned.target,
         features=learned.features,
+        levels=learned.levels,
     )
 
 
@@ -215,5 +220,10 @@ def _test_users(path: Path, test: "Cohort | None", learned: "Evolutions") -> "Co
         raise InputError(
             f"The test users' features are {', '.join(test.features)}, the pilot study's "
             f"{', '.join(learned.features)}. Give the evolutions of the same study."
+        )
+    if dict(test.levels) != learned.levels:
+        raise InputError(
+            f"The test users' categories in {path} have other levels than the pilot study's. "
+            "Read both with categorical= the pilot cohort's levels."
         )
     return test

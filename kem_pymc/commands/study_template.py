@@ -11,8 +11,9 @@ import pymc as pm
 import kem_pymc as kem
 
 # Data. A table with one row per point; a user's rows are in order of time. Every distinct time is
-# a time step, or every so many points with batch=5. Without features=, all other numeric columns;
-# dates of the time, as a feature, are days since a user's first row.
+# a time step, or every so many points with batch=5. Without features=, the time and all other
+# columns but row numbers and ids; dates of the time, as a feature, are days since a user's first
+# row, and text is categories.
 table = pd.read_csv("trial.csv")
 cohort = kem.Cohort.from_frame(
     table, user="id", time="week", target="steps", features=["sleep", "mood"]

@@ -1,7 +1,7 @@
 """Tables of data from files."""
 
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,17 +9,15 @@ import numpy as np
 import pandas as pd
 from pandas.api import types as dtypes
 
-from kem_pymc.checks import FILE_ROWS, is_nameless, not_numbers, place
+from kem_pymc.checks import FEW_CELLS, FILE_ROWS, not_numbers, place
 from kem_pymc.cohort import Cohort
+from kem_pymc.columns import Columns, feature_columns
 from kem_pymc.commands import screen
 from kem_pymc.display import some
 from kem_pymc.errors import DataWarning, InputError
 
 #: At most so many columns that aren't used are named.
 UNUSED_SHOWN = 10
-
-#: A column with a smaller share of other cells is meant to hold numbers.
-FEW_CELLS = 0.5
 
 #: The end of a time stamp that says how far it is from UTC.
 OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
@@ -38,10 +36,12 @@ def read_cohort(
     batch: int | None,
     skip_gaps: bool,
     scope: Literal["pilot", "new"],
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
 ) -> Cohort:
     """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
 
-    Says which columns aren't used, where nobody chose, and what dates are as a feature.
+    Of pilot users it says which features are used, which other columns aren't and why, where they
+    weren't named, and what dates are as a feature.
 
     Raises
     ------
@@ -61,20 +61,21 @@ def read_cohort(
     for name in features or ():
         if name in table and dtypes.is_string_dtype(table[name]) and _all_dates(table[name]):
             table[name] = _dates(table[name])  # so that a refusal can speak of dates
+    roles = {"user": user, "time": time, "target": target}
+    columns = feature_columns(
+        table, **roles, features=features, categorical=categorical, scope=scope
+    )
+    if scope == "pilot":
+        _say(columns)
     cohort = Cohort.from_frame(
         table,
-        user=user,
-        time=time,
-        target=target,
-        features=features,
+        **roles,
+        features=columns.names,
+        categorical=columns.levels,
         batch=batch,
         gaps="skip" if skip_gaps else "error",
         scope=scope,
     )
-    if features is None:
-        unused = list(_unused(table, (user, time, target)))
-        if unused:
-            screen.say(f"Not used: {some(unused, UNUSED_SHOWN)}.")
     if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
         screen.say(f"As a feature, {time} is the days since a user's first row.")
     return cohort
@@ -88,6 +89,7 @@ def read_future(
     time: str,
     target: str,
     features: Sequence[str],
+    levels: Mapping[str, Sequence[str]],
 ) -> dict[Hashable, np.ndarray]:
     """Read points to come: inputs (m, D) of users, whose targets nobody knows.
 
@@ -99,7 +101,7 @@ def read_future(
         The users' own: days in `path` count from its first rows.
     user, time, target : str
         Columns.
-    features : sequence of str
+    features, levels : sequence of str, mapping of str to sequence of str
         Of the study.
 
     Raises
@@ -139,6 +141,7 @@ def read_future(
             time=time,
             target=target,
             features=features,
+            categorical=levels,
             gaps="skip",
             scope="new",
         )
@@ -150,22 +153,17 @@ def read_future(
     }
 
 
-def _unused(table: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
-    """Yield the columns that are no features by default, and why."""
-    for column in table.columns.drop(list(roles)):
-        values = table[column]
-        if is_nameless(column):
-            yield f"{column} (it has no name in the file)"
-            continue
-        if dtypes.is_numeric_dtype(values):
-            continue
-        bad = not_numbers(values)
-        if 0 < bad.sum() < FEW_CELLS * values.notna().sum():
-            cell = place(table.index, bad.argmax())
-            cells = "a cell isn't a number" if bad.sum() == 1 else f"{bad.sum()} aren't numbers"
-            yield f"{column} ({cells}, {str(values.iloc[bad.argmax()])!r} in {cell})"
-        else:
-            yield f"{column} (not numbers)"
+def _say(columns: Columns) -> None:
+    """Print which columns are features, which aren't and why, and what may be categories."""
+    screen.say(f"Features: {columns}.")
+    if columns.left_out:
+        unused = [f"{name} ({reason})" for name, reason in columns.left_out]
+        screen.say(f"Not used: {some(unused, UNUSED_SHOWN)}.")
+    for name, count in columns.codes:
+        screen.say(
+            f"{name} has {count} different whole numbers. If these are names of groups, add "
+            f"--categorical {name}."
+        )
 
 
 def read_table(path: Path, user: str, time: str) -> pd.DataFrame:

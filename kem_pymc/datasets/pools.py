@@ -9,9 +9,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kem_pymc.categories import (
+    CAT,
+    category_features,
+    number_features,
+    over_time,
+    smooth_function,
+)
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Candidate
+from kem_pymc.kernels.composition import Candidate, Factor
 from kem_pymc.kernels.pool import CandidatePool
 
 #: Base kernels of a table's default candidates.
@@ -46,8 +53,11 @@ def candidates(name: str) -> list[str]:
 def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
     """Return the candidates of a table for which none are named.
 
-    They are CONST, LIN, PER and SE on every feature, and ARD; but a feature with two values has LIN
-    alone, as in the paper's studies: a line goes through any two points.
+    They are CONST, LIN, PER and SE on every feature, and ARD, the product of SE over all; but a
+    feature with two values has LIN alone, as in the paper's studies: a line goes through any two
+    points. Categories have CAT, alone and times SE of the time. What is the same throughout the
+    rows of every user says nothing of a user's own function, so it has no candidates, and no part
+    in ARD: it belongs to what users share.
 
     Parameters
     ----------
@@ -56,18 +66,24 @@ def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
     interactions : bool
         Whether products of two factors come in as well.
     """
-    usual = CandidatePool.from_base(DEFAULT_BASE, cohort.dimension, interactions)
+    usual = CandidatePool.from_base(DEFAULT_BASE, cohort.dimension, interactions, ard=False)
+    numbers = [d for d in number_features(cohort) if d not in cohort.constant]
+    categories = sorted(category_features(cohort) - cohort.constant)
     values = np.concatenate(cohort.inputs).T
     two = {d for d, column in enumerate(values) if len(np.unique(column)) <= 2}
 
     def kept(candidate: Candidate) -> bool:
         flags = [factor for factor in candidate.factors if factor.dimension in two]
         once = len({factor.dimension for factor in flags}) == len(flags)
-        return once and all(factor.base == "LIN" for factor in flags)
+        lines = once and all(factor.base == "LIN" for factor in flags)
+        return lines and candidate.dimensions <= {*numbers}
 
-    ard = Candidate.ard(cohort.dimension)  # SE of all features, these among them
-    several = cohort.dimension > 1
-    return CandidatePool([c for c in usual if kept(c) or (several and c == ard)], cohort.dimension)
+    # SE of all numbers, those with two values among them.
+    smooth = smooth_function(numbers) if len(numbers) > 1 else []
+    candidates = [c for c in usual if kept(c) or c in smooth]
+    candidates += [c for c in smooth if c not in candidates]
+    candidates += [Candidate((Factor(CAT, d),)) for d in categories]
+    return CandidatePool([*candidates, *over_time(cohort, categories)], cohort.dimension)
 
 
 def _each(base: str, dimensions: Iterable[int]) -> list[str]:

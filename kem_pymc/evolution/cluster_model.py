@@ -141,7 +141,7 @@ def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
 
 def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
     """Return the scaling that a prior table was made for, learned from this cohort only."""
-    return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.identity(cohort.dimension)
+    return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.none(cohort)
 
 
 def _as_composition(composition: Composition | str, pool: CandidatePool) -> Composition:

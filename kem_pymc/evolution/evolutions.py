@@ -77,6 +77,8 @@ class Evolutions(Displayed):
         From the users' units to those of the hyperparameters; learned from pilot users only.
     features, target : tuple of str (D,), str
         Names of the columns.
+    levels : dict of str to tuple of str, optional
+        Names of the levels of features that are categories.
     clusters : tuple of Cluster
         Of all posterior draws.
     n_draws : int
@@ -118,6 +120,7 @@ class Evolutions(Displayed):
     shared: MeanProcess | None = None
     final: "Evolutions | None" = None
     unshared: "Evolutions | None" = None
+    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.clusters:
@@ -217,6 +220,7 @@ class Evolutions(Displayed):
             scaling=Scaling.from_dict(settings.pop("scaling")),
             features=tuple(settings.pop("features")),
             target=settings.pop("target"),
+            levels={name: tuple(own) for name, own in settings.pop("levels", {}).items()},
             clusters=clusters,
             n_draws=len(kept),
             concentration=concentration,

@@ -26,12 +26,14 @@ def as_data(evolutions: "Evolutions") -> dict[str, Any]:
     """Return evolutions as plain data."""
     alpha, label = evolutions.concentration, evolutions.label
     population = {name: list(values) for name, values in evolutions.population.items()}
+    levels = {name: list(own) for name, own in evolutions.levels.items()}
     children = sorted({c.child for c in evolutions.clusters})
     return {
         "schema_version": SCHEMA_VERSION,
         "dimension": evolutions.pool.dimension,
         "pool": evolutions.pool.names,
         "features": list(evolutions.features),
+        **({"levels": levels} if levels else {}),
         "target": evolutions.target,
         "scaling": evolutions.scaling.to_dict(),
         "concentration": list(alpha) if isinstance(alpha, tuple) else alpha,
@@ -91,6 +93,7 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         "pool": pool,
         "scaling": Scaling.from_dict(data["scaling"]),
         "features": tuple(data["features"]),
+        "levels": {name: tuple(own) for name, own in data.get("levels", {}).items()},
         "clusters": tuple(clusters),
         "shared": None if shared is None else MeanProcess.from_dict(shared, pool.dimension),
         "final": fields(data["final"], path) if "final" in data else None,

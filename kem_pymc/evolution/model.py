@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc import priors as prior_tables
+from kem_pymc.categories import check_categories
 from kem_pymc.cohort import Cohort
 from kem_pymc.distributions import describe, random_variable
 from kem_pymc.errors import InputError
@@ -237,10 +238,12 @@ class EvolutionModel(pm.Model):
     def settings(self) -> dict[str, Any]:
         """Return what a reader of the posterior needs to know of the study, as plain data."""
         population = {p.name: describe(p.prior) for p in self.engine.population}
+        levels = self.cohort.levels
         return {
             "pool": [str(c) for c in self.pool],
             "dimension": self.pool.dimension,
             "features": list(self.cohort.features),
+            **({"levels": {n: list(own) for n, own in levels.items()}} if levels else {}),
             "target": self.cohort.target,
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
@@ -335,6 +338,7 @@ def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> 
             f"The cohort has {cohort.dimension} features, the candidate pool {pool.dimension}. "
             "Make the pool with dimension= the number of features."
         )
+    check_categories(pool, cohort)
     if feedback not in ("cut", "joint"):
         raise InputError(f"feedback={feedback!r} is unknown. Use 'cut' or 'joint'.")
     if not 0 <= power <= 1:

@@ -142,7 +142,7 @@ class BaseKernel:
 
 
 #: Names of the kernels that this file defines.
-BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52"})
+BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT"})
 
 _REGISTRY: dict[str, BaseKernel] = {}
 
@@ -241,6 +241,27 @@ def base_kernels() -> tuple[BaseKernel, ...]:
     return tuple(_REGISTRY.values())
 
 
+def category_offset(levels: int) -> float:
+    """Return what is added to the number of a level, so that CAT knows how many levels there are.
+
+    Nothing where there are two.
+    """
+    return 1 / levels - 0.5
+
+
+def _categories(x, z):
+    # One number tells which level it is, and of how many: number + category_offset(count).
+    one, other = pt.floor(x + 0.5), pt.floor(z + 0.5)
+    count, count_z = (
+        pt.floor(1 / pt.maximum(v + 0.5 - level, 1e-9) + 0.5) for v, level in ((x, one), (z, other))
+    )
+    alike = pt.eq(count, count_z)
+    # Levels that aren't among the first so many are strangers to all others.
+    known = (pt.minimum(one, other) >= 0) * (pt.maximum(one, other) < count)
+    apart = pt.switch(alike * known, -1 / pt.maximum(count - 1, 1), 0.0)
+    return pt.switch(alike * pt.eq(one, other), 1.0, apart)
+
+
 def _linear(x, z, shift):  # eq. 11
     return (x - shift) * (z - shift)
 
@@ -327,5 +348,16 @@ MATERN52 = register_kernel(
         phrase="a fairly smooth curve in {feature}",
         modifier="that changes fairly smoothly along {feature}",
         detail="changing over about {lengthscale}",
+    )
+)
+# Zero-sum over the levels, as Timonen et al. (2021, lgpr) have it: 1 of a level with itself,
+# -1 / (L - 1) with another of L.
+CAT = register_kernel(
+    BaseKernel(
+        "CAT",
+        (),
+        _categories,
+        phrase="differences between levels of {feature}",
+        modifier="that differs between levels of {feature}",
     )
 )

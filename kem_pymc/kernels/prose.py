@@ -17,7 +17,7 @@ NOTHING = "nothing but noise"
 LEVEL = "a constant level"
 
 #: Of a product, the first of these is the noun, the others tell what happens to it.
-NOUNS, LAST = ("PER",), "LIN"
+NOUNS, LAST = ("PER",), ("LIN", "CAT")
 
 
 def describe(
@@ -72,7 +72,8 @@ def describe_candidate(
 
 
 def _rank(factor: Factor) -> tuple[int, Factor]:
-    return (0 if factor.base in NOUNS else 2 if factor.base == LAST else 1), factor
+    last = 2 + LAST.index(factor.base) if factor.base in LAST else 1
+    return (0 if factor.base in NOUNS else last), factor
 
 
 def _surface(candidate: Candidate, features: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.categories import number_features, smooth_function
 from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
@@ -52,7 +53,7 @@ class ARDSelector:
         For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent. For every fit,
         their smallest noise variance.
     pilot : Cohort, optional
-        For ``fit="pilot"``: pilot users, in their own units.
+        For ``fit="pilot"``: pilot users, in their own units. Their categories are left out.
     shared : SharedPart, optional
         What pilot users share, in scaled units; the kernel describes what that leaves.
     runs : int
@@ -87,7 +88,8 @@ class ARDSelector:
             raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
         if dimension < 1:
             raise InputError(f"There is no ARD kernel on {dimension} dimensions. Give at least 1.")
-        self.pool = CandidatePool([Candidate.ard(dimension)], dimension)
+        numbers = range(dimension) if pilot is None else number_features(pilot)
+        self.pool = CandidatePool(smooth_function(numbers) or [Candidate()], dimension)
         self.fit = fit
         self.scaling = Scaling.identity(dimension) if scaling is None else scaling
         self.runs = runs

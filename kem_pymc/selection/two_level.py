@@ -9,6 +9,7 @@ from kem_pymc.checks import check_points
 from kem_pymc.cohort import Cohort
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
@@ -34,7 +35,7 @@ class TwoLevelSelector:
 
     def __init__(self, part: SharedPart, scaling: Scaling) -> None:
         dimension = part.model.kernel.dimension
-        candidates = part.model.personal.candidates or linear_composition(dimension).candidates
+        candidates = part.model.personal.candidates or (Candidate(),)
         self.pool = CandidatePool(candidates, dimension)
         self.part, self.scaling = part, scaling
         self.shared = None if part.nothing else part.process
@@ -72,7 +73,7 @@ class TwoLevelSelector:
         part = learn_shared(
             scaling.apply(pilot),
             kind,
-            personal=linear_composition(pilot.dimension) if kind == "linear" else None,
+            personal=linear_composition(pilot, personal=True) if kind == "linear" else None,
             noise_floor=noise_floor,
             seed=seed,
         )

@@ -6,10 +6,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kem_pymc.categories import (
+    CAT,
+    category_features,
+    check_categories,
+    number_features,
+    over_time,
+    smooth_function,
+)
 from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import MeanProcess, composition_covariance
-from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe
 from kem_pymc.shared.fit import fit_two_level
@@ -141,9 +149,11 @@ def learn_shared(
 
     Every composition of `AUTO` is fitted in a two-level model, with a personal part that suits most
     users: a level, a line in every feature, and one smooth function of all features; but for
-    "pooled", which is "smooth" with nothing personal. The one with the largest sum over users of
-    the log density of their targets, given all other users', is taken; nothing is, unless that
-    gains more than a standard error.
+    "pooled", which is "smooth" with nothing personal. Categories have differences between levels in
+    place of lines, which with "smooth" and "additive" may also change smoothly over time; those
+    that are the same throughout the rows of every user are no part of what is personal. The one
+    with the largest sum over users of the log density of their targets, given all other users', is
+    taken; nothing is, unless that gains more than a standard error.
 
     Parameters
     ----------
@@ -170,7 +180,7 @@ def learn_shared(
         named = {"nothing": named["nothing"]}
     if shared != "auto":
         name = shared if isinstance(shared, str) and shared in named else "given"
-        named = {name: _composition(shared, named, cohort.dimension)}
+        named = {name: _composition(shared, named, cohort)}
     found: dict[str, SharedPosterior] = {}
     scores: dict[str, np.ndarray] = {}
     for name, composition in named.items():
@@ -249,36 +259,48 @@ def _best(scores: Mapping[str, np.ndarray]) -> str:
 
 
 def personal_composition(cohort: Cohort) -> Composition:
-    """Return a composition that suits most users: CONST, LIN of every feature, ARD."""
-    return linear_composition(cohort.dimension) + Candidate.ard(cohort.dimension)
+    """Return a composition that suits most users: CONST, LIN of every feature, ARD.
+
+    Of categories that vary within users CAT, which is no part of ARD.
+    """
+    own = linear_composition(cohort, personal=True)
+    return own + Composition(tuple(smooth_function(number_features(cohort))))
 
 
-def linear_composition(dimension: int) -> Composition:
-    """Return CONST and LIN of every feature."""
-    lines = [f"LIN{d}" for d in range(dimension)]
-    return Composition.parse(" + ".join(["CONST", *lines]), dimension)
+def linear_composition(cohort: Cohort, personal: bool = False) -> Composition:
+    """Return CONST and LIN of every feature, of categories CAT.
+
+    Where it is `personal`, without categories that are the same in all rows of every user.
+    """
+    kinds = dict.fromkeys(number_features(cohort), "LIN")
+    kinds |= dict.fromkeys(category_features(cohort), CAT)
+    left_out = category_features(cohort) & cohort.constant if personal else frozenset()
+    lines = [Candidate((Factor(kind, d),)) for d, kind in kinds.items() if d not in left_out]
+    return Composition((Candidate(), *lines))
 
 
 def _compositions(cohort: Cohort) -> dict[str, Composition]:
     """Return what "auto" chooses from, by name."""
-    dimension = cohort.dimension
-    linear = linear_composition(dimension)
+    linear, numbers = linear_composition(cohort), number_features(cohort)
     rows = np.concatenate(cohort.inputs)
-    curved = [d for d in range(dimension) if len(np.unique(rows[:, d])) >= LEAST_VALUES]
+    curved = [d for d in numbers if len(np.unique(rows[:, d])) >= LEAST_VALUES]
     single = Composition(tuple(Candidate.parse(f"SE{d}") for d in curved))
+    changing = Composition(tuple(over_time(cohort, category_features(cohort))))
+    smooth = linear + Composition(tuple(smooth_function(numbers))) + changing
     options = {
         "nothing": Composition(),
         "linear": linear,
-        "smooth": linear + Candidate.ard(dimension),
-        "additive": linear + single,
-        "pooled": linear + Candidate.ard(dimension),
+        "smooth": smooth,
+        "additive": linear + single + changing,
+        "pooled": smooth,
     }
-    if dimension == 1:  # one feature alone is all of them
+    if len(numbers) < 2:  # one feature alone is all of them
         del options["additive"]
     return options
 
 
-def _composition(given: Any, named: Mapping[str, Composition], dimension: int) -> Composition:
+def _composition(given: Any, named: Mapping[str, Composition], cohort: Cohort) -> Composition:
+    dimension = cohort.dimension
     if isinstance(given, str):
         given = named[given] if given in named else Composition.parse(given, dimension)
     if not isinstance(given, Composition):
@@ -288,4 +310,5 @@ def _composition(given: Any, named: Mapping[str, Composition], dimension: int) -
         )
     if len(given):
         CandidatePool(given.candidates, dimension)
+        check_categories(given, cohort)
     return given

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial import cKDTree
 
+from kem_pymc.categories import CAT
 from kem_pymc.gp.mean_process import composition_covariance, is_linear
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.two_level import TwoLevel
@@ -41,7 +42,7 @@ def with_inducing_points(
     rest = Composition(tuple(c for c in kernel.composition if not is_linear(c)))
     if not len(rest):
         return model
-    places = places_near(inputs, rng)
+    places = places_near(inputs, rng, _categories(kernel.composition))
     values = kernel.hyperparameters
     left = np.array([composition_covariance(rest, values, z, z)[0, 0] for z in places[:, None]])
     factor = np.zeros((0, len(places)))
@@ -59,8 +60,19 @@ def with_inducing_points(
     return replace(model, kernel=replace(kernel, inducing=places[chosen]))
 
 
-def places_near(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """Return points (p, D) near the users' inputs that are no user's."""
+def _categories(composition: Composition) -> list[int]:
+    """Return the features that a composition takes for categories."""
+    factors = [factor for candidate in composition for factor in candidate.factors]
+    return sorted({factor.dimension for factor in factors if factor.base == CAT})
+
+
+def places_near(
+    inputs: Sequence[np.ndarray], rng: np.random.Generator, categories: Sequence[int] = ()
+) -> np.ndarray:
+    """Return points (p, D) near the users' inputs that are no user's.
+
+    Categories have no values between them: they are one of the two rows'.
+    """
     rows = np.concatenate(inputs)
     user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])
     extent = np.ptp(rows, axis=0)
@@ -75,4 +87,6 @@ def places_near(inputs: Sequence[np.ndarray], rng: np.random.Generator) -> np.nd
             partner[i] = rng.choice(others)
     share = rng.uniform(0.25, 0.75, (len(picked), 1))
     mixed = share * rows[picked] + (1 - share) * rows[partner]
-    return mixed + SHIFT * extent * rng.normal(size=mixed.shape)
+    mixed += SHIFT * extent * rng.normal(size=mixed.shape)
+    mixed[:, categories] = rows[picked][:, categories]
+    return mixed

@@ -66,7 +66,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of ``kem fit`` on such a table."""
     folder = tmp_path_factory.mktemp("fitted")
     table().to_csv(folder / "trial.csv", index=False)
-    candidates = ("--candidates", "LIN0, SE0, SE1")
+    candidates = ("--features", "sleep,mood", "--candidates", "LIN0, SE0, SE1")
     data = ("--data", folder / "trial.csv", *COLUMNS, *candidates)
     fine("fit", *data, *SMALL, "--out", folder / "results")
     return folder / "results"

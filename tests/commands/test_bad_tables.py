@@ -38,8 +38,6 @@ def changed(column, row, value):
         (changed("week", 3, "monday"), "'monday' in line 5. Write dates as 2024-03-01"),
         (table().drop(index=range(1, 6)), "User 0 has one point"),
         (table().assign(steps=1.0), "'steps' is constant"),
-        (table().assign(mood=1.0), "'mood' is constant"),
-        (table().assign(mood=1.0), "--features"),
         (table().iloc[::-1], "is earlier than the one before"),
         (table().query("week != 1"), "no data at time 1"),
         (table().query("week != 1"), "--skip-gaps"),
@@ -53,7 +51,11 @@ def test_refused(frame, complaint, tmp_path):
 def test_text_as_a_feature(tmp_path):
     frame = table().assign(mood="good")
     message = refused(fit(frame, tmp_path, "--features", "sleep,mood"))
-    assert "'mood' has 'good' in line 2, as have 17 others, where numbers belong" in message
+    assert "'mood' is constant" in message
+    assert "--features" in message
+    frame = changed("sleep", 1, "deep")
+    message = refused(fit(frame, tmp_path, "--features", "sleep,mood"))
+    assert "'sleep' has 'deep' in line 3, where numbers belong" in message
 
 
 def test_gaps_may_be_skipped(tmp_path):
@@ -83,7 +85,7 @@ def test_equal_inputs_with_different_targets_are_noise(tmp_path):
     ("options", "complaint"),
     [
         (("--candidates", "LIN0, COS0"), "'COS0' is not a base kernel"),
-        (("--candidates", "LIN0, SE7"), "Use dimensions 0 to 1"),
+        (("--candidates", "LIN0, SE7"), "Use dimensions 0 to 2"),
         (("--candidates", "LIN0, LIN0"), "given twice"),
         (("--candidates", ""), "not a base kernel"),
         (("--base", "COS"), "COS"),
@@ -186,7 +188,7 @@ def test_days_to_come_count_from_a_users_first_row(tmp_path):
     pd.DataFrame({"id": [2, 1, 2], "date": ["2024-03-10", "2024-03-15", "2024-04-01"]}).to_csv(
         tmp_path / "tomorrow.csv", index=False
     )
-    columns = {"user": "id", "time": "date", "target": "steps", "features": ["date"]}
+    columns = {"user": "id", "time": "date", "target": "steps", "features": ["date"], "levels": {}}
     found = read_future(tmp_path / "tomorrow.csv", tmp_path / "t.csv", **columns)
     assert {label: x.tolist() for label, x in found.items()} == {1: [[14]], 2: [[5], [27]]}
 
@@ -215,10 +217,15 @@ def test_columns_that_are_not_used_are_named(tmp_path, capsys):
     frame = dated(arm="control", temperature=["21.5", "n/a?", *["20.0"] * 16])
     cohort = read(frame, tmp_path)
     assert cohort.features == ("date",)
-    unused = "arm (not numbers), temperature (a cell isn't a number, 'n/a?' in line 3)"
-    assert f"Not used: {unused}.\n" in capsys.readouterr().out
+    unused = "arm (the same in every row), temperature (a cell isn't a number, 'n/a?' in line 3)"
+    told = f"Features: date (time).\nNot used: {unused}.\nAs a feature, date is the days since"
+    assert capsys.readouterr().out.startswith(told)
     read(frame.assign(sleep=frame["steps"]), tmp_path, ["sleep"])
+    assert capsys.readouterr().out == "Features: sleep (numbers).\n"
+    read(frame.assign(stage=np.arange(18) % 4), tmp_path, ["stage"], scope="new")
     assert not capsys.readouterr().out
+    read(frame.assign(stage=np.arange(18) % 4), tmp_path, None)
+    assert "stage has 4 different whole numbers. If these are" in capsys.readouterr().out
 
 
 def test_row_numbers_are_no_feature(tmp_path, capsys):
@@ -257,7 +264,8 @@ def test_rows_are_counted_where_lines_are_not(tmp_path):
 )
 def test_features_with_two_values_have_lin_alone_by_default(options, names):
     frame = table().assign(mood=np.arange(18) % 2)
-    cohort = Cohort.from_frame(frame, user="id", time="week", target="steps")
+    columns = {"user": "id", "time": "week", "target": "steps", "features": ["sleep", "mood"]}
+    cohort = Cohort.from_frame(frame, **columns)
     asked = {"candidates": None, "base": None, "interactions": False} | options
     found = [name.replace(" ", "") for name in pool_of(cohort, **asked).names]
     assert sorted(found) == sorted(names.split())

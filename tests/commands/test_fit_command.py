@@ -57,9 +57,10 @@ def test_settings_are_readable(fitted):
 
 def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     text = fine("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
-    assert "3 users, 3 time steps, 18 points: sleep, mood -> steps" in text
-    assert "0 sleep, 1 mood" in text
-    assert "LIN0, LIN1, ARD" in text
+    assert "3 users, 3 time steps, 18 points: week, sleep, mood -> steps" in text
+    assert "0 week, 1 sleep, 2 mood" in text
+    assert text.startswith("Features: week (time), sleep (numbers), mood (numbers).\n")
+    assert "LIN0, LIN1, LIN2, ARD" in text
     assert "WHITE" in text
     assert "whether chains agree" in text
 

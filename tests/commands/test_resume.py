@@ -112,7 +112,8 @@ def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
     study.write_text(
         "import pandas as pd, kem_pymc as kem\n"
         "table = pd.read_csv('trial.csv')\n"
-        "cohort = kem.Cohort.from_frame(table, user='id', time='week', target='steps')\n"
+        "columns = dict(user='id', time='week', target='steps', features=['sleep', 'mood'])\n"
+        "cohort = kem.Cohort.from_frame(table, **columns)\n"
         "pool = kem.CandidatePool(['LIN0', 'SE1'], dimension=2)\n"
         "model = kem.EvolutionModel(cohort, pool, shared=None)\n"
         "sampler = {'draws': 100, 'tune': 100, 'chains': 3, 'cores': 2}\n"

@@ -35,6 +35,7 @@ def test_built_in_kernels_have_the_papers_hyperparameters():
         "RQ": ("lengthscale", "mixture"),
         "MATERN32": ("lengthscale",),
         "MATERN52": ("lengthscale",),
+        "CAT": (),
     }
     assert base_kernel("SE") is SE
 

@@ -3,7 +3,12 @@ import pytensor.tensor as pt
 import pytest
 
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood, weighted_gradient
-from kem_pymc.kernels.base import BaseKernel, base_kernels, register_kernel
+from kem_pymc.kernels.base import (
+    BaseKernel,
+    base_kernels,
+    category_offset,
+    register_kernel,
+)
 from kem_pymc.kernels.library import ADD, MULTIPLY, SET, kernels
 from kem_pymc.kernels.pool import CandidatePool
 from tests.refusals import refused
@@ -22,6 +27,7 @@ CLOSED_FORMS = {
         (1 + np.sqrt(5) * np.abs(x - z) / ls + 5 * (x - z) ** 2 / (3 * ls**2))
         * np.exp(-np.sqrt(5) * np.abs(x - z) / ls)
     ),
+    "CAT": lambda x, z: np.vectorize(categories)(x, z),
 }
 HYPERPARAMETERS = {
     "LIN": [[-0.7], [0.0], [12.5]],
@@ -30,6 +36,7 @@ HYPERPARAMETERS = {
     "RQ": [[1.0, 1.0], [0.2, 0.05], [3.0, 400.0]],
     "MATERN32": [[1.0], [0.03], [50.0]],
     "MATERN52": [[1.0], [0.03], [50.0]],
+    "CAT": [[]],
 }
 CASES = [(name, h) for name, rows in HYPERPARAMETERS.items() for h in rows]
 
@@ -38,6 +45,27 @@ X = np.array([0.3, 0.3 + 1e-9, 0.3, 1.7, -2.0, 19.0, 250.0])
 Z = np.array([0.3, -4.0, 90.0])
 
 each_case = pytest.mark.parametrize(("name", "h"), CASES)
+
+
+def categories(x, z):
+    (one, count), (other, count_z) = (
+        (np.floor(v + 0.5), round(1 / (v + 0.5 - np.floor(v + 0.5)))) for v in (x, z)
+    )
+    if (one, count) == (other, count_z):
+        return 1.0
+    known = count == count_z and min(one, other) >= 0 and max(one, other) < count
+    return -1 / (count - 1) if known else 0.0
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 30])
+def test_categories_sum_to_zero_and_others_are_strangers(count):
+    """Fails where the kernel mistakes how many levels there are, or a new one for one of them."""
+    x = np.append(np.arange(count), [-1, -2]) + category_offset(count)
+    k = np.ones((len(x), len(x)))
+    kernels().cross(code("CAT"), x, x, np.empty(0), k)
+    np.testing.assert_allclose(k[:count, :count].sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_array_equal(k[count:], np.eye(count + 2)[count:])
+    np.testing.assert_array_equal(k.diagonal(), 1)
 
 
 def code(name):

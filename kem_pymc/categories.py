@@ -1,0 +1,72 @@
+"""Candidates for features that are categories: CAT, alone and times a smooth function of time."""
+
+from collections.abc import Iterable
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Candidate, Factor
+
+#: The base kernel of categories.
+CAT = "CAT"
+
+
+def category_features(cohort: Cohort) -> frozenset[int]:
+    """Return the features of a cohort that are categories, by number."""
+    return frozenset(d for d, name in enumerate(cohort.features) if name in cohort.levels)
+
+
+def number_features(cohort: Cohort) -> list[int]:
+    """Return the other features, by number."""
+    return [d for d in range(cohort.dimension) if d not in category_features(cohort)]
+
+
+def smooth_function(features: Iterable[int]) -> list[Candidate]:
+    """Return the product of SE over these features, if there are any."""
+    factors = tuple(Factor("SE", d) for d in features)
+    return [Candidate(factors)] if factors else []
+
+
+def over_time(cohort: Cohort, categories: Iterable[int]) -> list[Candidate]:
+    """Return CAT of each of these features times SE of the time, if that is a feature."""
+    if cohort.time is None:
+        return []
+    time = Factor("SE", cohort.features.index(cohort.time))
+    return [Candidate((Factor(CAT, d), time)) for d in sorted(categories)]
+
+
+def suits(candidate: Candidate, cohort: Cohort) -> bool:
+    """Return whether a candidate treats no categories as numbers, and no numbers as categories.
+
+    Two levels are 0 and 1, which may be numbers as well.
+    """
+    return all(_suits(factor, cohort) for factor in candidate.factors)
+
+
+def check_categories(candidates: Iterable[Candidate], cohort: Cohort) -> None:
+    """Check that candidates suit the features of a cohort; see :func:`suits`.
+
+    Raises
+    ------
+    InputError
+        If one doesn't.
+    """
+    for candidate in candidates:
+        for factor in candidate.factors:
+            if factor.dimension >= cohort.dimension or _suits(factor, cohort):
+                continue
+            name = cohort.features[factor.dimension]
+            if factor.base == CAT:
+                raise InputError(
+                    f"Candidate {candidate} takes {name} for categories, which has numbers. Use "
+                    f"LIN{factor.dimension} or SE{factor.dimension}, or read it as categories "
+                    "(--categorical, categorical=)."
+                )
+            raise InputError(
+                f"Candidate {candidate} takes the {len(cohort.levels[name])} categories of {name} "
+                f"for numbers. Use {CAT}{factor.dimension}."
+            )
+
+
+def _suits(factor: Factor, cohort: Cohort) -> bool:
+    levels = cohort.levels.get(cohort.features[factor.dimension], ())
+    return bool(levels) if factor.base == CAT else len(levels) <= 2
