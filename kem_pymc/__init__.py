@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.columns import Columns, feature_columns
     from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+    from kem_pymc.diagnostics.groups import contrasts, relevances
     from kem_pymc.diagnostics.power_scaling import log_prior_group
     from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
     from kem_pymc.diagnostics.representative import Representative, representative
@@ -108,6 +109,7 @@ __all__ = [
     "__version__",
     "check_kernel",
     "cohort",
+    "contrasts",
     "datasets",
     "diagnose",
     "diagnostics",
@@ -127,6 +129,7 @@ __all__ = [
     "population_parameter",
     "priors",
     "register_kernel",
+    "relevances",
     "report",
     "representative",
     "resample",
@@ -170,6 +173,7 @@ _HOMES = {
     "StratifiedSelector": "selection.ablations",
     "TwoLevelSelector": "selection.two_level",
     "check_kernel": "kernels.checking",
+    "contrasts": "diagnostics.groups",
     "diagnose": "diagnostics.diagnosis",
     "draw_functions": "gp.draws",
     "feature_columns": "columns",
@@ -181,6 +185,7 @@ _HOMES = {
     "next_batch": "diagnostics.prediction",
     "population_parameter": "population",
     "register_kernel": "kernels.base",
+    "relevances": "diagnostics.groups",
     "report": "reports.report",
     "representative": "diagnostics.representative",
     "resample": "diagnostics.stacking",

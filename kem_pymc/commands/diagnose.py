@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.markup import escape
 
 from kem_pymc.commands import folders, options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
     from xarray import DataTree
 
@@ -30,24 +32,44 @@ StudyOfResults = Annotated[
 ]
 
 
+Contrast = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="Features with categories or two values: say how their groups differ in what users "
+        "share.",
+    ),
+]
+
+
 def diagnose(
     results: Results,
     study: StudyOfResults = None,
+    contrast: Contrast = None,
     out: OutOfDiagnosis = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Say whether chains agree, what they disagree about, and what helps.
+    """Say whether chains agree, what they disagree about, and what helps; and what matters.
 
-    Writes tables of convergence, of edges and of a representative clustering, and pictures.
+    Writes tables of convergence, of edges, of a representative clustering and of shares of the
+    variance, and pictures.
     """
+    import pandas as pd
+
     from kem_pymc.commands.study import load_study
-    from kem_pymc.diagnostics import diagnosis, representative
+    from kem_pymc.diagnostics import diagnosis, groups, representative
+    from kem_pymc.evolution.from_posterior import study_settings
     from kem_pymc.reports.gather import planned_chains, read_settings
 
     if study is not None:
         load_study(study)
     idata = _posterior(results / "posterior.zarr")
     planned = planned_chains(read_settings(results))
+    differences = [
+        groups.contrasts(idata, feature).assign(feature=feature)
+        for feature in options.listed(contrast) or ()
+    ]
+    shares = groups.relevances(idata)
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE) as folder:
         found = diagnosis.diagnose(idata, planned)
@@ -55,9 +77,39 @@ def diagnose(
         found.edges.to_csv(folder / "edges.csv", index=False)
         clusters = representative.representative(idata).to_frame()
         clusters.to_csv(folder / "clusters.csv", index=False)
+        if len(shares):
+            shares.to_csv(folder / "relevances.csv", index=False)
+        if differences:
+            pd.concat(differences).to_csv(folder / "contrasts.csv", index=False)
         _draw(idata, found.n_chains, folder)
     screen.console.print(found)
+    _say_what_matters(shares)
+    for own in differences:
+        _say_how_groups_differ(own, study_settings(idata)["target"])
     screen.say(f"\nTables and pictures are in {out}.")
+
+
+def _say_what_matters(shares: "pd.DataFrame") -> None:
+    """Print shares of the variance, by part and component, and by feature."""
+    if shares.empty:
+        return
+    screen.heading("What matters, as shares of the variance of all users' data")
+    made = screen.table("part", "component", "share", right=("share",))
+    for row in shares[shares["kind"] != "feature"].itertuples():
+        made.add_row(row.part if row.kind == "all" else "", escape(row.name), f"{row.share:.0%}")
+    screen.console.print(made)
+    features = shares[shares["kind"] == "feature"].pivot(index="name", columns="part")["share"]
+    made = screen.table("feature", *features.columns, right=(*features.columns,))
+    for name in dict.fromkeys(shares.loc[shares["kind"] == "feature", "name"]):
+        made.add_row(escape(name), *(f"{share:.0%}" for share in features.loc[name]))
+    screen.console.print(made)
+
+
+def _say_how_groups_differ(differences: "pd.DataFrame", target: str) -> None:
+    feature = differences["feature"].iloc[0]
+    screen.heading(f"How levels of {feature} differ in what users share, in units of {target}")
+    for row in differences.itertuples():
+        screen.say(f"{row.contrast} {row.mean:.3g}, 95 % {row.low:.3g} to {row.high:.3g}")
 
 
 def _posterior(path: Path) -> "DataTree":

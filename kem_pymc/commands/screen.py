@@ -83,9 +83,17 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
 
 
 def shared(model: "EvolutionModel") -> None:
-    """Print what the users of a model share, if it is anything."""
+    """Print what the users of a model share, if it is anything, and what then plays no part."""
     if model.shared is not None:
         say(model.shared.describe(model.cohort.features))
+        return
+    looked_at = {d for candidate in model.pool for d in candidate.dimensions}
+    idle = [model.cohort.features[d] for d in sorted(model.cohort.constant - looked_at)]
+    if idle:
+        say(
+            f"No part is played by {', '.join(idle)}: the same throughout each user's rows, and "
+            "users share nothing."
+        )
 
 
 def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:

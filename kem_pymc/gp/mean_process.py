@@ -168,6 +168,25 @@ class SharedKernel:
         cross = composition_covariance(self._rest, self.hyperparameters, self.inducing, x)
         return np.hstack([linear, (self._inverse @ cross).T])
 
+    def component_features(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
+        """Return (n, r): the covariance of a candidate's own function at (n, D) with the weights.
+
+        Raises
+        ------
+        InputError
+            If the composition doesn't have the candidate.
+        """
+        if candidate not in self.composition:
+            raise InputError(f"{candidate} isn't in {self.composition}. Name one that is.")
+        found = np.zeros((len(x), self.size))
+        if candidate in self.linear:
+            found[:, self.linear.index(candidate)] = self._linear_feature(candidate, x)
+        else:
+            own = Composition((candidate,))
+            cross = composition_covariance(own, self.hyperparameters, self.inducing, x)
+            found[:, len(self.linear) :] = (self._inverse @ cross).T
+        return found
+
     def _linear_feature(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
         scale = np.sqrt(self.hyperparameters[f"{candidate}.amplitude"])
         if not candidate.dimensions:
@@ -235,6 +254,13 @@ class MeanProcess:
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return the posterior mean (n,) at inputs (n, D), both in scaled units."""
         return self.kernel.features(x) @ self.weights
+
+    def component(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
+        """Return the posterior mean (n,) of one candidate's own function at inputs (n, D).
+
+        All candidates' add up to the mean.
+        """
+        return self.kernel.component_features(candidate, x) @ self.weights
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the posterior covariance (n, m) between inputs (n, D) and (m, D)."""

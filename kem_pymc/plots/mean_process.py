@@ -47,7 +47,8 @@ def mean_process(
 ) -> np.ndarray:
     """Draw what all users share against one feature after the other.
 
-    In each panel the other features are held in the middle of their range: the mean process' mean
+    In each panel the other features are held in the middle of their range, categories at their
+    first level: the mean process' mean
     as a dotted line, with a band of 2 sd to either side. All panels have the same vertical axis,
     and their titles tell the feature's share of the variance: its total effect in the shared part.
 
@@ -56,7 +57,8 @@ def mean_process(
     evolutions : Evolutions
     features : sequence of str or int, optional
         Names or indices; by default those that the shared part looks at, the most relevant ones
-        first, and at most six.
+        first, and at most six; never categories, of which :func:`kem_pymc.contrasts` compares
+        levels.
     colour : str
     figure : Figure or SubFigure, optional
         By default a new one.
@@ -99,7 +101,7 @@ def shared_sections(
     Raises
     ------
     InputError
-        If nothing is shared, or there is no such feature.
+        If nothing is shared, or there is no such feature, or one has categories.
     """
     process, scaling, names = evolutions.shared, evolutions.scaling, evolutions.features
     if process is None:
@@ -108,16 +110,22 @@ def shared_sections(
             "Learn them with EvolutionModel(..., shared='auto')."
         )
     shares = evolutions.settings.get("shared", {}).get("relevance", {}).get("shared")
+    categories = frozenset(names.index(name) for name in evolutions.levels)
     if features is None:
-        columns = _relevant(process.kernel.composition.dimensions, shares)
+        columns = _relevant(process.kernel.composition.dimensions, shares, categories)
     else:
         columns = [column_of(feature, names) for feature in features]
-    if not columns:
-        raise InputError("There is no feature to draw against. Give at least one.")
+        if not columns or categories & {*columns}:
+            raise InputError(
+                "There is no feature to draw against, or one has categories. Give at least one "
+                "with numbers; kem.contrasts compares categories."
+            )
     unit = np.linspace(0, 1, FINE)
     sections = []
     for d in columns:
         x = np.full((FINE, len(names)), 0.5)
+        for other in categories:
+            x[:, other] = -scaling.feature_low[other]
         x[:, d] = unit
         sd = np.sqrt(np.maximum(process.covariance(x, x).diagonal(), 0.0))
         low, high = scaling.feature_low[d], scaling.feature_high[d]
@@ -133,9 +141,11 @@ def shared_sections(
     return sections
 
 
-def _relevant(dimensions: frozenset[int], shares: Sequence[float] | None) -> list[int]:
+def _relevant(
+    dimensions: frozenset[int], shares: Sequence[float] | None, categories: frozenset[int]
+) -> list[int]:
     """Return the features of a shared part to draw; of a level alone the first one."""
-    found = sorted(dimensions or {0})
+    found = sorted((dimensions or {0}) - categories)
     if shares is not None:
         found.sort(key=lambda d: -shares[d])
     return found[:MOST]

@@ -5,6 +5,7 @@ from math import ceil
 import numpy as np
 from matplotlib.axes import Axes
 
+from kem_pymc.categories import CAT
 from kem_pymc.gp.predict import Component
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.plots import style
@@ -27,7 +28,7 @@ def components(
     A component of one feature is a dotted line in a band of 2 sd; its crosses are the user's
     points less all other components, so what they scatter around the line is noise. Such panels
     share their vertical range. A component of two features is a map of its mean. One of more
-    features is drawn at the user's points only, against what was observed there.
+    features, or of categories, is drawn at the user's points only, against what was observed there.
 
     The sd of each component's mean over the user's points, in the target's unit, tells how much
     it moves the prediction.
@@ -58,11 +59,12 @@ def components(
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
         features = sorted(candidate.dimensions) or [0]  # a level is flat along any feature
-        if len(features) == 1:
+        grouped = any(factor.base == CAT for factor in candidate.factors)
+        if len(features) == 1 and not grouped:
             _draw_curve(selection, candidate, features[0], ax)
             ax.set(xlabel=names[features[0]], ylabel=f"share of {target}")
             alike.append(ax)
-        elif len(features) == 2:
+        elif len(features) == 2 and not grouped:
             _draw_map(selection, candidate, features, f"share of {target}", ax)
             ax.set(xlabel=names[features[0]], ylabel=names[features[1]])
         else:

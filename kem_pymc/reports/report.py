@@ -106,7 +106,7 @@ def page_of(material: Material) -> str:
         short=short.lines(learned, look, found["pilots"]),
         missing=short.missing(material),
         ends=short.ends(learned),
-        shared=shared_part(learned),
+        shared=shared_part(learned, idata),
         rows=rows,
         hidden=hidden,
         settings=study.settings(material),

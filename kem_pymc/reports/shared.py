@@ -1,13 +1,18 @@
 """What all users share: in words, as shares of the variance, and as pictures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from kem_pymc.diagnostics.groups import contrasts, grouping_features
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.plots.mean_process import Section, shared_sections
 from kem_pymc.reports import charts
 from kem_pymc.shared.choice import in_words
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 #: What the parts of the variance are, in words.
 PARTS = {
@@ -33,16 +38,20 @@ class Shared:
         variance, the largest in the shared part first.
     pictures : list of (Markup, str)
         Pictures and captions.
+    groups : list of (str, str, float, float, float)
+        Features, pairs of their levels, and by how much these differ: mean, and ends of the 95 %
+        interval, in the target's unit.
     """
 
     sentence: str
     shares: list[tuple[str, float]]
     rows: list[tuple[str, float, float]]
     pictures: list[tuple[Markup, str]]
+    groups: list[tuple[str, str, float, float, float]] = field(default_factory=list)
 
 
-def shared_part(evolutions: Evolutions) -> Shared:
-    """Return what a report says on what users share."""
+def shared_part(evolutions: Evolutions, idata: "DataTree | None" = None) -> Shared:
+    """Return what a report says on what users share; how groups differ needs the posterior."""
     if evolutions.shared is None:
         return Shared(NOTHING, [], [], [])
     found = evolutions.settings.get("shared", {})
@@ -57,10 +66,21 @@ def shared_part(evolutions: Evolutions) -> Shared:
         shares=[(PARTS.get(part, part), share) for part, share in shares.items()],
         rows=rows,
         pictures=_pictures(shared_sections(evolutions), evolutions.target),
+        groups=[] if idata is None else _groups(idata),
     )
 
 
+def _groups(idata: "DataTree") -> list[tuple[str, str, float, float, float]]:
+    return [
+        (feature, row.contrast, row.mean, row.low, row.high)
+        for feature in grouping_features(idata)
+        for row in contrasts(idata, feature).itertuples()
+    ]
+
+
 def _pictures(sections: list[Section], target: str) -> list[tuple[Markup, str]]:
+    if not sections:
+        return []
     ends = [(s.mean + side * s.sd) for s in sections for side in (-2, 2)]
     low, high = min(e.min() for e in ends), max(e.max() for e in ends)
     pictures = []

@@ -12,11 +12,12 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack
 from scipy.optimize import minimize
 
+from kem_pymc.categories import CAT
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, as_active
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.base import base_kernel
-from kem_pymc.kernels.composition import Composition, Hyperparameter
+from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lanes import padded
@@ -31,7 +32,9 @@ AMPLITUDE_SD, LENGTH_SD = 2.0, 1.0
 #: would add up to a function of all of them.
 IRRELEVANT_SD = 8.0
 
-#: Where these lie.
+#: Where these lie. Of differences between groups, small amplitudes aren't among them: what a
+#: handful of groups says of their amplitude is little, and at a mode next to zero groups would seem
+#: not to differ with certainty.
 IRRELEVANT = {"amplitude": -1.0, "lengthscale": 1.0}
 
 #: Prior medians: the noise's share of the targets' variance, lengthscales and periods as shares of
@@ -174,7 +177,7 @@ class MarginalLikelihood:
         for p in places:
             h[p], sd[p] = _prior(all_of_it[p], composition, rows, variance)
         free = np.array([p for p in places if shifts or all_of_it[p].positive], dtype=np.int64)
-        kinds = tuple(all_of_it[p].kind for p in free)
+        kinds = tuple(_kind(all_of_it[p]) for p in free)
         return _Level(as_active(inclusion), free, h, h[free], sd[free], kinds)
 
     def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
@@ -280,6 +283,13 @@ class MarginalLikelihood:
         dimension = len(self.x)
         kernel = SharedKernel(self.compositions[0], named[0], dimension, np.empty((0, dimension)))
         return TwoLevel(kernel, self.compositions[1], named[1], float(np.exp(log_noise)))
+
+
+def _kind(hyperparameter: Hyperparameter) -> str:
+    """Return a hyperparameter's kind; amplitudes of differences between groups are their own."""
+    factors = Candidate.parse(hyperparameter.name.partition(".")[0]).factors
+    of_groups = any(factor.base == CAT for factor in factors)
+    return "difference" if of_groups and hyperparameter.base is None else hyperparameter.kind
 
 
 def _prior(

@@ -6,6 +6,7 @@ import numpy as np
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.shared.two_level import SharedPosterior
 
 #: At most so many rows are permuted, so often; permutations are averaged.
@@ -61,6 +62,43 @@ def relevance_by_feature(
         "shared": _effects(shared, rows, orders, total),
         "personal": _effects(personal, rows, orders, total),
     }
+
+
+def relevance_by_component(
+    posterior: SharedPosterior, rows: np.ndarray, total: float
+) -> dict[str, dict[Candidate, float]]:
+    """Return each component's share of the variance in both parts of a two-level model.
+
+    Of the shared function it is the variance over rows of the component's posterior mean; of
+    users' own the mean of its prior variance at the fitted values.
+
+    Parameters
+    ----------
+    posterior : SharedPosterior
+    rows : ndarray, shape (n, D)
+        Of all users, in scaled units.
+    total : float
+        The variance that these are shares of, in scaled units.
+
+    Returns
+    -------
+    dict of str to dict of Candidate to float
+        By part: ``"shared"`` and ``"personal"``.
+    """
+    process, model = posterior.process, posterior.model
+    own = {}
+    for candidate in model.personal:
+        part = Composition((candidate,))
+        variances = [
+            composition_covariance(part, model.hyperparameters, x, x).diagonal()
+            for x in np.array_split(rows, 1 + len(rows) // MOST_ROWS)
+        ]
+        own[candidate] = float(np.mean(np.concatenate(variances))) / total
+    shared = {
+        candidate: float(np.var(process.component(candidate, rows))) / total
+        for candidate in model.kernel.composition
+    }
+    return {"shared": shared, "personal": own}
 
 
 def _effects(

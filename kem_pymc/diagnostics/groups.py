@@ -1,0 +1,166 @@
+"""What is in what users share: how groups differ, and how much each part and feature matters."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolution.from_posterior import read_shared, study_settings
+from kem_pymc.kernels.prose import describe_candidate
+from kem_pymc.scaling import Scaling
+from kem_pymc.shared.choice import SharedPart
+from kem_pymc.shared.contrasts import level_means
+from kem_pymc.shared.relevance import relevance_by_component
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: With more levels than this, each is compared with the first only.
+ALL_PAIRS = 4
+
+
+def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.DataFrame:
+    """Return how groups of users differ in what all users share.
+
+    For two levels of a feature, the difference of the shared function's means over all rows of the
+    pilot users, once with the one level in every row and once with the other: groups at equal
+    values of all other features. The function is normal given the pilot users' data and the fitted
+    values of its kernel, which the intervals take for known.
+
+    Parameters
+    ----------
+    idata : DataTree
+        From ``pm.sample`` with an ``EvolutionModel``.
+    feature : str
+        With categories, or with two values.
+    probability : float
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        A row per pair of levels; with more than four levels, per level but the first, compared with
+        that. Columns ``contrast`` ("Male - Female"), ``mean``, ``sd``, ``low`` and ``high``, in the
+        target's unit.
+
+    Raises
+    ------
+    InputError
+        If there is no such feature, it has other numbers, or it isn't in what users share.
+    """
+    if not 0 < probability < 1:
+        raise InputError(f"probability={probability} is no share. Give one between 0 and 1.")
+    settings = study_settings(idata)
+    names = settings["features"]
+    if feature not in names:
+        raise InputError(f"There is no feature {feature!r}. Use one of {', '.join(names)}.")
+    part = read_shared(idata, settings)
+    d = names.index(feature)
+    if part is None or d not in part.model.kernel.composition.dimensions:
+        what = "nothing" if part is None else str(part.model.kernel.composition)
+        raise InputError(
+            f"Levels of {feature} can't be compared: users share {what}, of which {feature} is no "
+            "part. Fit it with shared candidates that look at it (--shared, shared=)."
+        )
+    rows = _rows(idata)
+    scaling = Scaling.from_dict(settings["scaling"])
+    levels = settings.get("levels", {}).get(feature)
+    if levels is None:
+        values = np.unique(rows[:, d])
+        if len(values) != 2:
+            raise InputError(
+                f"{feature} has {len(values)} different numbers, which aren't compared. Name a "
+                "feature with categories or two values; --categorical makes numbers categories."
+            )
+        low, high = scaling.feature_low[d], scaling.feature_high[d]
+        levels = [f"{low + (high - low) * value:g}" for value in values]
+    else:
+        values = np.arange(len(levels)) - scaling.feature_low[d]
+    mean, covariance = level_means(part.process, rows, d, values)
+    reach = norm.ppf(0.5 + probability / 2)
+    found = []
+    for a, b in _pairs(len(levels)):
+        difference = float(scaling.sd_back(mean[b] - mean[a]))
+        variance = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
+        sd = float(scaling.sd_back(np.sqrt(max(variance, 0.0))))
+        ends = difference - reach * sd, difference + reach * sd
+        found.append((f"{levels[b]} - {levels[a]}", difference, sd, *ends))
+    return pd.DataFrame(found, columns=["contrast", "mean", "sd", "low", "high"])
+
+
+def grouping_features(idata: "DataTree") -> list[str]:
+    """Return the features that :func:`contrasts` can compare levels of."""
+    settings = study_settings(idata)
+    part = read_shared(idata, settings)
+    if part is None:
+        return []
+    rows, names = _rows(idata), settings["features"]
+    return [
+        names[d]
+        for d in sorted(part.model.kernel.composition.dimensions)
+        if names[d] in settings.get("levels", {}) or len(np.unique(rows[:, d])) == 2
+    ]
+
+
+def relevances(idata: "DataTree") -> pd.DataFrame:
+    """Return how much of the target's variance each component and each feature has.
+
+    In the two-level model of all pilot users in which what they share was learned, as shares of
+    the variance: of what is shared that of the posterior mean, of what is each user's own the
+    prior variance at the fitted values. Components of one function needn't add up to it; of
+    features it is the total effect, which counts what features do together for each of them.
+
+    Parameters
+    ----------
+    idata : DataTree
+        From ``pm.sample`` with an ``EvolutionModel``.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``part`` ("shared", "personal", "noise"), ``kind`` ("all", "component" or
+        "feature"), ``name`` and ``share``; without rows where users share nothing.
+
+    Raises
+    ------
+    InputError
+        If it isn't such a posterior.
+    """
+    settings = study_settings(idata)
+    part = read_shared(idata, settings)
+    rows = [] if part is None else list(_relevances(part, _rows(idata), settings))
+    return pd.DataFrame(rows, columns=["part", "kind", "name", "share"])
+
+
+def _relevances(
+    part: SharedPart, rows: np.ndarray, settings: dict[str, Any]
+) -> Iterator[tuple[str, str, str, float]]:
+    names = settings["features"]
+    variance = float(np.var(part.process.mean(rows)))
+    total = variance / part.shares["shared"] if variance else 1.0
+    components = relevance_by_component(part.posterior, rows, total)
+    for which, share in part.shares.items():
+        yield which, "all", "", share
+        for candidate, own in components.get(which, {}).items():
+            label = f"{describe_candidate(candidate, names)} ({candidate.label(len(names))})"
+            yield which, "component", label, own
+        for name, effect in zip(names, part.relevance.get(which, ()), strict=False):
+            yield which, "feature", name, effect
+
+
+def _pairs(levels: int) -> list[tuple[int, int]]:
+    if levels <= ALL_PAIRS:
+        return list(combinations(range(levels), 2))
+    return [(0, b) for b in range(1, levels)]
+
+
+def _rows(idata: "DataTree") -> np.ndarray:
+    """Return all pilot users' inputs (n, D), in scaled units."""
+    constant = idata["constant_data"]
+    inputs = constant["inputs"].transpose("user", "point", "feature").values
+    points = constant["n_points"].transpose("user", "time_step").values.max(axis=1)
+    return np.concatenate([x[:n] for x, n in zip(inputs, points, strict=True)])
