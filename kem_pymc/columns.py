@@ -151,8 +151,13 @@ def feature_columns(
             for c in df.columns
             if c not in (user, time, target)
         }
+        others = [c for c, reason in reasons.items() if reason is None]
+        if others and scope == "pilot" and df[time].nunique() < 2:
+            reasons[time] = "the same in every row"
+            chosen = (*others,)
+        else:
+            chosen = (time, *others)
         left_out = tuple((c, reason) for c, reason in reasons.items() if reason is not None)
-        chosen = (time, *(c for c, reason in reasons.items() if reason is None))
     named = isinstance(categorical, Mapping)
     found = []
     for column in chosen:

@@ -70,6 +70,13 @@ def test_what_is_left_out_and_why(values, reason):
     assert feature_columns(table(**values), **ROLES, features=["Days", name]).names[1] == name
 
 
+def test_a_time_that_never_changes_is_left_out_where_there_is_more():
+    got = feature_columns(table(Days=3)[["Subject", "Days", "Reaction", "mood"]], **ROLES)
+    assert (got.names, got.left_out) == (("mood",), (("Days", "the same in every row"),))
+    got = feature_columns(table(Days=3)[["Subject", "Days", "Reaction"]], **ROLES)
+    assert got.names == ("Days",)
+
+
 def test_whole_numbers_may_be_codes():
     df = table(diet=np.repeat([1, 2, 3, 4, 2, 1], 4))
     assert feature_columns(df, **ROLES).codes == (("diet", 4),)
