@@ -56,7 +56,9 @@ def shared_part(evolutions: Evolutions) -> Shared:
         sentence=in_words(composition, evolutions.features, shares),
         shares=[(PARTS.get(part, part), share) for part, share in shares.items()],
         rows=rows,
-        pictures=_pictures(shared_sections(evolutions), evolutions.target),
+        pictures=_pictures(
+            shared_sections(evolutions), evolutions.scaling.target_label(evolutions.target)
+        ),
     )
 
 
