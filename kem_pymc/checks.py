@@ -94,7 +94,7 @@ def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:
         )
 
 
-def check_options(batch: int | None, gaps: str, scope: str) -> None:
+def check_options(batch: int | None, gaps: str, scope: str, missing: str) -> None:
     """Check the options of a table reader."""
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise InputError(f"batch={batch!r} is no number of points. Give 1 or more, or None.")
@@ -102,6 +102,8 @@ def check_options(batch: int | None, gaps: str, scope: str) -> None:
         raise InputError(f"gaps={gaps!r} is unknown. Give 'error' or 'skip'.")
     if scope not in ("pilot", "new"):
         raise InputError(f"scope={scope!r} is unknown. Give 'pilot' or 'new'.")
+    if missing not in ("error", "drop"):
+        raise InputError(f"missing={missing!r} is unknown. Give 'error' or 'drop'.")
 
 
 def check_roles(
@@ -220,11 +222,12 @@ def check_complete(
     if rows.sum() == 1:
         raise InputError(
             f"Column {column!r} has a missing or infinite value in {where}. "
-            "Fill in the value or drop the row."
+            "Fill in the value or drop the row (missing='drop', --missing drop)."
         )
     raise InputError(
         f"{rows.sum()} of {len(rows)} rows have missing or infinite values, the first column "
-        f"{column!r} in {where}. Fill the values in or drop the rows."
+        f"{column!r} in {where}. Fill the values in, or drop the rows "
+        "(missing='drop', --missing drop)."
     )
 
 

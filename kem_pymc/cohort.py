@@ -22,6 +22,7 @@ from kem_pymc.checks import (
     check_options,
     check_order,
     check_points,
+    check_roles,
     check_varies,
     days,
     frozen,
@@ -32,6 +33,7 @@ from kem_pymc.checks import (
 from kem_pymc.columns import coded, feature_columns
 from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
+from kem_pymc.missing import without_missing
 
 #: At most so many columns and users are shown.
 COLUMNS_SHOWN, USERS_SHOWN = 15, 10
@@ -149,6 +151,7 @@ class Cohort(Displayed):
         categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
         batch: int | None = None,
         gaps: Literal["error", "skip"] = "error",
+        missing: Literal["error", "drop"] = "error",
         scope: Literal["pilot", "new"] = "pilot",
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
@@ -175,6 +178,9 @@ class Cohort(Displayed):
         gaps : {"error", "skip"}
             What to do when whole-numbered times leave one out between a user's first and last.
             Gaps aren't looked for in dates, nor if `batch` is given.
+        missing : {"error", "drop"}
+            What to do with rows that miss a value. Where some are dropped, gaps are allowed; pilot
+            users of whom fewer than two rows are left are dropped as well.
         scope : {"pilot", "new"}
             Users of a pilot study need two points each, and a target and features that vary over
             the cohort. New users, for whom a kernel is selected, don't.
@@ -187,15 +193,22 @@ class Cohort(Displayed):
         Warns
         -----
         DataWarning
-            If rows are identical in user, time, inputs and target, or a new user has a level that
-            the pilot study didn't have.
+            If rows are dropped, with counts by column and user; if rows are identical in user,
+            time, inputs and target; or if a new user has a level that the pilot study didn't have.
         """
-        check_options(batch, gaps, scope)
+        check_options(batch, gaps, scope, missing)
         roles = {"user": user, "time": time, "target": target}
         columns = feature_columns(
             df, **roles, features=features, categorical=categorical, scope=scope
         )
         features, levels = columns.names, columns.levels
+        if missing == "drop":
+            used_columns = (user, time, target, *features)
+            df, said = without_missing(df, user, used_columns, least=1 + (scope == "pilot"))
+            check_roles(df, user, time, target, features)
+            if said:
+                warnings.warn(said, DataWarning, stacklevel=2)
+                gaps = "skip"
         times = times_of(df, time)
         plain = [column for column in features if column != time and column not in levels]
         check_numeric(df, [*plain, target])

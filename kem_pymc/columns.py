@@ -16,6 +16,7 @@ from pandas.api import types as dtypes
 
 from kem_pymc.checks import (
     check_features,
+    check_numeric,
     check_roles,
     is_nameless,
     is_text,
@@ -25,6 +26,7 @@ from kem_pymc.checks import (
     place,
 )
 from kem_pymc.errors import DataWarning, InputError
+from kem_pymc.missing import mostly_missing
 
 #: Names of columns that hold row numbers or ids, where their values are such as well.
 ROW_NAMES = re.compile(
@@ -128,7 +130,8 @@ def feature_columns(
     Raises
     ------
     InputError
-        If a column is missing or has two roles, or a category isn't a feature.
+        If a column is missing or has two roles, a category isn't a feature, or a column of numbers
+        has a cell that isn't one.
     """
     check_roles(df, user, time, target, features)
     asked = (categorical,) if isinstance(categorical, str) else tuple(categorical or ())
@@ -245,10 +248,10 @@ def _not_a_feature(df: pd.DataFrame, column: Hashable, user: Hashable, scope: st
         return "it has no name in the file"
     if is_time(values) or dtypes.infer_dtype(values) == "date" or _dates_as_text(values):
         return "dates"
+    if mostly_missing(values):
+        return f"{values.isna().mean():.0%} of its values are missing"
     if meant_as_numbers(values):
-        bad = not_numbers(values)
-        cells = "a cell isn't a number" if bad.sum() == 1 else f"{bad.sum()} aren't numbers"
-        return f"{cells}, {str(values.iloc[bad.argmax()])!r} in {place(df.index, bad.argmax())}"
+        check_numeric(df, [column])  # names the cells that aren't
     numeric = dtypes.is_numeric_dtype(values) and not dtypes.is_complex_dtype(values)
     if not (numeric or is_category(values)):
         return "not numbers"

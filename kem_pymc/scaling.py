@@ -12,6 +12,7 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
+from kem_pymc.transforms import Name, Transform
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,10 @@ class Scaling:
     feature_low, feature_high : ndarray, shape (D,)
         In the users' units; they become 0 and 1.
     target_mean, target_sd : float
-        In the target's unit; the target becomes (y - mean) / sd.
+        In the target's unit; the target becomes (y - mean) / sd. With a transform g they are of
+        g(y), which becomes (g(y) - mean) / sd.
+    transform : Transform, optional
+        Of skewed targets.
 
     Raises
     ------
@@ -38,6 +42,7 @@ class Scaling:
     feature_high: np.ndarray
     target_mean: float
     target_sd: float
+    transform: Transform | None = None
 
     def __post_init__(self) -> None:
         low, high = frozen(self.feature_low), frozen(self.feature_high)
@@ -65,19 +70,27 @@ class Scaling:
         return cls(*_ranges(cohort, np.zeros(dimension), np.ones(dimension)), 0.0, 1.0)
 
     @classmethod
-    def unit(cls, cohort: Cohort) -> Self:
+    def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
         """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
 
         It looks at this cohort only, each point once: give it the pilot users (section 10.2.1).
 
+        Parameters
+        ----------
+        cohort : Cohort
+        transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
+            What is done to the target before, see :class:`kem_pymc.transforms.Transform`.
+
         Raises
         ------
         InputError
-            If a feature or the target is constant.
+            If a feature or the target is constant, or can't be transformed so.
         """
         x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
-        return cls(*_ranges(cohort, x.min(axis=0), x.max(axis=0)), y.mean(), y.std())
+        learned = None if transform is None else Transform.learn(transform, y)
+        y = y if learned is None else learned.forward(y)
+        return cls(*_ranges(cohort, x.min(axis=0), x.max(axis=0)), y.mean(), y.std(), learned)
 
     def inputs(self, x: npt.ArrayLike) -> np.ndarray:
         """Scale inputs, shape (..., D).
@@ -96,19 +109,36 @@ class Scaling:
         return (x - self.feature_low) / (self.feature_high - self.feature_low)
 
     def targets(self, y: npt.ArrayLike) -> np.ndarray:
-        """Scale targets, any shape."""
-        return (np.asarray(y, dtype=np.float64) - self.target_mean) / self.target_sd
+        """Scale targets, any shape.
+
+        Raises
+        ------
+        InputError
+            If one can't be transformed.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        y = y if self.transform is None else self.transform.forward(y)
+        return (y - self.target_mean) / self.target_sd
+
+    def targets_back(self, y: npt.ArrayLike) -> np.ndarray:
+        """Return scaled targets, or quantiles of what they may be, in the target's unit."""
+        back = self.mean_back(y)
+        return back if self.transform is None else self.transform.inverse(back)
+
+    def target_label(self, target: str) -> str:
+        """Return what :meth:`mean_back` and :meth:`sd_back` are in the unit of."""
+        return target if self.transform is None else self.transform.label(target)
 
     def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
-        """Return a predicted mean in the target's unit."""
+        """Return a mean in the target's unit, or that of the transformed target."""
         return np.asarray(mean) * self.target_sd + self.target_mean
 
     def sd_back(self, sd: npt.ArrayLike) -> np.ndarray:
-        """Return a predicted sd in the target's unit."""
+        """Return an sd in the target's unit, or that of the transformed target."""
         return np.asarray(sd) * self.target_sd
 
     def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
-        """Return a predicted variance in the target's unit squared."""
+        """Return a variance in the target's unit squared, or that of the transformed target."""
         return np.asarray(variance) * self.target_sd**2
 
     def hyperparameters_back(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +146,8 @@ class Scaling:
 
         The same kernel for data in their own units: lengthscales, periods and shifts are in the
         feature's unit (PER's lengthscale has none), amplitudes and the noise variance in the
-        target's unit squared. With LIN an amplitude is the variance of a slope.
+        target's unit squared, or that of the transformed target. With LIN an amplitude is the
+        variance of a slope.
 
         Parameters
         ----------
@@ -173,6 +204,7 @@ class Scaling:
             "feature_high": self.feature_high.tolist(),
             "target_mean": self.target_mean,
             "target_sd": self.target_sd,
+            **({} if self.transform is None else {"transform": self.transform.to_dict()}),
         }
 
     @classmethod
@@ -184,12 +216,18 @@ class Scaling:
         InputError
             If an entry is missing or unknown, or the values make no scaling.
         """
-        if set(state) != set(cls.__dataclass_fields__):
+        known = set(cls.__dataclass_fields__)
+        if not known - {"transform"} <= set(state) <= known:
             raise InputError(
                 f"A scaling can't be read from the entries {sorted(state)}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."
             )
-        return cls(**state)
+        transform = state.get("transform")
+        if transform is None:
+            return cls(**state)
+        if not isinstance(transform, Mapping) or set(transform) != {"name", "parameter"}:
+            raise InputError("A transform can't be read. Give its name and its parameter.")
+        return cls(**{**state, "transform": Transform(**transform)})
 
 
 def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

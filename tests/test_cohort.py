@@ -230,7 +230,7 @@ class TestAllowedTables:
         assert got.n_points == 1
 
     def test_new_users_are_checked_otherwise(self):
-        refused_frame(frame(x=np.nan), "'x'", scope="new")
+        refused_frame(frame(x=[*range(5), np.nan]), "'x'", scope="new")
 
     def test_identical_rows_warn_once_with_their_number(self):
         df = frame(week=1, x=1.0, z=[1, 1, 1, 1, 1, 2], y=[3, 4, 3, 4, 4, 4])

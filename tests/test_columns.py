@@ -55,7 +55,7 @@ def test_default_features_and_their_kinds():
         ({"note": [f"note {k}" for k in range(24)]}, "text with 24 different values"),
         ({"site": "Leiden"}, "the same in every row"),
         ({"visit": ["2024-03-01", "2024-03-02"] * 12}, "dates"),
-        ({"temp": ["21.5", "n/a", *["20"] * 22]}, "a cell isn't a number, 'n/a' in row 1"),
+        ({"dose": [1.5, 2.5, *[np.nan] * 22]}, "92% of its values are missing"),
         # Not left out: ids by name alone, numbers that happen to differ, one number by user.
         ({"index": np.tile([1, 2, 2, 3], 6)}, None),
         ({"steps": np.random.default_rng(1).permutation(24)}, None),
@@ -75,6 +75,12 @@ def test_a_time_that_never_changes_is_left_out_where_there_is_more():
     assert (got.names, got.left_out) == (("mood",), (("Days", "the same in every row"),))
     got = feature_columns(table(Days=3)[["Subject", "Days", "Reaction"]], **ROLES)
     assert got.names == ("Days",)
+
+
+def test_a_stray_cell_among_numbers_is_named():
+    """Catches a column that is dropped for one typing error, features named or not."""
+    df = table(temp=["21.5", "n/a", *["20"] * 22])
+    refused(lambda: feature_columns(df, **ROLES), "'temp' has 'n/a' in row 1", "Correct")
 
 
 def test_whole_numbers_may_be_codes():

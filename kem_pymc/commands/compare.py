@@ -59,6 +59,7 @@ def compare(
     categorical: options.Categorical = None,
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
+    missing: options.Missing = None,
     candidates: options.Candidates = None,
     base: options.Base = None,
     interactions: options.Interactions = False,
@@ -91,7 +92,9 @@ def compare(
         "features": options.listed(features),
         "categorical": options.listed(categorical),
     }
-    cohort = read_cohort(data, **columns, **named, skip_gaps=skip_gaps, scope="pilot")
+    cohort = read_cohort(
+        data, **columns, **named, skip_gaps=skip_gaps, missing=missing, scope="pilot"
+    )
     if cohort.n_users < 2 or cohort.max_steps < 2:
         raise InputError(
             f"{data} has {cohort.n_users} users and at most {cohort.max_steps} time steps. "

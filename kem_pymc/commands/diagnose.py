@@ -60,6 +60,7 @@ def diagnose(
     from kem_pymc.diagnostics import diagnosis, groups, representative
     from kem_pymc.evolution.from_posterior import study_settings
     from kem_pymc.reports.gather import planned_chains, read_settings
+    from kem_pymc.scaling import Scaling
 
     if study is not None:
         load_study(study)
@@ -84,8 +85,10 @@ def diagnose(
         _draw(idata, found.n_chains, folder)
     screen.console.print(found)
     _say_what_matters(shares)
+    settings = study_settings(idata)
+    unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
     for own in differences:
-        _say_how_groups_differ(own, study_settings(idata)["target"])
+        _say_how_groups_differ(own, unit)
     screen.say(f"\nTables and pictures are in {out}.")
 
 

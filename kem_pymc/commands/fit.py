@@ -33,6 +33,8 @@ def fit(
     categorical: options.Categorical = None,
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
+    missing: options.Missing = None,
+    transform: options.Transform = None,
     candidates: options.Candidates = None,
     base: options.Base = None,
     interactions: options.Interactions = False,
@@ -65,6 +67,7 @@ def fit(
         "categorical": options.listed(categorical),
         "batch": batch,
         "skip_gaps": skip_gaps,
+        "missing": missing,
     }
     model_of: dict[str, Any] = {
         "candidates": options.listed(candidates),
@@ -72,6 +75,7 @@ def fit(
         "interactions": interactions,
         "priors": priors,
         "shared": shared,
+        "transform": transform,
     }
     sampler = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
     if resume is not None:
@@ -134,6 +138,7 @@ def _sample_and_write(
         check_free(run, overwrite)
         job.save(run)
     screen.study(found.model.cohort, found.model.pool)
+    screen.target(found.model)
     screen.shared(found.model)
     out = Path(job.directory, job.out) if not new else Path(job.out)
     again = f"kem fit --resume {shlex.quote(str(run))}"

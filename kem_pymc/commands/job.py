@@ -193,12 +193,23 @@ def _model(
     interactions: bool,
     priors: str | None,
     shared: str = "none",
+    transform: Any = None,
 ) -> "EvolutionModel":
     from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.scaling import Scaling
 
     pool = pool_of(cohort, candidates, base, interactions)
     table = table_of(priors)
-    return EvolutionModel(cohort, pool, table, shared=None if shared == "none" else shared)
+    scaling = None
+    if transform is not None:
+        if table is not None and table.scaling != "unit":
+            raise InputError(
+                f"--priors {priors} are for targets as they are, and --transform changes them. "
+                "Use other priors, or leave --transform out."
+            )
+        scaling = Scaling.unit(cohort, transform)
+    process = None if shared == "none" else shared
+    return EvolutionModel(cohort, pool, table, scaling=scaling, shared=process)
 
 
 def table_of(name: str | None) -> "Priors | None":

@@ -37,6 +37,17 @@ User = Annotated[str | None, _column("Tells users apart.")]
 Time = Annotated[str | None, _column("Time of each row: a number, or a date like 2024-03-01.")]
 Target = Annotated[str | None, _column("What to predict.")]
 TestTarget = Annotated[str | None, _column("What to predict; by default the pilot study's target.")]
+Missing = Annotated[
+    Literal["error", "drop"] | None,
+    _panel("Table", text="Rows with a missing value: an error (default), or left out and counted."),
+]
+Transform = Annotated[
+    Literal["sqrt", "log", "log1p", "yeo-johnson"] | None,
+    _panel(
+        "Table",
+        text="Of a skewed target, before it is modelled; predictions come back in its own unit.",
+    ),
+]
 Features = Annotated[
     str | None,
     _panel(

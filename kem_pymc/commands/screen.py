@@ -82,6 +82,19 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
             say(f"{'':12}{line}")
 
 
+def target(model: "EvolutionModel") -> None:
+    """Print how a model transforms its target, or why a transform may help."""
+    import numpy as np
+
+    from kem_pymc.transforms import advice
+
+    name = model.cohort.target
+    if model.scaling.transform is not None:
+        say(f"What is modelled is {model.scaling.target_label(name)}.")
+    elif found := advice(np.concatenate(model.cohort.targets)):
+        warn(f"{name} {found}. See --transform.")
+
+
 def shared(model: "EvolutionModel") -> None:
     """Print what the users of a model share, if it is anything, and what then plays no part."""
     if model.shared is not None:

@@ -40,6 +40,7 @@ def select(
     target: options.TestTarget = None,
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
+    missing: options.Missing = None,
     fit: Annotated[
         Literal["pilot", "map", "ml"],
         typer.Option(help="Fit hyperparameters with pilot users', the study's, or no priors."),
@@ -90,6 +91,7 @@ def select(
         "target": target,
         "batch": batch,
         "skip_gaps": skip_gaps,
+        "missing": missing,
     }
     if study is None and data is None:
         raise InputError("Give either a study file or a table. The table comes with --data.")
@@ -149,8 +151,9 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
             )
     if np.abs(scaling.targets(y)).max() > FAR_TARGET:
         screen.warn(
-            f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users it "
-            f"had mean {scaling.target_mean:.6g} and sd {scaling.target_sd:.6g}. "
+            f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users "
+            f"{scaling.target_label(cohort.target)} had mean {scaling.target_mean:.6g} and sd "
+            f"{scaling.target_sd:.6g}. "
             "Check that its unit is the same."
         )
 

@@ -36,6 +36,7 @@ def read_cohort(
     batch: int | None,
     skip_gaps: bool,
     scope: Literal["pilot", "new"],
+    missing: Literal["error", "drop"] | None = None,
     categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
 ) -> Cohort:
     """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
@@ -52,10 +53,10 @@ def read_cohort(
         raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
     table = read_table(path, user, time)
     if features is not None and scope == "new":
-        missing = [name for name in features if name not in table]
-        if missing:
+        lacking = [name for name in features if name not in table]
+        if lacking:
             raise InputError(
-                f"{path} lacks the pilot study's features {', '.join(missing)}. "
+                f"{path} lacks the pilot study's features {', '.join(lacking)}. "
                 "Give a table with the same features under the same names."
             )
     for name in features or ():
@@ -74,6 +75,7 @@ def read_cohort(
         categorical=columns.levels,
         batch=batch,
         gaps="skip" if skip_gaps else "error",
+        missing=missing or "error",
         scope=scope,
     )
     if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):

@@ -45,7 +45,7 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
     DataFrame
         A row per pair of levels; with more than four levels, per level but the first, compared with
         that. Columns ``contrast`` ("Male - Female"), ``mean``, ``sd``, ``low`` and ``high``, in the
-        target's unit.
+        target's unit, or that of the transformed target.
 
     Raises
     ------

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp, ndtr, ndtri
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.transforms import Transform
 
 #: Halvings of the range in which a quantile is sought: its error is 1e-12 of that range.
 HALVINGS = 40
@@ -56,6 +58,60 @@ class Mixture:
         spread = np.hypot(self.sd[:, None], self.sd[None])
         pairs = np.outer(self.weights, self.weights)
         return from_y - 0.5 * np.einsum("kl,klm->m", pairs, _mean_distance(apart, spread))
+
+
+#: Probabilities at whose quantiles the score of a transformed mixture is summed.
+_LEVELS = (np.arange(200) + 0.5) / 200
+
+#: Nodes and weights of the moments of a transformed normal distribution.
+_NODES, _SHARES = hermegauss(40)
+_SHARES = _SHARES / _SHARES.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedMixture:
+    """The distribution of y, where g(y) has a mixture of normal distributions.
+
+    Attributes
+    ----------
+    normal : Mixture
+        Of g(y), at m places.
+    transform : Transform
+        g.
+    """
+
+    normal: Mixture
+    transform: Transform
+
+    def log_density(self, y: np.ndarray) -> np.ndarray:
+        """Return the log density (m,) at values (m,)."""
+        return self.normal.log_density(self.transform.forward(y)) + self.transform.log_slope(y)
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """Return the probability (m,) of less than values (m,)."""
+        return self.normal.cdf(self.transform.forward(y))
+
+    def quantile(self, probability: float) -> np.ndarray:
+        """Return quantiles (m,)."""
+        return self.transform.inverse(self.normal.quantile(probability))
+
+    def crps(self, y: np.ndarray) -> np.ndarray:
+        """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
+
+        As twice the mean of the quantiles' scores (Gneiting and Raftery 2007).
+        """
+        quantiles = np.array([self.quantile(level) for level in _LEVELS])
+        losses = ((y < quantiles) - _LEVELS[:, None]) * (quantiles - y)
+        return 2 * losses.mean(axis=0)
+
+
+def transformed_moments(
+    mean: np.ndarray, sd: np.ndarray, transform: Transform
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and sd (m,) of y, where g(y) is normal with these (m,), by quadrature."""
+    values = transform.inverse(mean + np.multiply.outer(_NODES, sd))
+    first = _SHARES @ values
+    return first, np.sqrt(_SHARES @ (values - first) ** 2)
 
 
 def _mean_distance(distance: np.ndarray, sd: np.ndarray) -> np.ndarray:

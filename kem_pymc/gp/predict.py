@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,9 +14,10 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.covariance import covariance, cross_covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_upper, factorise
-from kem_pymc.gp.mixture import Mixture
+from kem_pymc.gp.mixture import Mixture, TransformedMixture, transformed_moments
 from kem_pymc.gp.objective import Objective
 from kem_pymc.lanes import padded
+from kem_pymc.transforms import Transform
 
 #: At most so many inputs are shown.
 SHOWN = 10
@@ -61,6 +62,10 @@ class Prediction(Displayed):
     mixture : Mixture, optional
         The normal distributions of which this is a mixture, where it is one of several: `mean`,
         `sd` and `noise` are then its moments.
+    transform : Transform, optional
+        Of the target. `mean` and `sd` are then of the target itself, by quadrature, and so are
+        quantiles and densities of an `observation`; components, `noise` and `offset` are of the
+        transformed target, which `mixture` is the distribution of.
     """
 
     mean: np.ndarray
@@ -70,10 +75,18 @@ class Prediction(Displayed):
     include_noise: bool = False
     offset: float = 0.0
     mixture: Mixture | None = None
+    transform: Transform | None = None
 
     @property
-    def observation(self) -> Mixture:
+    def observation(self) -> Mixture | TransformedMixture:
         """The distribution of a new observation at each input, whatever `include_noise` says."""
+        if self.transform is not None and self.mixture is not None:
+            return TransformedMixture(self.mixture, self.transform)
+        return self._normal
+
+    @property
+    def _normal(self) -> Mixture:
+        """The same, of the transformed target where it is transformed."""
         if self.mixture is not None:
             return self.mixture
         variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
@@ -140,7 +153,7 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
         components[label] = Component(
             *_moments(shares, [part.mean for part in parts], [part.sd for part in parts])
         )
-    own = [p.observation for p in predictions]
+    own = [p._normal for p in predictions]
     return Prediction(
         mean,
         sd,
@@ -151,7 +164,14 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
         mixture=Mixture(
             shares, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
         ),
+        transform=predictions[0].transform,
     )
+
+
+def back_transformed(prediction: Prediction, transform: Transform) -> Prediction:
+    """Return the prediction of a target, given that of the transformed target by one kernel."""
+    mean, sd = transformed_moments(prediction.mean, prediction.sd, transform)
+    return replace(prediction, mean=mean, sd=sd, mixture=prediction._normal, transform=transform)
 
 
 def _moments(

@@ -163,7 +163,7 @@ def points_of(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Return the user's points, inputs (n, D) and targets (n,), in the user's units."""
     scaling = selection.scaling
     extent = scaling.feature_high - scaling.feature_low
-    return scaling.feature_low + selection.x * extent, scaling.mean_back(selection.y)
+    return scaling.feature_low + selection.x * extent, scaling.targets_back(selection.y)
 
 
 def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
@@ -201,11 +201,16 @@ def _draw_section(
         grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     at = np.sort(np.ravel(grid))
     predicted = selection.predict(section(x, column, at))
-    wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
-    low, high = predicted.mean - wide, predicted.mean + wide
     faint: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.15}
-    draw_band(ax, at, predicted.mean, predicted.sd, colour)
-    ax.fill_between(at, low, high, **faint, label="observation ± 2 sd")
+    if predicted.transform is None:
+        wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
+        low, high = predicted.mean - wide, predicted.mean + wide
+        draw_band(ax, at, predicted.mean, predicted.sd, colour)
+        ax.fill_between(at, low, high, **faint, label="observation ± 2 sd")
+    else:  # sds say little of a skewed distribution
+        low, middle, high = map(predicted.observation.quantile, (0.025, 0.5, 0.975))
+        ax.plot(at, middle, ":", color=colour, linewidth=2, label="median")
+        ax.fill_between(at, low, high, **faint, label="observation, 95 % interval")
     ax.margins(x=0)
 
 
@@ -222,7 +227,9 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     precision = (root**2).sum(axis=0)
     left_out = selection.y - root.T @ (root @ objective.problem.y) / precision
     scaling, (_, y) = selection.scaling, points_of(selection)
-    mean, sd = scaling.mean_back(left_out), scaling.sd_back(precision**-0.5)
+    wide = 2 * precision**-0.5
+    middle = scaling.targets_back(left_out)
+    ends = [scaling.targets_back(left_out + side * wide) for side in (-1, 1)]
     ax.axline(
         (y[0], y[0]),
         slope=1,
@@ -232,8 +239,9 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
         zorder=1,
     )
     bars: style.Look = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
-    ax.errorbar(mean, y, xerr=2 * sd, **bars, label="observation ± 2 sd")
-    ax.plot(mean, y, **CROSSES, label="data")
+    xerr = np.abs(np.array(ends) - middle)
+    ax.errorbar(middle, y, xerr=xerr, **bars, label="observation ± 2 sd")
+    ax.plot(middle, y, **CROSSES, label="data")
 
 
 def column_of(feature: str | int | None, names: Sequence[str]) -> int:

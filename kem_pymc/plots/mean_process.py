@@ -28,7 +28,7 @@ class Section(NamedTuple):
     at : ndarray, shape (m,)
         In the feature's unit, over the range of the pilot users.
     mean, sd : ndarray, shape (m,)
-        In the target's unit.
+        In the target's unit, or that of the transformed target.
     """
 
     feature: str
@@ -88,7 +88,7 @@ def mean_process(
         ax.margins(x=0)
         style.tidy(ax)
     for ax in panels[::across]:
-        ax.set_ylabel(evolutions.target)
+        ax.set_ylabel(evolutions.scaling.target_label(evolutions.target))
     style.legend_below(figure, panels[0])
     return panels
 

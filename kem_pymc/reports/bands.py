@@ -66,7 +66,7 @@ class Band:
             nothing = np.full((2, len(at)), np.nan)
             return cls(at, nothing[0], nothing, nothing)
         sd, sd_observed = np.sqrt(variance), np.sqrt(variance + noise[:, None])
-        back = scaling.mean_back
+        back = scaling.targets_back
         return cls(
             at,
             back(mixture_quantile(mean, sd, MIDDLE, weights)),

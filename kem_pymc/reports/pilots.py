@@ -164,7 +164,7 @@ class _Data:
         """Return what is predicted for a user at a time step."""
         n = int(self.ends[u, t])
         m = int(self.ends[u, : t + 2].max())  # there is none after the last time step
-        x, y = self.inputs[u, :m], self.scaling.mean_back(self.targets[u, :m])
+        x, y = self.inputs[u, :m], self.scaling.targets_back(self.targets[u, :m])
         if x.shape[1] == 1:
             place = self._places(x)
             everything = self.inputs[u, : self.ends[u].max()]

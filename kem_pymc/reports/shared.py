@@ -40,7 +40,7 @@ class Shared:
         Pictures and captions.
     groups : list of (str, str, float, float, float)
         Features, pairs of their levels, and by how much these differ: mean, and ends of the 95 %
-        interval, in the target's unit.
+        interval, in the target's unit, or that of the transformed target.
     """
 
     sentence: str
@@ -65,7 +65,9 @@ def shared_part(evolutions: Evolutions, idata: "DataTree | None" = None) -> Shar
         sentence=in_words(composition, evolutions.features, shares),
         shares=[(PARTS.get(part, part), share) for part, share in shares.items()],
         rows=rows,
-        pictures=_pictures(shared_sections(evolutions), evolutions.target),
+        pictures=_pictures(
+            shared_sections(evolutions), evolutions.scaling.target_label(evolutions.target)
+        ),
         groups=[] if idata is None else _groups(idata),
     )
 

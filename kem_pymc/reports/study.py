@@ -181,7 +181,13 @@ def _scaling(material: Material) -> str:
     plain = scaling.target_mean == 0 and scaling.target_sd == 1
     if plain and not scaling.feature_low.any() and (scaling.feature_high == 1).all():
         return "none: the model sees the data in their own units"
+    target = material.evolutions.target
+    if scaling.transform is None:
+        what, but = "the target", ""
+    else:
+        what = scaling.target_label(target)
+        but = f", but what is said to be in {what}"
     return (
-        "features to [0, 1] and the target to mean 0 and sd 1, by the pilot users' ranges; "
-        "this report gives everything in the study's own units"
+        f"features to [0, 1] and {what} to mean 0 and sd 1, by the pilot users' ranges; "
+        f"this report gives everything in the study's own units{but}"
     )

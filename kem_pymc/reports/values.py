@@ -59,7 +59,8 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Inter
         )
     noise = np.exp(quantiles[:, -1] / 2) * evolutions.scaling.target_sd
     low, middle, high = map(float, noise)
-    return [*table, Interval("noise", "noise", "sd", low, middle, high, evolutions.target)]
+    unit = evolutions.scaling.target_label(evolutions.target)
+    return [*table, Interval("noise", "noise", "sd", low, middle, high, unit)]
 
 
 def own_units(
@@ -71,7 +72,7 @@ def own_units(
     if h.base is None:  # the amplitude: a variance, of slopes along the features that lines are in
         lines = [f.dimension for f in candidate.factors if base_kernel(f.base).degree == 2]
         per = "".join(f" per {names[d]}" for d in lines)
-        return np.sqrt(back), f"{evolutions.target}{per}"
+        return np.sqrt(back), f"{evolutions.scaling.target_label(evolutions.target)}{per}"
     if h.kind in base_kernel(h.base).unitless:
         return back, ""
     return back, names[_dimension(candidate, h)]

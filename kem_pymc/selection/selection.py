@@ -19,7 +19,13 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import Component, Conditioned, Prediction, averaged
+from kem_pymc.gp.predict import (
+    Component,
+    Conditioned,
+    Prediction,
+    averaged,
+    back_transformed,
+)
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
@@ -104,7 +110,7 @@ class Selection(Displayed):
 
     @property
     def noise_in_target_units(self) -> float:
-        """The noise variance in the target's unit squared."""
+        """The noise variance in the target's unit squared, or that of the transformed target."""
         return float(self.scaling.variance_back(self.noise))
 
     def predict(
@@ -129,7 +135,9 @@ class Selection(Displayed):
         Returns
         -------
         Prediction
-            In the target's unit.
+            In the target's unit. Where the target was transformed, mean and sd are of the target
+            itself, components and the noise of the transformed one; medians and intervals are
+            quantiles of ``observation``.
 
         Raises
         ------
@@ -155,7 +163,10 @@ class Selection(Displayed):
         ]
         if len(predicted) == 1:
             return self._back(predicted[0])
-        return self._back(averaged(predicted, [weight for *_, weight in self._mixed]))
+        weights = [weight for *_, weight in self._mixed]
+        if self.scaling.transform is not None:  # moments of a mixture aren't transformed as such
+            return averaged([self._back(own) for own in predicted], weights)
+        return self._back(averaged(predicted, weights))
 
     @cached_property
     def _mixed(self) -> list[tuple["Selection", _Part, float]]:
@@ -211,9 +222,9 @@ class Selection(Displayed):
         return {}
 
     def _back(self, scaled: Prediction) -> Prediction:
-        """Return a prediction in the target's unit."""
+        """Return a prediction in the target's unit; with a transform of one kernel alone."""
         back, mixture = self.scaling, scaled.mixture
-        return Prediction(
+        made = Prediction(
             mean=back.mean_back(scaled.mean),
             sd=back.sd_back(scaled.sd),
             components={
@@ -227,6 +238,7 @@ class Selection(Displayed):
             if mixture is None
             else Mixture(mixture.weights, back.mean_back(mixture.mean), back.sd_back(mixture.sd)),
         )
+        return made if back.transform is None else back_transformed(made, back.transform)
 
     @property
     def objective(self) -> Objective:

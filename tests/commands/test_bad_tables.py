@@ -214,10 +214,10 @@ def test_several_utc_offsets_are_read_as_utc(tmp_path):
 
 
 def test_columns_that_are_not_used_are_named(tmp_path, capsys):
-    frame = dated(arm="control", temperature=["21.5", "n/a?", *["20.0"] * 16])
+    frame = dated(arm="control", temperature=["21.5", *[None] * 17])
     cohort = read(frame, tmp_path)
     assert cohort.features == ("date",)
-    unused = "arm (the same in every row), temperature (a cell isn't a number, 'n/a?' in line 3)"
+    unused = "arm (the same in every row), temperature (94% of its values are missing)"
     told = f"Features: date (time).\nNot used: {unused}.\nAs a feature, date is the days since"
     assert capsys.readouterr().out.startswith(told)
     read(frame.assign(sleep=frame["steps"]), tmp_path, ["sleep"])

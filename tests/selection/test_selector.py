@@ -15,6 +15,7 @@ from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.considered import Draw
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import previous_composition
+from kem_pymc.transforms import Transform
 from tests.selection.pilots import user
 from tests.shown import printed, read
 from tests.statistical.geweke import SharedFunction
@@ -257,3 +258,53 @@ def test_previous_is_read(selection):
     assert previous_composition(None, pool) == Composition()
     for previous in (selection, selection.composition, "PER0 + LIN0"):
         assert previous_composition(previous, pool) == Composition.parse("LIN0 + PER0")
+
+
+@pytest.fixture(scope="module")
+def pair(learned):
+    """The same selection, of log y as it is and of y through the transform."""
+    through = replace(learned, scaling=replace(learned.scaling, transform=Transform("log")))
+    x, y = user(12)
+    plain = KEMSelector(learned).select(x, y / 10)
+    return plain, KEMSelector(through).select(x, np.exp(y / 10))
+
+
+class TestTransformedTargets:
+    """A target that is modelled through its logarithm."""
+
+    def test_the_same_is_selected(self, pair):
+        plain, through = pair
+        assert through.composition == plain.composition
+        assert through.noise == pytest.approx(plain.noise, rel=1e-9)
+
+    def test_quantiles_and_densities_are_those_of_the_logarithm(self, pair):
+        x = np.array([3.0, 25.0])
+        plain, through = (own.predict(x, include_noise=True) for own in pair)
+        for share in (0.025, 0.5, 0.9):
+            expected = np.exp(plain.observation.quantile(share))
+            np.testing.assert_allclose(through.observation.quantile(share), expected, rtol=1e-8)
+        y = np.array([1.2, 0.7])
+        expected = plain.log_predictive_density(np.log(y)) - np.log(y)
+        np.testing.assert_allclose(through.log_predictive_density(y), expected, atol=1e-8)
+
+    def test_moments_are_of_the_target_itself(self, pair):
+        """Catches moments of the mixture of logarithms transformed as if it were one normal."""
+        plain, through = (own.predict([3.0, 25.0], include_noise=True) for own in pair)
+        parts = plain.observation
+        first = np.exp(parts.mean + parts.sd**2 / 2)
+        second = np.exp(2 * parts.mean + 2 * parts.sd**2)
+        mean = parts.weights @ first
+        np.testing.assert_allclose(through.mean, mean, rtol=1e-8)
+        np.testing.assert_allclose(through.sd, np.sqrt(parts.weights @ second - mean**2), rtol=1e-6)
+        single = pair[1].predict([3.0, 25.0], include_noise=True, single=True)
+        assert single.transform is not None
+
+    def test_more_points_are_transformed_too(self, pair):
+        plain, through = pair
+        longer = plain.extended([21.0], [0.3]), through.extended([21.0], np.exp([0.3]))
+        quantiles = [own.predict([22.0]).observation.quantile(0.5) for own in longer]
+        assert quantiles[1] == pytest.approx(np.exp(quantiles[0]), rel=1e-8)
+
+    def test_a_target_without_a_logarithm_is_refused(self, pair):
+        with pytest.raises(InputError, match="above 0"):
+            pair[1].extended([21.0], [0.0])
