@@ -6,18 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.chunks import ChainFiles, write_whole
 from kem_pymc.evolution.fingerprint import differences
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from kem_pymc.machine import lock
 
 SCHEMA_VERSION = 1
 
@@ -197,26 +193,13 @@ class RunFolder:
         """
         with (self.path / ".lock").open("wb") as file:
             until = time.monotonic() + PATIENCE
-            while not _locked(file):
+            while not lock(file.fileno(), forks=True):
                 if time.monotonic() > until:
                     raise InputError(
                         f"The run in {self.path} is still at work. Wait for it, or stop it."
                     )
                 time.sleep(0.05)
             yield
-
-
-def _locked(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed here, and in all processes that were forked meanwhile."""
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
 
 
 def _counts(data: Mapping[str, Any]) -> np.ndarray:
