@@ -1,6 +1,7 @@
 """The folder of a run: what was asked for in ``run.json``, and a folder of chunks per chain."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import numpy as np
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.chunks import ChainFiles, write_whole
 from kem_pymc.evolution.fingerprint import differences
+from kem_pymc.evolution.schema import check_run
 from kem_pymc.machine import lock
 
 SCHEMA_VERSION = 1
@@ -136,22 +138,21 @@ class RunFolder:
         InputError
             If there is none that can be read.
         """
+        file = path / NAME
         try:
-            data = json.loads((path / NAME).read_text("utf-8"))
+            data = json.loads(file.read_text("utf-8"))
             version = data["schema_version"]
         except FileNotFoundError as error:
             raise InputError(f"There is no run in {path}. Give the folder of a run.") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path / NAME} can't be read. Restore the file.") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"{file} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"The run in {path} has format {version!r}, not {SCHEMA_VERSION}. "
-                "Go on with it by the version of kem_pymc that began it."
+                f"The run in {path} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
+                f"Go on with it by the version of kem_pymc that began it{_begun_by(data)}."
             )
-        try:
-            return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
-        except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise InputError(f"{path / NAME} isn't what was written. Restore the file.") from error
+        check_run(data, file)
+        return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
 
     def check(self, model: Mapping[str, Any]) -> None:
         """Check that the run was made of this model, by its fingerprint.
@@ -200,6 +201,16 @@ class RunFolder:
                     )
                 time.sleep(0.05)
             yield
+
+
+def _begun_by(data: Mapping[str, Any]) -> str:
+    """Return the version of kem_pymc that began a run, as messages have it; "" if unknown."""
+    try:
+        version = data["model"]["versions"]["kem-pymc"]
+    except (LookupError, TypeError):
+        return ""
+    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f", {version}" if known else ""
 
 
 def _counts(data: Mapping[str, Any]) -> np.ndarray:
