@@ -92,20 +92,22 @@ class Job:
         InputError
             If its file can't be read.
         """
+        from kem_pymc.commands.job_schema import fault
+
         try:
             data = json.loads((run / NAME).read_text("utf-8"))
             version = data.pop("schema_version")
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{run / NAME} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
             raise InputError(
                 f"{run / NAME} is of another version. "
                 "Go on with the run by the version of kem_pymc that began it."
             )
-        try:
-            return cls(**data)
-        except TypeError as error:
-            raise InputError(f"{run / NAME} isn't what was written. Restore the file.") from error
+        wrong = fault(data)
+        if wrong:
+            raise InputError(f"{run / NAME} isn't what was written ({wrong}). Restore the file.")
+        return cls(**data)
 
     def save(self, run: Path) -> None:
         """Make the folder of a run, with this in it.
@@ -131,11 +133,11 @@ class Job:
 
     def may_replace(self, out: Path) -> bool:
         """Return whether results in a folder are of this job, or were to be replaced by it."""
-        if "--overwrite" in shlex.split(self.command):
+        if "--overwrite" in self.command.split():
             return True
         try:
             written = json.loads((out / SETTINGS).read_text("utf-8"))["command"]
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return False
         return (out / EVOLUTIONS).is_file() and bool(written == self.command)
 
@@ -149,6 +151,11 @@ class Job:
         """
         from kem_pymc.commands.study import Study, load_study
 
+        if not Path(self.directory).is_dir():
+            raise InputError(
+                f"The folder {self.directory}, where the run began, isn't there. "
+                "Put it back, with the data in it."
+            )
         with chdir(self.directory):
             if self.study is not None:
                 found = load_study(Path(self.study))

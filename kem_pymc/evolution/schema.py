@@ -48,7 +48,7 @@ def _kind(value: Any) -> str:
 
 
 #: Parts of the places of errors that aren't in the file: of :func:`_kind`, and types of a union.
-TAGS = ("list", "number", "float", "constrained-str")
+TAGS = ("list", "number", "prior", "float", "constrained-str")
 
 #: One for all draws, or one for each.
 Concentration = Annotated[
@@ -185,6 +185,22 @@ class _Evolutions(_Ended):
     unshared: _Ended | None = None
 
 
+class _OfPosterior(_Settings):
+    """Settings of a study as its posterior has them."""
+
+    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
+    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
+    features: Annotated[list[Name], Field(max_length=FEATURES)]
+    target: Name
+    scaling: _Scaling
+    priors: _Priors
+    concentration: Annotated[
+        Annotated[Positive, Tag("number")] | Annotated[dict[Name, Any], Tag("prior")],
+        Discriminator(lambda value: "prior" if isinstance(value, dict) else "number"),
+    ]
+    versions: dict[Name, Text]
+
+
 class _Plan(_Strict):
     draws: Annotated[int, Field(ge=1, le=LONGEST_RUN)]
     tune: Annotated[int, Field(ge=0, le=LONGEST_RUN)]
@@ -214,6 +230,13 @@ def check(data: Mapping[str, Any], path: object) -> None:
             f"{path} doesn't hold evolutions as they are written ({fault}). "
             "Restore the file, or give another that Evolutions.save wrote."
         )
+
+
+def check_settings(data: Mapping[str, Any], path: object) -> None:
+    """Check the settings of a study that come with its posterior; see :func:`check`."""
+    fault = _fault(_OfPosterior, data)
+    if fault:
+        raise InputError(f"{path} holds other settings than were written ({fault}). Restore it.")
 
 
 def check_run(data: Mapping[str, Any], path: object) -> None:
