@@ -26,8 +26,8 @@ from kem_pymc.checks import (
     days,
     frozen,
     numbers,
-    place,
     times_of,
+    users_of,
 )
 from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
@@ -166,13 +166,7 @@ class Cohort(Displayed):
         features = check_columns(df, user, time, target, features)
         times = times_of(df, time)
         check_numeric(df, [column for column in (*features, target) if column != time])
-        codes, labels = pd.factorize(df[user])
-        if (codes < 0).any():
-            raise InputError(
-                f"Column {user!r} has no user in {place(df.index, codes.argmin())}. "
-                "Fill in the user or drop the row."
-            )
-        users = tuple(labels.tolist())
+        codes, users = users_of(df, user)
         used = {column: df[column] for column in (*features, target)} | {time: times}
         check_complete(df.index, [users[code] for code in codes], used)
         order = times.rank(method="dense").to_numpy(dtype=np.int64)
