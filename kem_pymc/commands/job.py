@@ -101,7 +101,7 @@ class Job:
             raise InputError(f"{run / NAME} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"{run / NAME} is of another version. "
+                f"{run / NAME} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
                 "Go on with the run by the version of kem_pymc that began it."
             )
         wrong = fault(data)

@@ -190,9 +190,17 @@ class RunFolder:
         Raises
         ------
         InputError
-            If another process is at it, and doesn't leave it within 20 seconds.
+            If another process is at it, and doesn't leave it within 20 seconds, or the folder
+            can't be written to.
         """
-        with (self.path / ".lock").open("wb") as file:
+        try:
+            file = (self.path / ".lock").open("wb")
+        except OSError as error:
+            raise InputError(
+                f"The run can't be written to {self.path} ({error.strerror}). "
+                "Make the folder writable, then go on with it."
+            ) from error
+        with file:
             until = time.monotonic() + PATIENCE
             while not lock(file.fileno(), forks=True):
                 if time.monotonic() > until:
