@@ -5,8 +5,9 @@ Every refusal is an :class:`InputError` that names the column, the row or the us
 
 import re
 import textwrap
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from kem_pymc.errors import InputError
 
 #: Beyond this, squares and products of values lose the digits that a covariance needs.
 LARGEST = 1e12
+
+#: At most so many characters of columns' names are in a message.
+LISTED = 500
 
 #: Names of an index whose labels are places in a file; other indices label rows.
 FILE_ROWS = ("line", "data row")
@@ -120,10 +124,16 @@ def check_roles(
         twice = df.columns[df.columns.duplicated()][0]
         raise InputError(f"The table has two columns {twice!r}. Rename or drop one of them.")
     roles = (user, time, target)
-    features = (features,) if isinstance(features, str) else tuple(features or (time,))
+    for name, column in zip(("user", "time", "target"), roles, strict=True):
+        if not dtypes.is_hashable(column):
+            raise InputError(
+                f"{name}= is a {type(column).__name__}, not a column's name. Name one column."
+            )
+    features = (time,) if features is None else names_of(features, "features")
     for column in (*roles, *features):
         if column not in df.columns:
-            raise InputError(f"The table has no column {column!r}. Name one of {list(df.columns)}.")
+            known = textwrap.shorten(str(list(df.columns)), LISTED, placeholder="...")
+            raise InputError(f"The table has no column {column!r}. Name one of {known}.")
     if len({*roles}) < len(roles):
         raise InputError(
             f"User, time and target are columns {list(roles)}. Name three different columns."
@@ -141,6 +151,25 @@ def check_features(user: Hashable, target: Hashable, features: Sequence[Hashable
         )
 
 
+def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
+    """Return the names of columns that an argument gives: one name, or several.
+
+    Raises
+    ------
+    InputError
+        If they aren't names.
+    """
+    if isinstance(columns, str):
+        return (columns,)
+    names = tuple(columns) if isinstance(columns, Iterable) else None
+    if names is None or not all(map(dtypes.is_hashable, names)):
+        raise InputError(
+            f"{argument}= is a {type(columns).__name__} that doesn't hold columns' names. "
+            "Give a list of names."
+        )
+    return names
+
+
 def is_nameless(column: Hashable) -> bool:
     """Return whether pandas read a column whose name is empty: row numbers, as a rule."""
     return isinstance(column, str) and NAMELESS.fullmatch(column) is not None
@@ -154,7 +183,11 @@ def place(index: pd.Index, position: int | np.integer) -> str:
 
 def not_numbers(values: pd.Series) -> np.ndarray:
     """Return which cells are there, but aren't numbers."""
-    found = pd.to_numeric(values.astype("str"), errors="coerce")
+    try:
+        text = values.astype("str")
+    except UnicodeEncodeError:  # of characters that no file can hold
+        text = values.map(lambda cell: str(cell).encode("utf-8", "replace").decode())
+    found = pd.to_numeric(text, errors="coerce")
     return (found.isna() & values.notna()).to_numpy()
 
 
@@ -192,6 +225,24 @@ def numbers(df: pd.DataFrame, column: Hashable) -> np.ndarray:
             f"{place(df.index, huge.argmax())}. Rescale the column, for example by another unit."
         )
     return found
+
+
+def users_of(df: pd.DataFrame, user: Hashable) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+    """Return each row's user, counted from 0, and the users' labels, once every row has one."""
+    try:
+        codes, labels = pd.factorize(df[user])
+        found = tuple(labels.tolist())
+    except (TypeError, ValueError, UnicodeEncodeError) as error:  # of cells that are lists
+        raise InputError(
+            f"Column {user!r} has cells that can't be a user's label ({error}). "
+            "Give numbers or text."
+        ) from error
+    if (codes < 0).any():
+        raise InputError(
+            f"Column {user!r} has no user in {place(df.index, codes.argmin())}. "
+            "Fill in the user or drop the row."
+        )
+    return codes, found
 
 
 def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:

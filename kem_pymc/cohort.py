@@ -27,8 +27,8 @@ from kem_pymc.checks import (
     days,
     frozen,
     numbers,
-    place,
     times_of,
+    users_of,
 )
 from kem_pymc.columns import coded, feature_columns
 from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
@@ -213,13 +213,7 @@ class Cohort(Displayed):
         plain = [column for column in features if column != time and column not in levels]
         check_numeric(df, [*plain, target])
         categories = {column: coded(df, column, own, user, scope) for column, own in levels.items()}
-        codes, labels = pd.factorize(df[user])
-        if (codes < 0).any():
-            raise InputError(
-                f"Column {user!r} has no user in {place(df.index, codes.argmin())}. "
-                "Fill in the user or drop the row."
-            )
-        users = tuple(labels.tolist())
+        codes, users = users_of(df, user)
         used = {column: df[column] for column in (*features, target)} | categories | {time: times}
         check_complete(df.index, [users[code] for code in codes], used)
         order = times.rank(method="dense").to_numpy(dtype=np.int64)

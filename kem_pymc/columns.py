@@ -22,6 +22,7 @@ from kem_pymc.checks import (
     is_text,
     is_time,
     meant_as_numbers,
+    names_of,
     not_numbers,
     place,
 )
@@ -134,9 +135,9 @@ def feature_columns(
         has a cell that isn't one.
     """
     check_roles(df, user, time, target, features)
-    asked = (categorical,) if isinstance(categorical, str) else tuple(categorical or ())
+    asked = () if categorical is None else names_of(categorical, "categorical")
     if features is not None:
-        features = (features,) if isinstance(features, str) else tuple(features)
+        features = names_of(features, "features")
         check_features(user, target, features)
     for column in asked:
         if column not in df.columns:

@@ -1,4 +1,4 @@
-"""What this machine lends the process: cores, memory, and whether a folder is far away."""
+"""What this machine lends the process: cores, memory, locks, and whether a folder is far away."""
 
 import math
 import os
@@ -7,6 +7,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -89,6 +94,30 @@ def file_system(path: Path) -> str:
 def is_remote(kind: str) -> bool:
     """Return whether other machines serve file systems of this type."""
     return any(name in kind for name in REMOTE)
+
+
+def lock(descriptor: int, forks: bool) -> bool:
+    """Lock an open file against other processes; return whether it is locked now.
+
+    Where the system or the file system can't lock files, everything counts as locked.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of the file, or with `forks` of a folder too; it is locked until it is closed.
+    forks : bool
+        Whether processes that are forked meanwhile hold the lock too, until they end.
+    """
+    if fcntl is None:
+        return True
+    take = fcntl.flock if forks else fcntl.lockf
+    try:
+        take(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @cache

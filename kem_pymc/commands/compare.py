@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kem_pymc.commands import options, screen
+from kem_pymc.commands import folders, options, screen
 from kem_pymc.commands.reproduce import check, run_all, show
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
+    from kem_pymc.experiments.figures.output import Evidence
     from kem_pymc.experiments.piece import Piece
 
 EXAMPLE = (
@@ -80,7 +81,7 @@ def compare(
     """
     from kem_pymc.commands.job import pool_of
     from kem_pymc.commands.tables import read_cohort
-    from kem_pymc.experiments import report, runner
+    from kem_pymc.experiments import runner
     from kem_pymc.experiments.figures.output import Evidence
     from kem_pymc.experiments.settings import Figure, Study, default
     from kem_pymc.experiments.store import Store, code
@@ -115,18 +116,24 @@ def compare(
     pieces = runner.pieces_of(known, [figure], trials=None, quick=quick, seed=seed)
     pieces = [replace(piece, cohort=cohort) for piece in pieces]
     store = Store(out)
-    with closing(workers(cores, cluster)) as crew:
+    with closing(workers(cores, cluster)) as crew, folders.alone(out):
         run_all(pieces, store, crew)
-    done = max(piece.trial for piece in pieces) + 1
-    heading = [
-        f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
-        f"{done} random splits into pilot and test users, who are in {ROLES}. Intervals are 95 % "
-        "over distinct users, trials averaged within them.",
-    ]
-    write_roles(pieces, out / ROLES)
-    screen.say(f"Who was a pilot user: {out / ROLES}")
+        done = max(piece.trial for piece in pieces) + 1
+        heading = [
+            f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
+            f"{done} random splits into pilot and test users, who are in {ROLES}. Intervals are "
+            "95 % over distinct users, trials averaged within them.",
+        ]
+        write_roles(pieces, out / ROLES)
+        screen.say(f"Who was a pilot user: {out / ROLES}")
+        _write_pages(Evidence(known, pieces, store), out, heading)
+
+
+def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
+    from kem_pymc.experiments import report
+
     for name, like in PAGES.items():
-        output = report.make(like, Evidence(known, pieces, store))
+        output = report.make(like, evidence)
         if like == "kem-table2":
             output.notes = []  # on the paper's own
         files = report.write(name, output, out, heading)

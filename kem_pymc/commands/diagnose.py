@@ -116,16 +116,11 @@ def _say_how_groups_differ(differences: "pd.DataFrame", target: str) -> None:
 
 
 def _posterior(path: Path) -> "DataTree":
-    import xarray as xr
+    from kem_pymc.evolution.stored import read_posterior
 
     if not path.is_dir():
         raise InputError(f"There is no posterior in {path}. Give the folder that kem fit wrote.")
-    try:
-        return xr.open_datatree(path, engine="zarr").load()
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"The posterior in {path} can't be read ({error}). Restore it, or run kem fit again."
-        ) from error
+    return read_posterior(path)
 
 
 def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:

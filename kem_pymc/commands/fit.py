@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kem_pymc.commands import folders, options, screen
-from kem_pymc.commands.job import COPY, DRAFT, Job, check_free, find_run, run_folder
+from kem_pymc.commands.job import (
+    COPY,
+    DRAFT,
+    SETTINGS,
+    Job,
+    check_free,
+    clear_run,
+    find_run,
+    remove_run,
+    run_folder,
+)
 from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
@@ -84,7 +94,9 @@ def fit(
         given = {**sources, **target_of, **columns, **model_of, **sampler, "overwrite": overwrite}
         options.alone_with_resume(given | {"out": None if out == OUT else out})
         run = find_run(resume)
-        _carry_out(Job.load(run), run, cores, cluster)
+        job = Job.load(run)
+        overwrite = job.may_replace(Path(job.directory, job.out))
+        _carry_out(job, run, cores, cluster, overwrite=overwrite)
         return
     if (study is None) == (data is None):
         raise InputError("Give either a study file or a table. The table comes with --data.")
@@ -92,7 +104,6 @@ def fit(
         options.only_with_table(columns | model_of)
     if data is not None:
         model_of["shared"] = shared or "auto"
-    folders.check(out, overwrite)
     job = Job.asked(
         study,
         data,
@@ -112,35 +123,43 @@ def _carry_out(
     cores: int | None,
     cluster: str | None,
     new: bool = False,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> None:
     """Do a job where it is wanted."""
     from kem_pymc.evolution.run import where
 
+    out = Path(job.out) if new else Path(job.directory, job.out)
+    folders.check(out, overwrite)
+    if new:
+        check_free(run, overwrite)
     found = job.build()
     if cores is None and cluster is None:
         cores = found.sampler.get("cores")
-    with where(cores, cluster) as crew:
-        _sample_and_write(job, found, run, crew, new, overwrite)
+    with where(cores, cluster) as crew, folders.alone(run):
+        if new:
+            check_free(run, overwrite)
+        _sample_and_write(job, found, run, crew, out, new, overwrite)
 
 
 def _sample_and_write(
-    job: Job, found: "Study", run: Path, crew: "int | Workers", new: bool, overwrite: bool
+    job: Job,
+    found: "Study",
+    run: Path,
+    crew: "int | Workers",
+    out: Path,
+    new: bool,
+    overwrite: bool,
 ) -> None:
-    """Sample and write results; the folder of the run stays until it is complete.
-
-    A run that goes on may replace results, since only its own can be there.
-    """
+    """Sample and write results; the folder of the run stays until it is complete."""
     from kem_pymc.commands import learning
     from kem_pymc.evolution.interruption import noticing_interruption
 
     if new:
-        check_free(run, overwrite)
+        clear_run(run)
         job.save(run)
     screen.study(found.model.cohort, found.model.pool)
     screen.target(found.model)
     screen.shared(found.model)
-    out = Path(job.directory, job.out) if not new else Path(job.out)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:
         step = learning.ready(found.model, crew)
@@ -152,7 +171,7 @@ def _sample_and_write(
             _write_results(job, found.model, found.sampler, (outcome, ends), out, overwrite, run)
     except KeyboardInterrupt:
         if not learning.has_begun(run):
-            shutil.rmtree(run)
+            remove_run(run)
             raise
         screen.warn(f"Interrupted before there were results. To go on, run: {again}")
         raise typer.Exit(130) from None
@@ -164,7 +183,9 @@ def _sample_and_write(
     failures = [failure for own in (outcome, *ends.values()) for failure in own.failures]
     last = learning.FINAL if found.model.shared is None else learning.UNSHARED
     if last in ends and ends[last].complete:
-        shutil.rmtree(run)
+        remove_run(run)
+        if run.exists():
+            screen.warn(f"The run is complete. Files that kem fit didn't write are still in {run}.")
         return
     for failure in failures:
         screen.warn(f"The results lack a chain: {failure}. See {run}.")
@@ -189,7 +210,7 @@ def _write_results(
             learning.write(*outcomes, folder, out)
             if job.study is not None:
                 shutil.copy(run / COPY, folder / "study.py")
-            _write_settings(folder / "settings.json", job, model, sampler, outcomes[0])
+            _write_settings(folder / SETTINGS, job, model, sampler, outcomes[0])
     except OSError as error:
         raise InputError(
             f"The results can't be written to {out} ({error.strerror or error}). "

@@ -5,11 +5,13 @@ import os
 import shlex
 import shutil
 import sys
-from contextlib import chdir
+from collections.abc import Iterator
+from contextlib import chdir, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kem_pymc.commands.folders import EVOLUTIONS, LOCK
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 #: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
 NAME, COPY, DRAFT = "fit.json", "study.py", "results"
+
+#: In the folder of results: what was done, for people to read.
+SETTINGS = "settings.json"
+
+#: What commands write to the folder of a run.
+OWN = (
+    *(NAME, COPY, DRAFT, LOCK, ".lock", "run.json", "chain-[0-9]*", "final", "unshared"),
+    *(f".{NAME}.*", ".run.json.*"),  # of processes that were killed while they wrote
+)
 
 SCHEMA_VERSION = 1
 
@@ -81,20 +92,22 @@ class Job:
         InputError
             If its file can't be read.
         """
+        from kem_pymc.commands.job_schema import fault
+
         try:
             data = json.loads((run / NAME).read_text("utf-8"))
             version = data.pop("schema_version")
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{run / NAME} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"{run / NAME} is of another version. "
+                f"{run / NAME} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
                 "Go on with the run by the version of kem_pymc that began it."
             )
-        try:
-            return cls(**data)
-        except TypeError as error:
-            raise InputError(f"{run / NAME} isn't what was written. Restore the file.") from error
+        wrong = fault(data)
+        if wrong:
+            raise InputError(f"{run / NAME} isn't what was written ({wrong}). Restore the file.")
+        return cls(**data)
 
     def save(self, run: Path) -> None:
         """Make the folder of a run, with this in it.
@@ -118,6 +131,16 @@ class Job:
                 "Choose another with --out."
             ) from error
 
+    def may_replace(self, out: Path) -> bool:
+        """Return whether results in a folder are of this job, or were to be replaced by it."""
+        if "--overwrite" in self.command.split():
+            return True
+        try:
+            written = json.loads((out / SETTINGS).read_text("utf-8"))["command"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return False
+        return (out / EVOLUTIONS).is_file() and bool(written == self.command)
+
     def build(self) -> "Study":
         """Return the study, read anew, with everything that the command line says of it.
 
@@ -128,6 +151,11 @@ class Job:
         """
         from kem_pymc.commands.study import Study, load_study
 
+        if not Path(self.directory).is_dir():
+            raise InputError(
+                f"The folder {self.directory}, where the run began, isn't there. "
+                "Put it back, with the data in it."
+            )
         with chdir(self.directory):
             if self.study is not None:
                 found = load_study(Path(self.study))
@@ -166,7 +194,7 @@ def find_run(path: Path) -> Path:
 
 
 def check_free(run: Path, overwrite: bool) -> None:
-    """Check that a new run may be written to a folder; an earlier one is deleted if it may be.
+    """Check that a new run may be written to a folder.
 
     Raises
     ------
@@ -175,14 +203,41 @@ def check_free(run: Path, overwrite: bool) -> None:
     """
     if not run.exists():
         return
-    if not (run / NAME).is_file():
+    if not run.is_dir() or (not (run / NAME).is_file() and any(_strange(run))):
         raise InputError(f"{run} holds something else than a run. Choose another with --out.")
-    if not overwrite:
+    if (run / NAME).is_file() and not overwrite:
         raise InputError(
             f"The folder {run} holds an unfinished run. "
             f"Go on with --resume {run}, or add --overwrite to start anew."
         )
-    shutil.rmtree(run)
+
+
+def remove_run(run: Path) -> None:
+    """Delete the folder of a run, unless something else is in it: that stays there."""
+    clear_run(run)
+    (run / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):
+        run.rmdir()
+
+
+def clear_run(run: Path) -> None:
+    """Delete what commands wrote to the folder of a run, but not the lock of one that is at work.
+
+    What a process leaves that is killed meanwhile is no run any more, and makes room for another.
+    """
+    (run / NAME).unlink(missing_ok=True)
+    for path in set(run.iterdir()) - {run / LOCK, *_strange(run)}:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _strange(run: Path) -> Iterator[Path]:
+    """Yield what is in the folder of a run that no command wrote."""
+    for path in run.iterdir():
+        if not any(path.match(pattern) for pattern in OWN):
+            yield path
 
 
 def _model(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kem_pymc.commands import options, screen
+from kem_pymc.commands import folders, options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def reproduce(
     wanted = {name: runner.pieces_of(known, [known.figures[name]], **scale) for name in names}
     absent = _absent([piece for pieces in wanted.values() for piece in pieces])
     store = Store(out)
-    with closing(workers(cores, cluster)) as crew:
+    with closing(workers(cores, cluster)) as crew, folders.alone(out):
         for name in names:
             pieces = [piece for piece in wanted[name] if piece.name not in absent]
             if wanted[name] and not pieces:
@@ -122,7 +122,9 @@ def check(out: Path) -> None:
     """
     if out.is_file():
         raise InputError(f"{out} is a file. Choose a folder with --out.")
-    if out.is_dir() and any(out.iterdir()) and not (out / RUNS).is_dir():
+    known = {folders.LOCK}  # of a command that was killed before anything came of it
+    strange = out.is_dir() and {path.name for path in out.iterdir()} - known
+    if strange and not (out / RUNS).is_dir():
         raise InputError(
             f"The folder {out} holds something else than an experiment. Choose another with --out."
         )

@@ -1,5 +1,6 @@
 """Tables of data from files."""
 
+import textwrap
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -200,7 +201,7 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
         raise InputError(
             f"{path} isn't text in UTF-8. Save it again as CSV in that encoding."
         ) from error
-    except ValueError as error:  # of pandas or pyarrow
+    except Exception as error:  # pandas and pyarrow fail in many ways on what is no table
         raise InputError(
             f"{path} holds no table. Give a CSV file with a header, or a parquet file."
         ) from error
@@ -236,7 +237,7 @@ def _read_csv(path: Path, user: str) -> pd.DataFrame:
 def _labels(labels: pd.Series) -> pd.Series:
     try:
         numbers = labels.astype("int64")
-    except ValueError:
+    except (ValueError, OverflowError):
         return labels
     return numbers if numbers.astype(str).equals(labels.astype(str)) else labels
 
@@ -263,7 +264,8 @@ def _dates(times: pd.Series) -> pd.Series:
     words = not_numbers(known)
     bad = words if words.mean() < FEW_CELLS else dates.isna().to_numpy()
     if bad.any():
-        cell, where = known.iloc[bad.argmax()], place(known.index, bad.argmax())
+        cell = textwrap.shorten(known.iloc[bad.argmax()], 30, placeholder="...")
+        where = place(known.index, bad.argmax())
         raise InputError(
             f"Column {times.name!r} is neither all numbers nor all dates: {cell!r} in {where}. "
             "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."

@@ -8,11 +8,10 @@ cluster once and active hyperparameters only. The format is described in docs/ru
 import io
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from time import monotonic
 from typing import IO, Any
 
@@ -265,15 +264,16 @@ class ChainFiles:
                 if name.startswith(STATISTIC)
             }
             points = unpack(arrays, self.counts)
-        except (
-            *(OSError, ValueError, KeyError, IndexError, EOFError),
-            *(zipfile.BadZipFile, zlib.error),
-        ) as error:
+            np.random.PCG64().state = about["generator"]
+            chunk = Chunk(first, points, statistics, about["generator"], float(about["seconds"]))
+            if set(map(len, (*statistics.values(), points["structure"]))) != {len(chunk)}:
+                raise ValueError("its arrays have different lengths")
+        except Exception as error:  # a damaged file can fail anywhere on the way through numpy
             raise InputError(
-                f"The draws in {path} can't be read ({error}). "
+                f"The draws in {path} can't be read ({shorten(str(error), 200)}). "
                 "Restore the file, or delete it and all after it to draw them again."
             ) from error
-        return Chunk(first, points, statistics, about["generator"], about["seconds"])
+        return chunk
 
 
 @dataclass

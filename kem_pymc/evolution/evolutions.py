@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 #: At most so many parents, children of each that are as probable as this, and features are shown.
 PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
+
+#: Messages on what a file holds are at most so many characters long.
+MESSAGE = 500
 
 #: Ends of a 90 % interval.
 TAILS = (0.05, 0.95)
@@ -515,13 +519,21 @@ class Evolutions(Displayed):
         ------
         InputError
             If the file is missing, isn't one of evolutions, comes from a newer version, was
-            changed, or holds candidates that this version can't read.
+            changed, or holds something that this version can't read; says what, and in which file.
         """
-        fields = files.fields(files.read(Path(path)), path)
-        final, unshared = (
-            None if own is None else cls(**own) for own in map(fields.pop, ("final", "unshared"))
-        )
-        return cls(**fields, final=final, unshared=unshared)
+        data = files.read(Path(path))
+        try:
+            fields = files.fields(data, path)
+            final, unshared = (
+                None if own is None else cls(**own)
+                for own in map(fields.pop, ("final", "unshared"))
+            )
+            return cls(**fields, final=final, unshared=unshared)
+        except InputError as error:
+            if str(path) in str(error):
+                raise
+            said = shorten(str(error), MESSAGE, placeholder="...")  # of whatever the file holds
+            raise InputError(f"In {path}: {said}") from error
 
 
 def _interval(values: np.ndarray | tuple[float, ...]) -> str:

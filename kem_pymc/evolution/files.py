@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.clusters import Cluster
+from kem_pymc.evolution.schema import LARGEST_LOG, check, is_deep
 from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
@@ -76,12 +80,14 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         ) from error
     labels = {label for c in data["clusters"] for label in (c["parent"], c["child"])}
     named = {label: Composition.parse(label, pool.dimension) for label in labels}
+    coordinates = {label: Coordinates(pool, own) for label, own in named.items()}
     for label, names in data["coordinates"].items():
-        if list(Coordinates(pool, named[label]).names) != names:
+        if list(coordinates[label].names) != names:
             raise InputError(
                 f"The hyperparameters of {label} are others than when {path} was written. "
                 "Register the base kernels of that study."
             )
+    _check_logs(data["clusters"], coordinates)
     clusters = (
         Cluster(c["draw"], named[c["parent"]], named[c["child"]], c["count"], tuple(c["values"]))
         for c in data["clusters"]
@@ -95,13 +101,54 @@ def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
         "features": tuple(data["features"]),
         "levels": {name: tuple(own) for name, own in data.get("levels", {}).items()},
         "clusters": tuple(clusters),
-        "shared": None if shared is None else MeanProcess.from_dict(shared, pool.dimension),
+        "shared": None if shared is None else _shared(shared, pool.dimension),
         "final": fields(data["final"], path) if "final" in data else None,
         "unshared": fields(data["unshared"], path) if "unshared" in data else None,
         "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
         "population": {n: tuple(values) for n, values in data.get("population", {}).items()},
         **{name: data[name] for name in names},
     }
+
+
+def _check_logs(clusters: list[dict[str, Any]], coordinates: dict[str, Coordinates]) -> None:
+    for i, cluster in enumerate(clusters):
+        own = coordinates[cluster["child"]]
+        if len(cluster["values"]) != len(own):
+            raise InputError(
+                f"clusters[{i}] has {len(cluster['values'])} values and {len(own)} coordinates. "
+                "Give one value per coordinate."
+            )
+        logs = np.abs(cluster["values"])[own.positive]
+        if logs.max() > LARGEST_LOG:
+            raise InputError(
+                f"clusters[{i}] has a log of size {logs.max():.3g}, which no fit can reach. "
+                f"Give values of at most {LARGEST_LOG:.0f}."
+            )
+
+
+def _shared(data: Mapping[str, Any], dimension: int) -> MeanProcess:
+    kernel = data["kernel"]
+    hyperparameters = Composition.parse(kernel["composition"], dimension).hyperparameters
+    for h in hyperparameters:
+        value = kernel["hyperparameters"].get(h.name)
+        if value is None or (h.positive and not value > 0):
+            raise InputError(
+                f"What users share has {value} for {h.name}. "
+                "Give a number, positive unless it is a shift."
+            )
+    widths = {len(row) for row in kernel["inducing"]}
+    if widths - {dimension}:
+        raise InputError(
+            f"What users share has inducing points of {max(widths)} numbers. "
+            f"Give {dimension}, one for each feature."
+        )
+    process = MeanProcess.from_dict(data, dimension)
+    if process.kernel.size != len(process.weights):
+        raise InputError(
+            f"What users share has {len(process.weights)} weights and {process.kernel.size} "
+            "functions. Give one weight for each."
+        )
+    return process
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
@@ -144,29 +191,59 @@ def write(data: Mapping[str, Any], path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what a file of evolutions holds, once it is known to be one and unchanged."""
+    """Return what a file of evolutions holds, once it is known to be one and unchanged.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or isn't one of evolutions, comes from a newer version, was changed,
+        or an entry is none that :func:`write` would have written; says which.
+    """
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
         raise InputError(
             f"The evolutions in {path} can't be read ({error.strerror}). "
             "Give the file that Evolutions.save wrote."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not a JSON file. Give the file that Evolutions.save wrote."
         ) from error
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if not isinstance(version, int) or version < 1 or "sha256" not in data:
+    if type(version) is not int or version < 1 or "sha256" not in data:
         raise InputError(
             f"{path} doesn't hold evolutions. Give the file that Evolutions.save wrote."
         )
     if version > SCHEMA_VERSION:
         raise InputError(
-            f"{path} was written by a newer version of kem_pymc. Update kem_pymc to read it."
+            f"{path} was written by a newer version of kem_pymc{_written_by(data)}. "
+            "Update kem_pymc to read it."
         )
-    if data.pop("sha256") != content_hash(data):
+    if is_deep(data):
+        raise InputError(
+            f"{path} doesn't hold evolutions as they are written (its entries are too deep within "
+            "each other). Restore the file, or give another that Evolutions.save wrote."
+        )
+    try:
+        unchanged = data.pop("sha256") == content_hash(data)
+    except ValueError:  # a number that JSON can't hold, such as 1e999
+        unchanged = False
+    if not unchanged:
         raise InputError(
             f"{path} was changed after it was written. Save the evolutions again, or restore it."
         )
+    check(data, path)
     return data
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _written_by(data: Mapping[str, Any]) -> str:
+    """Return the version of kem_pymc that a file names, as its messages have it."""
+    versions = data.get("versions")
+    version = versions.get("kem-pymc") if isinstance(versions, dict) else None
+    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f" ({version})" if known else ""

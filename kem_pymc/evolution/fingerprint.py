@@ -64,11 +64,16 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _told(part: str, then: Any, now: Any) -> Iterator[str]:
     if isinstance(now, dict) and isinstance(then, dict):
         inner = sorted(name for name in now if now[name] != then.get(name))
-        yield f"{part} ({', '.join(f'{n} was {then.get(n)}, is {now[n]}' for n in inner)})"
+        told = (f"{n} was {_short(then.get(n))}, is {now[n]}" for n in inner)
+        yield f"{part} ({', '.join(told)})"
     elif isinstance(now, float) or part in ("feedback", "likelihood"):
-        yield f"{part} (was {then}, is {now})"
+        yield f"{part} (was {_short(then)}, is {now})"
     else:
         yield part
+
+
+def _short(value: Any) -> str:
+    return str(value)[:60].encode("utf-8", "replace").decode()  # a file may hold anything
 
 
 def _prior_text(model: EvolutionModel) -> str:

@@ -1,23 +1,21 @@
 """The folder of a run: what was asked for in ``run.json``, and a folder of chunks per chain."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.chunks import ChainFiles, write_whole
 from kem_pymc.evolution.fingerprint import differences
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from kem_pymc.evolution.schema import check_run
+from kem_pymc.machine import lock
 
 SCHEMA_VERSION = 1
 
@@ -140,22 +138,21 @@ class RunFolder:
         InputError
             If there is none that can be read.
         """
+        file = path / NAME
         try:
-            data = json.loads((path / NAME).read_text("utf-8"))
+            data = json.loads(file.read_text("utf-8"))
             version = data["schema_version"]
         except FileNotFoundError as error:
             raise InputError(f"There is no run in {path}. Give the folder of a run.") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path / NAME} can't be read. Restore the file.") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"{file} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"The run in {path} has format {version!r}, not {SCHEMA_VERSION}. "
-                "Go on with it by the version of kem_pymc that began it."
+                f"The run in {path} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
+                f"Go on with it by the version of kem_pymc that began it{_begun_by(data)}."
             )
-        try:
-            return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
-        except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise InputError(f"{path / NAME} isn't what was written. Restore the file.") from error
+        check_run(data, file)
+        return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
 
     def check(self, model: Mapping[str, Any]) -> None:
         """Check that the run was made of this model, by its fingerprint.
@@ -193,11 +190,19 @@ class RunFolder:
         Raises
         ------
         InputError
-            If another process is at it, and doesn't leave it within 20 seconds.
+            If another process is at it, and doesn't leave it within 20 seconds, or the folder
+            can't be written to.
         """
-        with (self.path / ".lock").open("wb") as file:
+        try:
+            file = (self.path / ".lock").open("wb")
+        except OSError as error:
+            raise InputError(
+                f"The run can't be written to {self.path} ({error.strerror}). "
+                "Make the folder writable, then go on with it."
+            ) from error
+        with file:
             until = time.monotonic() + PATIENCE
-            while not _locked(file):
+            while not lock(file.fileno(), forks=True):
                 if time.monotonic() > until:
                     raise InputError(
                         f"The run in {self.path} is still at work. Wait for it, or stop it."
@@ -206,17 +211,14 @@ class RunFolder:
             yield
 
 
-def _locked(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed here, and in all processes that were forked meanwhile."""
-    if fcntl is None:
-        return True
+def _begun_by(data: Mapping[str, Any]) -> str:
+    """Return the version of kem_pymc that began a run, as messages have it; "" if unknown."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
+        version = data["model"]["versions"]["kem-pymc"]
+    except (LookupError, TypeError):
+        return ""
+    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f", {version}" if known else ""
 
 
 def _counts(data: Mapping[str, Any]) -> np.ndarray:

@@ -7,7 +7,6 @@ something else.
 """
 
 import json
-import os
 import re
 from functools import cache
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from kem_pymc.code_cache import PACKAGE
+from kem_pymc.evolution.chunks import write_whole
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.piece import Outcome, Piece
 
@@ -155,7 +155,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(text, "utf-8")
-    os.replace(draft, path)
+    write_whole(path, lambda file: file.write(text.encode()))

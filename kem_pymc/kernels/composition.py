@@ -56,10 +56,11 @@ class Factor:
         text = text.strip()
         for kernel in base_kernels():
             rest = text.removeprefix(kernel.name)
-            if rest != text and rest.isdecimal():
+            if rest != text and rest.isdecimal() and len(rest) < 10:
                 return cls(kernel.name, int(rest))
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise InputError(
-            f"{text!r} is not a base kernel on a dimension. "
+            f"{shown!r} is not a base kernel on a dimension. "
             f"Write a name ({', '.join(k.name for k in base_kernels())}) and an index, like SE0; "
             "register a kernel of your own first."
         )

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import xarray as xr
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolution.stored import read_posterior
 from kem_pymc.selection.walk import PREDICTED
 
 if TYPE_CHECKING:
@@ -89,14 +89,8 @@ class Material:
 def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
     if not path.exists():
         return None
-    try:
-        with xr.open_datatree(path, engine="zarr") as opened:
-            idata = opened.load()
-        candidates = [str(c) for c in idata["posterior"].coords["candidate"].values]
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"The posterior in {path} can't be read ({error}). Restore it, or run kem fit again."
-        ) from error
+    idata = read_posterior(path)
+    candidates = [str(c) for c in idata["posterior"].coords["candidate"].values]
     if candidates != evolutions.pool.names:
         raise InputError(
             f"The posterior in {path} has other candidates than {EVOLUTIONS} beside it. "
@@ -118,7 +112,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return {}
     try:
         settings = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} can't be read ({error}). Restore it, or delete it to do without."
         ) from error
@@ -131,7 +125,7 @@ def planned_chains(settings: Mapping[str, Any]) -> int | None:
     """Return how many chains were asked for, if the settings tell."""
     try:
         return int(settings["sampler"]["chains"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

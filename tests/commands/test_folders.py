@@ -1,7 +1,9 @@
 import pytest
 
-from kem_pymc.commands.folders import EVOLUTIONS, result, results
+from kem_pymc.commands.folders import EVOLUTIONS, alone, result, results
 from kem_pymc.errors import InputError
+from tests.evolution.runs import in_child
+from tests.refusals import refused
 
 
 def names(folder):
@@ -81,4 +83,80 @@ def test_failure_leaves_the_file_as_it_was(tmp_path):
 
 def test_file_in_no_folder(tmp_path):
     with pytest.raises(InputError, match="can't be written"), result(tmp_path / "no" / "s.csv"):
+        pass
+
+
+# What came to the place meanwhile.
+
+
+def earlier(folder):
+    folder.mkdir()
+    (folder / EVOLUTIONS).write_text("old")
+
+
+@pytest.mark.parametrize("there", ["nothing", "empty", "results"])
+@pytest.mark.parametrize("came", ["notes", "results", "file"])
+def test_what_came_meanwhile_stays(tmp_path, there, came):
+    place = tmp_path / "r"
+    if there != "nothing":
+        place.mkdir()
+    if there == "results":
+        (place / EVOLUTIONS).write_text("old")
+
+    def make():
+        with results(place, overwrite=True) as folder:
+            (folder / EVOLUTIONS).write_text("new")
+            if came == "file":
+                if place.is_dir():
+                    place.rename(tmp_path / "elsewhere")
+                place.write_text("theirs")
+            else:
+                place.mkdir(exist_ok=True)
+                (place / (EVOLUTIONS if came == "results" else "notes.txt")).write_text("theirs")
+
+    refused(make, "isn't as it was", str(tmp_path / "r-2"))
+    theirs = place if came == "file" else next(p for p in place.iterdir() if p.stat().st_size > 3)
+    assert theirs.read_text() == "theirs"
+    assert (tmp_path / "r-2" / EVOLUTIONS).read_text() == "new"
+    assert names(tmp_path) - {"elsewhere"} == {"r", "r-2"}
+    place.rename(tmp_path / "put away")
+    with results(place) as folder:  # the kept results aren't in the way, nor what was put away
+        (folder / EVOLUTIONS).write_text("newer")
+    assert names(tmp_path) - {"elsewhere"} == {"r", "r-2", "put away"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_that_came_meanwhile_stays(tmp_path, there):
+    place = tmp_path / "s.csv"
+    if there:
+        place.write_text("old")
+    (tmp_path / "s-2.csv").write_text("of an earlier time")
+
+    def make():
+        with result(place, overwrite=True) as file:
+            file.write_text("new")
+            place.write_text("theirs")
+
+    refused(make, "isn't as it was", str(tmp_path / "s-3.csv"))
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert texts == {"s.csv": "theirs", "s-2.csv": "of an earlier time", "s-3.csv": "new"}
+
+
+def test_results_that_are_there_are_replaced(tmp_path):
+    earlier(tmp_path / "r")
+    with results(tmp_path / "r", overwrite=True) as folder:
+        (folder / "a.txt").touch()
+    assert names(tmp_path) == {"r"}
+    assert names(tmp_path / "r") == {"a.txt"}
+
+
+def test_one_command_at_a_time(tmp_path):
+    pytest.importorskip("fcntl")
+
+    def other():
+        refused(lambda: alone(tmp_path / "r").__enter__(), "at work in the folder", "--out")
+
+    with alone(tmp_path / "r"):
+        assert in_child(other) == 0
+    with alone(tmp_path / "r"):
         pass

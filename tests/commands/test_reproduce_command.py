@@ -7,9 +7,11 @@ import pytest
 from rich.console import Console
 
 from kem_pymc.commands import screen
+from kem_pymc.commands.folders import LOCK, alone
 from kem_pymc.commands.reproduce import show
 from kem_pymc.experiments import runner
 from tests.commands.conftest import fine, refused, run
+from tests.evolution.runs import in_child
 from tests.experiments.conftest import TINY
 
 QUICK = ("--quick", "--cores", "1")
@@ -29,7 +31,7 @@ def settings(tmp_path):
 def test_files_of_a_figure(settings, tmp_path, monkeypatch):
     out = tmp_path / "out"
     text = fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
-    assert {"kem-fig5.csv", "kem-fig5.png", "kem-fig5.md", "runs"} == {
+    assert {"kem-fig5.csv", "kem-fig5.png", "kem-fig5.md", "runs", LOCK} == {
         p.name for p in out.iterdir()
     }
     assert "What the paper says of KEM" in text
@@ -102,6 +104,19 @@ def test_somebody_elses_folder(tmp_path):
     (tmp_path / "thesis.tex").touch()
     assert "something else" in refused(run("reproduce", "kem-fig4", "--out", tmp_path))
     assert "is a file" in refused(run("reproduce", "kem-fig4", "--out", tmp_path / "thesis.tex"))
+
+
+def test_one_command_at_a_time(settings, tmp_path):
+    """For `kem compare` too, which keeps its experiment in the same way."""
+    pytest.importorskip("fcntl")
+    options = ("--settings", settings, "--out", tmp_path / "out", *QUICK)
+
+    def other():
+        assert "at work in the folder" in refused(run("reproduce", "kem-fig5", *options))
+
+    with alone(tmp_path / "out"):
+        assert in_child(other) == 0
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {LOCK}
 
 
 def test_settings_that_cannot_be_read(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions
-from kem_pymc.commands import learning
+from kem_pymc.commands import folders, learning
 from kem_pymc.evolution.step import EvolutionStep
 from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
 from tests.evolution.runs import Moments, in_child, killed_at, same_draws
@@ -33,8 +33,10 @@ def command(trial, tmp_path):
     return ("fit", "--data", trial, *COLUMNS, *CANDIDATES, *SMALL, "--out", tmp_path / "r")
 
 
-def same_results(folder: Path, expected: Path) -> None:
-    """Check that results are those of a run that nothing happened to."""
+def same_results(
+    folder: Path, expected: Path, own: tuple[str, ...] = ("command", "seconds")
+) -> None:
+    """Check that results are those of a run that nothing happened to, but for its own settings."""
     assert {path.name for path in folder.iterdir()} == {path.name for path in expected.iterdir()}
     with (
         xr.open_datatree(folder / "posterior.zarr", engine="zarr") as mine,
@@ -46,7 +48,6 @@ def same_results(folder: Path, expected: Path) -> None:
     for name in ("evolutions.json", "summary.csv"):
         assert (folder / name).read_bytes() == (expected / name).read_bytes()
     settings, wanted = (json.loads((f / "settings.json").read_text()) for f in (folder, expected))
-    own = ("command", "seconds")
     assert {k: v for k, v in settings.items() if k not in own} == {
         k: v for k, v in wanted.items() if k not in own
     }
@@ -190,6 +191,40 @@ def test_all_chains_failed(command, fitted, tmp_path, monkeypatch):
     same_results(tmp_path / "r", fitted)
 
 
+# Other people's files.
+
+
+def test_what_a_run_did_not_write_stays(unfinished, fitted, tmp_path):
+    (unfinished / "notes.txt").write_text("mine")
+    result = run("fit", "--resume", unfinished)
+    assert result.exit_code == 0
+    assert "didn't write are still in" in result.stderr
+    assert [path.name for path in unfinished.iterdir()] == ["notes.txt"]
+    same_results(tmp_path / "r", fitted)
+
+
+def test_results_of_another_command_stay(unfinished, fitted, tmp_path):
+    shutil.copytree(fitted, tmp_path / "r")
+    settings = json.loads((fitted / "settings.json").read_text())
+    (tmp_path / "r" / "settings.json").write_text(json.dumps(settings | {"command": "another"}))
+    assert "isn't empty" in refused(run("fit", "--resume", unfinished))
+    (tmp_path / "r" / "settings.json").write_text(json.dumps(settings))
+    fine("fit", "--resume", unfinished)
+    same_results(tmp_path / "r", fitted)
+
+
+def test_a_run_at_work_is_left_alone(unfinished, command):
+    pytest.importorskip("fcntl")
+
+    def other():
+        for arguments in (("fit", "--resume", unfinished), (*command, "--overwrite")):
+            assert "Another command is at work" in refused(run(*arguments))
+
+    with folders.alone(unfinished):
+        assert in_child(other) == 0
+    assert (unfinished / "run.json").is_file()
+
+
 # Runs that can't go on.
 
 
@@ -235,8 +270,10 @@ def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
     fine(*command, "--overwrite")
     assert not unfinished.exists()
     (tmp_path / "r2.run").mkdir()
+    (tmp_path / "r2.run" / "notes.txt").touch()
     message = refused(run(*command[:-1], tmp_path / "r2"))
     assert "something else than a run" in message
+    assert [path.name for path in (tmp_path / "r2.run").iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(

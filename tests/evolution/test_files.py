@@ -90,6 +90,9 @@ def test_a_missing_folder_is_named(tmp_path):
         evolutions().save(tmp_path / "nowhere" / "e.json")
 
 
+CHILDREN = ("LIN0", "SE0", "LIN0 + PER0")
+
+
 def tampered(path, change):
     data = json.loads(path.read_text())
     change(data)
@@ -116,7 +119,10 @@ def rehashed(**entries):
         (lambda d: d.update(schema_version="1"), r"doesn't hold evolutions\. Give"),
         (rehashed(pool=["FOO0"]), r"'FOO0' is not a base kernel"),
         (rehashed(pool=["SE0"]), r"not in the candidate pool\. Add"),
-        (rehashed(coordinates={"LIN0": ["slope"]}), r"are others than when .*\. Register"),
+        (
+            rehashed(coordinates={child: ["slope"] for child in CHILDREN}),
+            r"are others than when .*\. Register",
+        ),
     ],
 )
 def test_files_that_were_changed_are_refused(tmp_path, change, message):

@@ -1,0 +1,288 @@
+"""What a file of evolutions, or of a run, must hold: types, ranges and sizes of all its entries.
+
+Sizes are far beyond those of any study. They keep a file, which may come from anyone, from taking
+all memory, and its numbers from overflowing where they are squared.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from kem_pymc.checks import LARGEST
+from kem_pymc.errors import InputError
+
+#: Lists and objects within each other, at most.
+DEPTH = 40
+
+#: Draws, members of a cluster, and characters of a text, at most.
+DRAWS, MEMBERS, CHARACTERS = 1_000_000, 1_000_000_000, 100_000
+
+#: Draws and chains of a run, at most.
+LONGEST_RUN, CHAINS = 1_000_000_000, 10_000
+
+#: Candidates, features, and clusters, at most.
+CANDIDATES, FEATURES, CLUSTERS = 100_000, 10_000, 10_000_000
+
+#: Logs of positive hyperparameters and of noise variances are at most this far from zero.
+LARGEST_LOG = 300.0
+
+Text = Annotated[str, Field(max_length=CHARACTERS)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+#: Positive, its log within :data:`LARGEST_LOG`.
+Positive = Annotated[float, Field(ge=1e-130, le=1e130)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+#: Names of categories, by feature.
+Levels = dict[Name, Annotated[list[Text], Field(min_length=2, max_length=FEATURES)]]
+
+
+def _kind(value: Any) -> str:
+    return "list" if isinstance(value, list) else "number"
+
+
+#: Parts of the places of errors that aren't in the file: of :func:`_kind`, and types of a union.
+TAGS = ("list", "number", "prior", "float", "constrained-str")
+
+#: One for all draws, or one for each.
+Concentration = Annotated[
+    Annotated[Positive, Tag("number")] | Annotated[list[Positive], Tag("list")],
+    Discriminator(_kind),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Transform(_Strict):
+    name: Literal["sqrt", "log", "log1p", "yeo-johnson"]
+    parameter: Annotated[float, Field(ge=0, le=LARGEST)]
+
+
+class _Scaling(_Strict):
+    feature_low: list[Number]
+    feature_high: list[Number]
+    target_mean: Number
+    target_sd: Positive
+    transform: _Transform | None = None
+
+
+class _Prior(_Strict):
+    distribution: Annotated[str, Field(pattern=r"^[A-Z]\w{0,99}$")] | None = None
+    parameters: list[Number | Name] = []
+    text: Text | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.distribution is None) == (self.text is None):
+            raise ValueError("has to hold either a distribution or a text")
+        return self
+
+
+class _BySize(_Strict):
+    mu: list[Number]
+    sigma: list[Positive]
+
+
+class _Noise(_Strict):
+    by_size: _BySize | None = None
+    same: _Prior | None = None
+    text: Text | None = None
+
+
+class _Priors(_Strict):
+    hyperparameters: dict[Name, _Prior] = {}
+    noise: _Noise | None = None
+    noise_without_parent: _Prior | None = None
+    stay: Share = 1.0
+    enter: dict[Text, Share] = {}
+    scaling: Literal["none", "unit"] = "none"
+    noise_floor: Positive = 1.0
+    population: dict[Name, _Prior] = {}
+
+    @model_validator(mode="after")
+    def _has_stay(self) -> Self:
+        if self.model_fields_set and "stay" not in self.model_fields_set:
+            raise ValueError("has to hold stay, if it holds anything")
+        return self
+
+
+class _Shares(BaseModel):
+    """Of the settings, what reports show; other settings may be anything."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    shares: dict[Name, Number] = {}
+    relevance: dict[Name, list[Number]] = {}
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    shared: _Shares | None = None
+    likelihood_power: Number = 1.0
+
+
+class _Kernel(_Strict):
+    composition: Text
+    hyperparameters: dict[Text, Number]
+    inducing: Annotated[list[list[Number]], Field(max_length=FEATURES)]
+
+
+class _Shared(_Strict):
+    kernel: _Kernel
+    weights: Annotated[list[Number], Field(max_length=2 * FEATURES)]
+    root: list[list[Number]]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        rows = [len(row) for row in self.root]
+        if rows != list(range(1, len(self.weights) + 1)):
+            raise ValueError("has to hold a triangular root with one row for each weight")
+        return self
+
+
+class _Cluster(_Strict):
+    draw: Annotated[int, Field(ge=0, lt=DRAWS)]
+    parent: Text
+    child: Text
+    count: Annotated[int, Field(ge=1, le=MEMBERS)]
+    values: Annotated[list[Number], Field(min_length=1, max_length=CANDIDATES)]
+
+
+class _Ended(_Strict):
+    schema_version: Annotated[int, Field(ge=1)]
+    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
+    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
+    features: Annotated[list[Name], Field(max_length=FEATURES)]
+    levels: Levels = {}
+    target: Name
+    scaling: _Scaling
+    concentration: Concentration
+    population: dict[Name, list[Number]] = {}
+    priors: _Priors
+    settings: _Settings
+    versions: dict[Name, Text]
+    shared: _Shared | None = None
+    n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
+    coordinates: Annotated[dict[Text, list[Text]], Field(max_length=CANDIDATES)]
+    clusters: Annotated[list[_Cluster], Field(min_length=1, max_length=CLUSTERS)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        scaled = {len(self.scaling.feature_low), len(self.scaling.feature_high)}
+        if {len(self.features), *scaled} != {self.dimension}:
+            raise ValueError("has to hold a name and a range of each feature, as its dimension is")
+        if len(set(self.features)) < self.dimension:
+            raise ValueError("has to hold different names of features")
+        if not set(self.levels) <= set(self.features):
+            raise ValueError("has to hold levels of its features alone")
+        if set(self.coordinates) != {cluster.child for cluster in self.clusters}:
+            raise ValueError("has to hold coordinates of each child among the clusters")
+        return self
+
+
+class _Evolutions(_Ended):
+    final: _Ended | None = None
+    unshared: _Ended | None = None
+
+
+class _OfPosterior(_Settings):
+    """Settings of a study as its posterior has them."""
+
+    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
+    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
+    features: Annotated[list[Name], Field(max_length=FEATURES)]
+    levels: Levels = {}
+    target: Name
+    scaling: _Scaling
+    priors: _Priors
+    concentration: Annotated[
+        Annotated[Positive, Tag("number")] | Annotated[dict[Name, Any], Tag("prior")],
+        Discriminator(lambda value: "prior" if isinstance(value, dict) else "number"),
+    ]
+    versions: dict[Name, Text]
+
+
+class _Plan(_Strict):
+    draws: Annotated[int, Field(ge=1, le=LONGEST_RUN)]
+    tune: Annotated[int, Field(ge=0, le=LONGEST_RUN)]
+    chains: Annotated[int, Field(ge=1, le=CHAINS)]
+    random_seed: Annotated[int, Field(ge=0)]
+    chunk: Annotated[int, Field(ge=1)]
+
+
+class _Run(_Strict):
+    schema_version: Literal[1]
+    plan: _Plan
+    hyperparameters: dict[Text, list[Text]]
+    model: dict[Name, Any]
+
+
+def check(data: Mapping[str, Any], path: object) -> None:
+    """Check the entries of a file of evolutions; `path` is for messages.
+
+    Raises
+    ------
+    InputError
+        If one is missing, unknown, or of another type, range or size; says which.
+    """
+    fault = _fault(_Evolutions, data)
+    if fault:
+        raise InputError(
+            f"{path} doesn't hold evolutions as they are written ({fault}). "
+            "Restore the file, or give another that Evolutions.save wrote."
+        )
+
+
+def check_settings(data: Mapping[str, Any], path: object) -> None:
+    """Check the settings of a study that come with its posterior; see :func:`check`."""
+    fault = _fault(_OfPosterior, data)
+    if fault:
+        raise InputError(f"{path} holds other settings than were written ({fault}). Restore it.")
+
+
+def check_run(data: Mapping[str, Any], path: object) -> None:
+    """Check the entries of a run's description; see :func:`check`."""
+    fault = _fault(_Run, data)
+    if fault:
+        raise InputError(f"{path} isn't what was written ({fault}). Restore the file.")
+
+
+def _fault(schema: type[BaseModel], data: Mapping[str, Any]) -> str:
+    """Return what is wrong with the first entry that isn't as the schema has it; "" if all are."""
+    try:
+        schema.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = place(first["loc"])
+        what = first["msg"].removeprefix("Value error, ").rstrip(".").replace(". ", ", ")
+        return f"its entry {where}: {what}" if where else f"it {what}"
+    return ""
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """Return where in a file an entry is, like ``clusters[3].count``."""
+    parts = (part for part in loc if part not in TAGS)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return text.removeprefix(".")[:200].encode("utf-8", "replace").decode()
+
+
+def is_deep(data: Any, depth: int = DEPTH) -> bool:
+    """Return whether lists and objects are more than so many within each other."""
+    if not isinstance(data, dict | list):
+        return False
+    if depth == 0:
+        return True
+    items = data.values() if isinstance(data, dict) else data
+    return any(is_deep(item, depth - 1) for item in items)
