@@ -36,9 +36,10 @@ def diagnose(
     out: OutOfDiagnosis = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Say whether chains agree, what they disagree about, and what helps.
+    """Say which parts of kernels matter, whether chains agree, and what helps.
 
-    Writes tables of convergence, of edges and of a representative clustering, and pictures.
+    Writes tables of parts, of convergence, of edges and of a representative clustering, and
+    pictures.
     """
     from kem_pymc.commands.study import load_study
     from kem_pymc.diagnostics import diagnosis, representative
@@ -51,6 +52,7 @@ def diagnose(
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE) as folder:
         found = diagnosis.diagnose(idata, planned)
+        found.parts.to_csv(folder / "parts.csv", index=False)
         found.convergence.to_csv(folder / TABLE, index=False)
         found.edges.to_csv(folder / "edges.csv", index=False)
         clusters = representative.representative(idata).to_frame()

@@ -11,6 +11,9 @@ from kem_pymc.errors import InputError
 #: What a folder holds that a command wrote.
 EVOLUTIONS = "evolutions.json"
 
+#: The setting of evolutions that says in what the chains disagree that they were learned from.
+DISAGREE = "chains_disagree"
+
 
 @contextmanager
 def results(

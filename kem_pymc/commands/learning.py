@@ -1,6 +1,7 @@
 """Learn evolutions at the terminal: sample, and write down what was learned."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from kem_pymc.commands import screen
-from kem_pymc.commands.folders import EVOLUTIONS
+from kem_pymc.commands.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import run_folder
 from kem_pymc.evolution.ablations import final_model_of, unshared_model_of
@@ -24,6 +26,9 @@ from kem_pymc.workers import Workers
 
 #: Above this R-hat chains disagree; with fewer draws per chain it says nothing.
 AGREEMENT, ENOUGH = 1.05, 50
+
+#: What helps where chains disagree.
+REMEDY = "Sample more with --draws and --tune, or weigh the chains with kem.stack in Python."
 
 #: What the verdict on convergence looks at: single numbers that don't depend on labels.
 SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
@@ -120,14 +125,19 @@ def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -
     idata = outcome.idata
     final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
+    found = diagnose(idata)
+    apart = disagreement(found)
+    if apart:  # kem select warns of it as well
+        learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
     for name, own in ends.items():
         write_posterior(own.idata, folder / f"{name}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
+    screen.parts(found)
     screen.evolutions(learned)
-    screen.say(verdict(idata, out))
+    (screen.warn if apart else screen.say)(verdict(idata, apart, out))
     return learned
 
 
@@ -157,20 +167,24 @@ def summary(idata: xr.DataTree) -> pd.DataFrame:
     return table[table["mean"].notna()]  # users without a time step have no noise there
 
 
-def verdict(idata: xr.DataTree, out: Path) -> str:
-    """Return a sentence or two on whether the chains agree in the quantities looked at here."""
+def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
+    """Return in a sentence or two whether the chains agree, and what helps where they don't.
+
+    `apart` is what they disagree in, from :func:`kem_pymc.diagnostics.diagnosis.disagreement`.
+    """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     if chains < 2 or draws < ENOUGH:
         return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
+    command = shlex.join(["kem", "diagnose", str(out)])
     rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
     texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
-    apart = [text for name, text in texts.items() if rhat[name] > AGREEMENT]
+    still = [text for name, text in texts.items() if rhat[name] > AGREEMENT]
+    if still and not apart:
+        apart = f"The chains differ still in {' and '.join(still)}."
     if apart:
-        what = " and ".join(apart)
-        return f"The chains differ still in {what}. Sample more with --draws and --tune."
-    diagnose = shlex.join(["kem", "diagnose", str(out)])
+        return f"{apart} {REMEDY} `{command}` says more."
     return (
-        f"The chains agree in {' and '.join(texts.values())}. "
-        f"Whether they do in the graph and in every dataset, `{diagnose}` says."
+        f"The chains agree in {' and '.join(texts.values())}, in the graph and in which parts "
+        f"matter. Whether they do in every dataset, `{command}` says."
     )

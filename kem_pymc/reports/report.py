@@ -60,11 +60,12 @@ def report(
 
 def page_of(material: Material) -> str:
     """Return the page on a study as HTML."""
+    from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.diagnostics.representative import representative
     from kem_pymc.plots.graph import graph_drawing
     from kem_pymc.reports import page, people, short, study
     from kem_pymc.reports.graph import graph
-    from kem_pymc.reports.inclusion import parts_in
+    from kem_pymc.reports.inclusion import bars, parts_in
     from kem_pymc.reports.kernels import Kernels
     from kem_pymc.reports.look import Look
     from kem_pymc.reports.pilots import pilots
@@ -84,10 +85,11 @@ def page_of(material: Material) -> str:
             drawing = graph_drawing(learned, minimum, max_nodes=FEW, features=several)
     across = people.ARRIVAL if several else learned.features[0]
     found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
-    if idata is not None:
+    diagnosis = None if idata is None else diagnose(idata, planned_chains(material.settings))
+    if idata is not None and diagnosis is not None:
         found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
         found["clustering"] = representative(idata)
-        found["trust"] = trust(idata, planned_chains(material.settings))
+        found["trust"] = trust(diagnosis, idata)
     if material.selections is not None:
         found["new"] = people.new_people(material.selections, material.predictions, learned, look)
     kernels = Kernels(learned, drawing, look, found["clustering"], found["pilots"])
@@ -103,7 +105,9 @@ def page_of(material: Material) -> str:
         new=found["new"],
         parts_in=None if idata is None else parts_in(idata, look),
         trust=found["trust"],
-        short=short.lines(learned, look, found["pilots"]),
+        bars=[] if diagnosis is None else bars(diagnosis.parts, learned, look),
+        headline=short.headline_of(diagnosis),
+        short=short.lines(learned, look, found["pilots"], diagnosis),
         missing=short.missing(material),
         ends=short.ends(learned),
         shared=shared_part(learned),

@@ -18,7 +18,7 @@ def test_tables_and_pictures(results):
     assert "Factorisations: " in text
     folder = results / "diagnosis"
     assert {path.name for path in folder.iterdir()} == {
-        *("convergence.csv", "edges.csv", "clusters.csv"),
+        *("parts.csv", "convergence.csv", "edges.csv", "clusters.csv"),
         *("chains.png", "edges.png", "co_clustering.png"),
     }
     table = pd.read_csv(folder / "convergence.csv")

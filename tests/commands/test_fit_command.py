@@ -1,6 +1,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -60,7 +61,10 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     assert "3 users, 3 time steps, 18 points: sleep, mood -> steps" in text
     assert "0 sleep, 1 mood" in text
     assert "LIN0, LIN1, ARD" in text
-    assert "WHITE" in text
+    assert "noise only" in text
+    assert "WHITE" not in text
+    assert text.index("Which parts matter") < text.index("Learned evolutions")
+    assert re.search(r"Noise only, without any part, has probability 0\.\d\d then", text)
     assert "whether chains agree" in text
 
 

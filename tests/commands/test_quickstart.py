@@ -22,7 +22,7 @@ def text(folder):
 
 def test_prints_evolutions_selections_and_scores(text):
     assert "3 users, 6 time steps, 90 points: x -> y" in text
-    assert "WHITE" in text
+    assert "noise only" in text
     assert "whether chains agree" in text
     selected, means, medians = re.split("Mean over|Median over", text.split("Kernels selected")[1])
     assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))

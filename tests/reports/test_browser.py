@@ -151,13 +151,15 @@ def test_keyboard_reaches_everything_in_order(browser, address):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         assert drawn(page, ".skip")["x"] >= 0
-        links = page.locator("nav.toc a, #short a").count()
-        for _ in range(links + 2):
+        stops = page.locator(
+            "nav.toc a, #short > .verdict a, #short .wide, #words > summary"
+        ).count()
+        for _ in range(stops + 2):
             page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.classList.contains('node')")
         tip = page.locator("#tip")
         assert tip.is_visible()
-        assert "WHITE" in tip.inner_text()
+        assert "noise only" in tip.inner_text()
 
 
 @pytest.mark.parametrize("width", [360, 768])
