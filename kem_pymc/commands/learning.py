@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from kem_pymc.commands import screen
 from kem_pymc.commands.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import run_folder
@@ -24,14 +25,8 @@ from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.workers import Workers
 
-#: Above this R-hat chains disagree; with fewer draws per chain it says nothing.
-AGREEMENT, ENOUGH = 1.05, 50
-
 #: What helps where chains disagree.
 REMEDY = "Sample more with --draws and --tune, or weigh the chains with kem.stack in Python."
-
-#: What the verdict on convergence looks at: single numbers that don't depend on labels.
-SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
 
 #: Draws per file of a run.
 CHUNK = 100
@@ -174,17 +169,17 @@ def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
     """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    if chains < 2 or draws < ENOUGH:
+    if chains < 2 or draws < ENOUGH_DRAWS:
         return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
     command = shlex.join(["kem", "diagnose", str(out)])
-    rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
+    rhat = {name: value for name, value in scalar_r_hats(idata).items() if value is not None}
     texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
-    still = [text for name, text in texts.items() if rhat[name] > AGREEMENT]
+    still = [text for name, text in texts.items() if rhat[name] > RHAT]
     if still and not apart:
         apart = f"The chains differ still in {' and '.join(still)}."
     if apart:
         return f"{apart} {REMEDY} `{command}` says more."
     return (
-        f"The chains agree in {' and '.join(texts.values())}, in the graph and in which parts "
-        f"matter. Whether they do in every dataset, `{command}` says."
+        f"The chains agree in {', '.join([*texts.values(), 'the graph'])} and which parts matter. "
+        f"Whether they do in every dataset, `{command}` says."
     )

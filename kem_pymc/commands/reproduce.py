@@ -189,7 +189,21 @@ def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick:
         lines.append("A trial is a part of the pilot users, held out.")
     if quick:
         lines.append("Quick: too little of everything to conclude from.")
-    return lines
+    return [*lines, *chains_of(pieces, store)]
+
+
+def chains_of(pieces: "list[Piece]", store: "Store") -> list[str]:
+    """Return in how many lessons the chains disagree, where that is known."""
+    from kem_pymc.diagnostics.convergence import RHAT
+
+    r_hats = store.r_hats(pieces)
+    if not r_hats:
+        return []
+    apart = sum(r_hat > RHAT for r_hat in r_hats)
+    return [
+        f"Chains disagree in {apart} of {len(r_hats)} lessons: R-hat of the number of clusters or "
+        f"of the log joint density is above {RHAT}."
+    ]
 
 
 def show(tables: "dict[str, pd.DataFrame]") -> None:

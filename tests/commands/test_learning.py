@@ -14,9 +14,7 @@ def posterior(chains, draws, shift=0.0):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
-BOTH = (
-    "The chains agree in the number of clusters (R-hat 1.00) and the log joint density (R-hat 1.00)"
-)
+BOTH = "The chains agree in the number of clusters (R-hat 1.00), the log joint density (R-hat 1.00)"
 
 
 @pytest.mark.parametrize(
