@@ -109,9 +109,11 @@ def _carry_out(
     overwrite: bool = True,
 ) -> None:
     """Do a job where it is wanted."""
+    from kem_pymc.commands.waiting import waiting
     from kem_pymc.evolution.run import where
 
-    found = job.build()
+    with waiting("Reading the data and learning what users share"):
+        found = job.build()
     if cores is None and cluster is None:
         cores = found.sampler.get("cores")
     with where(cores, cluster) as crew:

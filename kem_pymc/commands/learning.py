@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from kem_pymc.commands import screen
 from kem_pymc.commands.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.commands.waiting import waiting
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
 from kem_pymc.errors import InputError
@@ -19,6 +21,7 @@ from kem_pymc.evolution import run_folder
 from kem_pymc.evolution.ablations import final_model_of, unshared_model_of
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.progress import duration
 from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
 from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep
@@ -37,8 +40,7 @@ FINAL, UNSHARED = "final", "unshared"
 
 def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
     """Return the step of a model, compiled, and say that this takes a while."""
-    message = "Compiling the sampler. The first time, this takes about a minute."
-    with screen.console.status(message):
+    with waiting("Compiling the sampler, about a minute the first time"):
         return ready_step(model, crew)
 
 
@@ -83,8 +85,12 @@ def sample(
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
-    text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
-    screen.say(text.format(**counts))
+    with waiting("Timing a few draws"):
+        pace = step.seconds_per_draw()
+    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
+    seconds = pace * plan.total * ceil(plan.chains / at_a_time)
+    text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep: {time}"
+    screen.say(text.format(**counts, time=duration(seconds)))
     return begin(model, step, plan, path, crew, progress=True)
 
 
