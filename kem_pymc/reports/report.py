@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: A graph of fewer boxes also shows less probable evolutions, until it has so many.
 FEW, FAINTER = 8, (0.025, 0.01)
 
+#: On a phone the graph is at most so many points wide, so that its letters can be read.
+PHONE = 330.0
+
 
 def report(
     source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
@@ -62,7 +65,7 @@ def page_of(material: Material) -> str:
     """Return the page on a study as HTML."""
     from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.diagnostics.representative import representative
-    from kem_pymc.plots.graph import graph_drawing
+    from kem_pymc.plots.graph import graph_drawing, narrow_drawing
     from kem_pymc.reports import page, people, short, study
     from kem_pymc.reports.graph import graph
     from kem_pymc.reports.inclusion import bars, parts_in
@@ -80,9 +83,12 @@ def page_of(material: Material) -> str:
     look = Look.of(learned, shown)
     several = len(learned.features) > 1
     drawing = graph_drawing(learned, features=several)
+    shown_from: dict[str, Any] = {"features": several}
     for minimum in FAINTER:
         if len(drawing.boxes) < FEW:
-            drawing = graph_drawing(learned, minimum, max_nodes=FEW, features=several)
+            shown_from |= {"minimum_probability": minimum, "max_nodes": FEW}
+            drawing = graph_drawing(learned, **shown_from)
+    phone = narrow_drawing(learned, PHONE, **shown_from)
     across = people.ARRIVAL if several else learned.features[0]
     found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
     diagnosis = None if idata is None else diagnose(idata, planned_chains(material.settings))
@@ -99,6 +105,8 @@ def page_of(material: Material) -> str:
         look=look,
         drawing=drawing,
         graph=graph(drawing, kernels.address, kernels.tip, look.colour),
+        phone=phone,
+        phone_graph=graph(phone, kernels.address, kernels.tip, look.colour),
         kernels=kernels,
         pilots=found["pilots"],
         clustered=found["clustering"] is not None,
