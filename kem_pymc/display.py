@@ -123,12 +123,15 @@ class Display:
     listings : sequence of Listing
     notes : sequence of str
         Sentences to heed.
+    first : sequence of Listing
+        What comes before the facts.
     """
 
     title: str
     facts: Mapping[str, str] = field(default_factory=dict)
     listings: Sequence[Listing] = ()
     notes: Sequence[str] = ()
+    first: Sequence[Listing] = ()
 
     def html(self) -> str:
         """Return it for a notebook."""
@@ -137,6 +140,7 @@ class Display:
             for name, value in self.facts.items()
         ]
         parts = [f'<p style="{_MARGIN}"><strong>{escape(self.title)}</strong></p>']
+        parts += [listing.html() for listing in self.first]
         parts += [f'<p style="{_MARGIN}">{"<br>".join(lines)}</p>'] if lines else []
         parts += [listing.html() for listing in self.listings]
         parts += [f'<p style="{_MARGIN}">{escape(note)}</p>' for note in self.notes]
@@ -151,9 +155,12 @@ class Display:
             Text.assemble((f"{name}: ", "dim"), value, overflow="fold")
             for name, value in self.facts.items()
         ]
-        shown = [listing.rich() for listing in self.listings if not listing.folded]
+        above, shown = (
+            [listing.rich() for listing in listings if not listing.folded]
+            for listings in (self.first, self.listings)
+        )
         notes = [Text(note) for note in self.notes]
-        return Group(Text(self.title, style="bold"), *facts, *shown, *notes)
+        return Group(Text(self.title, style="bold"), *above, *facts, *shown, *notes)
 
 
 class Displayed:

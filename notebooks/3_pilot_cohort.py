@@ -233,10 +233,11 @@ kem.plots.edges_by_chain(idata, max_edges=12).figure
 #
 # ## Chains that disagree
 #
-# `kem.stack` weighs chains by how well they predict the pilot users' next batches. It is for
-# chains that stay in different modes. Where they agree, weights are nearly arbitrary, and
-# whatever they are the two log scores below differ by little beside the number of batches: then
-# leave them alone.
+# `kem.stack` weighs chains by how well they predict the pilot users' next batches. These are
+# users that the chains have learned from: the weights compare chains, and don't say how well any
+# would predict new users. It is for chains that stay in different modes. Where they agree, weights
+# are nearly arbitrary, and whatever they are the two log scores below differ by little beside the
+# number of batches: then leave them alone.
 
 # %%
 weights = kem.stack(idata, model)

@@ -67,7 +67,8 @@ def test_html_is_well_formed_and_says_what_the_terminal_says(name):
     folded = [listing.title for listing in shown._display().listings if listing.folded]
     for line in text.splitlines():
         assert line.strip(" :") in terminal or line in folded
-    for frame, listing in zip(frames, shown._display().listings, strict=True):
+    display = shown._display()
+    for frame, listing in zip(frames, [*display.first, *display.listings], strict=True):
         for cell in [*frame.columns, *frame.to_numpy().ravel()]:
             assert listing.folded or cell in terminal
 
@@ -133,7 +134,7 @@ def test_a_composition_shows_its_hyperparameters():
         "amplitude, PER0.lengthscale, PER0.period, SE1.lengthscale",
     ]
     assert frame["input dimensions"].tolist() == ["0", "0, 1"]
-    assert "Nothing but noise" in read(Composition())[0]
+    assert "Noise only" in read(Composition())[0]
 
 
 def test_priors_show_every_entry():
@@ -167,7 +168,9 @@ def test_a_diagnosis_shows_its_summary_and_warnings():
     inclusion, assignment = mixing(chains=2)
     inclusion[0, ..., 1], inclusion[1, ..., 1] = False, True
     found = kem.diagnose(posterior_of(inclusion, assignment))
-    text, (frame,) = read(found)
+    text, (parts, frame) = read(found)
+    assert parts["part"].tolist() == ["LIN0", "PER0", "week"]
+    assert parts["by chain"].tolist() == ["1.00 to 1.00", "0.00 to 1.00", "1.00 to 1.00"]
     assert found.warnings
     for warning in found.warnings:
         assert warning in text

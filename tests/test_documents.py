@@ -10,6 +10,8 @@ import pytest
 import typer
 
 from kem_pymc.cli import app
+from kem_pymc.commands.options import listed
+from kem_pymc.commands.tables import read_cohort
 from kem_pymc.kernels import base
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +109,33 @@ def test_commands_exist(line: str) -> None:
         command = command.commands[words[0]]  # type: ignore[attr-defined]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
+
+
+def tables() -> list[tuple[str, str, str]]:
+    """Return name, content and command of each table in docs/my-data.md."""
+    pattern = r"`(\w+\.csv)`:\n\n```\n(.*?)```.*?\$ (kem fit [^\n]+)"
+    return re.findall(pattern, TEXTS["docs/my-data.md"], flags=re.DOTALL)
+
+
+def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the five, with its own options: catches one that would be refused, or named wrong."""
+    monkeypatch.chdir(tmp_path)
+    assert len(tables()) == 5
+    for name, content, line in tables():
+        Path(name).write_text(content)
+        command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
+        given = command.make_context("fit", shlex.split(line)[2:]).params
+        assert given["data"] == Path(name)
+        columns = ("user", "time", "target", "batch", "skip_gaps")
+        cohort = read_cohort(
+            Path(name),
+            **{column: given[column] for column in columns},
+            features=listed(given["features"]),
+            scope="pilot",
+        )
+        rows = [row for row in content.splitlines() if row][1:]
+        assert cohort.n_users == 2
+        assert cohort.n_points == len(rows)
 
 
 @pytest.mark.parametrize("line", lines())

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kem_pymc.commands import folders, options, screen
-from kem_pymc.commands.reproduce import check, run_all, show
+from kem_pymc.commands.reproduce import chains_of, check, run_all, show
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     from kem_pymc.experiments.figures.output import Evidence
     from kem_pymc.experiments.piece import Piece
+    from kem_pymc.experiments.settings import Settings
 
 EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
@@ -36,6 +37,13 @@ TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
 
 #: Who was a pilot user in each trial.
 ROLES = "users.csv"
+
+#: What scores are, for pages and screen.
+UNITS = (
+    "Scores are log predictive densities of the next time step's points, means over points: nats a "
+    "point, more is better. A gain of 0.1 nats a point means that KEM finds each point 1.1 times "
+    "as probable as the other method does."
+)
 
 METHODS = ("KEM", "Stratified", "Final", "ARD", "Two-level GP", "Mixed model", "Pooled GP")
 
@@ -116,14 +124,24 @@ def compare(
     pieces = runner.pieces_of(known, [figure], trials=None, quick=quick, seed=seed)
     pieces = [replace(piece, cohort=cohort) for piece in pieces]
     store = Store(out)
+    pilots, tests = (own.n_users for own in pieces[0].users())
+    shortened = _shortened(known, trials)
+    screen.say(f"{cohort!r}, {pilots} of the users to learn from and {tests} to select for.")
+    if quick:
+        screen.say(shortened)
     with closing(workers(cores, cluster)) as crew, folders.alone(out):
         run_all(pieces, store, crew)
         done = max(piece.trial for piece in pieces) + 1
         heading = [
             f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
-            f"{done} random splits into pilot and test users, who are in {ROLES}. Intervals are "
-            "95 % over distinct users, trials averaged within them.",
+            f"{done} random splits into {pilots} pilot and {tests} test users, who are in {ROLES}. "
+            "Intervals are 95 % over distinct users, trials averaged within them.",
+            UNITS,
+            *([shortened] if quick else []),
+            *chains_of(pieces, store),
         ]
+        for line in heading[1:]:
+            screen.say(line)
         write_roles(pieces, out / ROLES)
         screen.say(f"Who was a pilot user: {out / ROLES}")
         _write_pages(Evidence(known, pieces, store), out, heading)
@@ -141,6 +159,17 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
         for note in output.notes if like == "kem-peers" else []:
             screen.say(note)
         screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def _shortened(settings: "Settings", trials: int) -> str:
+    """Return what `--quick` makes less of."""
+    less, usual = settings.quick, settings.sampling["cut"]
+    draws = less.sampling["cut"]
+    return (
+        f"Quick: at most {less.trials} random splits instead of {trials}, {less.test_users} test "
+        f"users in each, {draws.chains} x {draws.draws} draws instead of "
+        f"{usual.chains} x {usual.draws}. Too little of everything to conclude from."
+    )
 
 
 def write_roles(pieces: "list[Piece]", file: Path) -> None:

@@ -49,10 +49,10 @@ def diagnose(
     out: OutOfDiagnosis = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Say whether chains agree, what they disagree about, and what helps; and what matters.
+    """Say which parts of kernels matter, whether chains agree, what helps; and how groups differ.
 
-    Writes tables of convergence, of edges, of a representative clustering and of shares of the
-    variance, and pictures.
+    Writes tables of parts, of convergence, of edges, of a representative clustering and of shares
+    of the variance, and pictures.
     """
     import pandas as pd
 
@@ -74,6 +74,7 @@ def diagnose(
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE) as folder:
         found = diagnosis.diagnose(idata, planned)
+        found.parts.to_csv(folder / "parts.csv", index=False)
         found.convergence.to_csv(folder / TABLE, index=False)
         found.edges.to_csv(folder / "edges.csv", index=False)
         clusters = representative.representative(idata).to_frame()

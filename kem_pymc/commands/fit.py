@@ -126,13 +126,15 @@ def _carry_out(
     overwrite: bool = False,
 ) -> None:
     """Do a job where it is wanted."""
+    from kem_pymc.commands.waiting import waiting
     from kem_pymc.evolution.run import where
 
     out = Path(job.out) if new else Path(job.directory, job.out)
     folders.check(out, overwrite)
     if new:
         check_free(run, overwrite)
-    found = job.build()
+    with waiting("Reading the data and learning what users share"):
+        found = job.build()
     if cores is None and cluster is None:
         cores = found.sampler.get("cores")
     with where(cores, cluster) as crew, folders.alone(run):

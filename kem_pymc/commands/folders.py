@@ -25,6 +25,8 @@ PATIENCE = 20.0
 
 #: Of every file in a place, by its path there: inode, size and time of its last change.
 Contents = dict[str, tuple[int, int, int]]
+#: The setting of evolutions that says in what the chains disagree that they were learned from.
+DISAGREE = "chains_disagree"
 
 
 @contextmanager

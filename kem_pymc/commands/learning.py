@@ -1,6 +1,8 @@
 """Learn evolutions at the terminal: sample, and write down what was learned."""
 
 import shlex
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,23 +12,24 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from kem_pymc.commands import screen
-from kem_pymc.commands.folders import EVOLUTIONS
+from kem_pymc.commands.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.commands.waiting import waiting
+from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
 from kem_pymc.errors import InputError
 from kem_pymc.evolution import run_folder
 from kem_pymc.evolution.ablations import final_model_of, unshared_model_of
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.model import EvolutionModel
+from kem_pymc.evolution.progress import duration
 from kem_pymc.evolution.run import Outcome, begin, fresh_seed, go_on, ready_step
 from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.workers import Workers
 
-#: Above this R-hat chains disagree; with fewer draws per chain it says nothing.
-AGREEMENT, ENOUGH = 1.05, 50
-
-#: What the verdict on convergence looks at: single numbers that don't depend on labels.
-SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
+#: What helps where chains disagree.
+REMEDY = "Sample more with --draws and --tune, or weigh the chains with kem.stack in Python."
 
 #: Draws per file of a run.
 CHUNK = 100
@@ -37,8 +40,7 @@ FINAL, UNSHARED = "final", "unshared"
 
 def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
     """Return the step of a model, compiled, and say that this takes a while."""
-    message = "Compiling the sampler. The first time, this takes about a minute."
-    with screen.console.status(message):
+    with waiting("Compiling the sampler, about a minute the first time"):
         return ready_step(model, crew)
 
 
@@ -83,8 +85,12 @@ def sample(
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
-    text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep"
-    screen.say(text.format(**counts))
+    with waiting("Timing a few draws"):
+        pace = step.seconds_per_draw()
+    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
+    seconds = pace * plan.total * ceil(plan.chains / at_a_time)
+    text = "Sampling {chains} x {tune} draws to settle, {chains} x {draws} to keep: {time}"
+    screen.say(text.format(**counts, time=duration(seconds)))
     return begin(model, step, plan, path, crew, progress=True)
 
 
@@ -120,14 +126,19 @@ def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -
     idata = outcome.idata
     final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
+    found = diagnose(idata)
+    apart = disagreement(found)
+    if apart:  # kem select warns of it as well
+        learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
     for name, own in ends.items():
         write_posterior(own.idata, folder / f"{name}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
+    screen.parts(found)
     screen.evolutions(learned)
-    screen.say(verdict(idata, out))
+    (screen.warn if apart else screen.say)(verdict(idata, apart, out))
     return learned
 
 
@@ -157,20 +168,24 @@ def summary(idata: xr.DataTree) -> pd.DataFrame:
     return table[table["mean"].notna()]  # users without a time step have no noise there
 
 
-def verdict(idata: xr.DataTree, out: Path) -> str:
-    """Return a sentence or two on whether the chains agree in the quantities looked at here."""
+def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
+    """Return in a sentence or two whether the chains agree, and what helps where they don't.
+
+    `apart` is what they disagree in, from :func:`kem_pymc.diagnostics.diagnosis.disagreement`.
+    """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    if chains < 2 or draws < ENOUGH:
+    if chains < 2 or draws < ENOUGH_DRAWS:
         return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
-    rhat = {name: float(az.rhat(posterior.dataset[[name]])[name]) for name in SCALARS}
+    command = shlex.join(["kem", "diagnose", str(out)])
+    rhat = {name: value for name, value in scalar_r_hats(idata).items() if value is not None}
     texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
-    apart = [text for name, text in texts.items() if rhat[name] > AGREEMENT]
+    still = [text for name, text in texts.items() if rhat[name] > RHAT]
+    if still and not apart:
+        apart = f"The chains differ still in {' and '.join(still)}."
     if apart:
-        what = " and ".join(apart)
-        return f"The chains differ still in {what}. Sample more with --draws and --tune."
-    diagnose = shlex.join(["kem", "diagnose", str(out)])
+        return f"{apart} {REMEDY} `{command}` says more."
     return (
-        f"The chains agree in {' and '.join(texts.values())}. "
-        f"Whether they do in the graph and in every dataset, `{diagnose}` says."
+        f"The chains agree in {', '.join([*texts.values(), 'the graph'])} and which parts matter. "
+        f"Whether they do in every dataset, `{command}` says."
     )

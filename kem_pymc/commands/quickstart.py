@@ -1,5 +1,6 @@
 """``kem quickstart``: the paper's synthetic study from end to end, in about two minutes."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kem_pymc.commands import folders, options, screen
+from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.selection.selector import Selector
     from kem_pymc.selection.walk import Walks
+
+#: By this file a folder is known as a quickstart's, which a later one may replace.
+OWN = "quickstart.json"
+
+#: What such a folder holds, with what `kem report` and `kem diagnose` add.
+RESULTS = {
+    *(OWN, "evolutions.json", "evolutions.png", "posterior.zarr", "final.zarr", "unshared.zarr"),
+    *("summary.csv", "selections.csv", "predictions.csv", "predictions.png"),
+    *("report.html", "diagnosis"),
+}
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 
@@ -38,7 +50,8 @@ def quickstart(
     """Simulate the paper's study, learn evolutions, and select kernels for new users.
 
     Functions are drawn from LIN0 + PER0 and from SE0, in turn; every user has 6 time steps of 5
-    points. The kernels selected are judged by the mean log likelihood of 200 test points.
+    points. The kernels selected are judged by the mean log likelihood of 200 test points. The
+    folder of an earlier quickstart is replaced.
     """
     import numpy as np
 
@@ -64,6 +77,7 @@ def quickstart(
         "cores": cores,
         "random_seed": seed,
     }
+    overwrite = overwrite or _own(out)
     with folders.results(out, overwrite) as folder:
         screen.study(pilot, pool)
         with where(cores, None) as crew:
@@ -83,6 +97,7 @@ def quickstart(
             for method, selector in selectors.items()
         }
         _write(walks, test, folder)
+        (folder / OWN).write_text(json.dumps({"seed": seed, "users": users}) + "\n", "utf-8")
     screen.heading("Kernels selected for new users, by number of points")
     screen.console.print(_selected(walks["KEM"], test))
     # One user who is badly predicted moves the mean, not the median.
@@ -95,6 +110,26 @@ def quickstart(
     if outcome.interrupted:
         screen.warn("Sampling was interrupted. The results rest on what was drawn until then.")
         raise typer.Exit(130)
+
+
+def _own(out: Path) -> bool:
+    """Return whether a folder holds an earlier quickstart and nothing else, and may be replaced.
+
+    Raises
+    ------
+    InputError
+        If something else is in it.
+    """
+    if not (out / OWN).is_file():
+        return False
+    others = sorted({path.name for path in out.iterdir()} - RESULTS)
+    if others:
+        raise InputError(
+            f"The folder {out} holds {others[0]} beside an earlier quickstart. "
+            "Move that away, or choose another folder with --out."
+        )
+    screen.say(f"The earlier quickstart in {out} will be replaced.")
+    return True
 
 
 def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -146,29 +147,50 @@ def _absent(pieces: "list[Piece]") -> list[str]:
 
 
 def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
-    """Run what is missing, with a bar that says what came last; without a terminal, in lines."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    """Run what is missing, with a bar that says what came last, and how long the rest takes.
 
+    Without a terminal there is a line every half minute, and one at the end.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from kem_pymc.evolution.progress import Lines, time_left
     from kem_pymc.experiments.runner import run_pieces
 
     if not pieces:
         return
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn()),
-        *(MofNCompleteColumn(), TimeElapsedColumn()),
-    )
+    columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
     quiet = not screen.console.is_terminal
     known = {id(piece) for piece in pieces if not store.missing(piece)}
+    total = len(pieces) - len(known)
+    if total:
+        screen.say(_ahead(pieces, total))
+    lines, began, done = Lines(screen.say), monotonic(), 0
     with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
-        bar = progress.add_task("Trials", total=len(pieces))
+        bar = progress.add_task("Compiling, then learning", total=total)
 
         def tell(piece: "Piece") -> None:
-            done = f"{piece.study.title}, trial {piece.trial + 1}: {', '.join(piece.methods)}"
-            progress.update(bar, advance=1, description=done)
-            if quiet and id(piece) not in known:
-                screen.say(f"{progress.tasks[bar].completed:.0f} of {len(pieces)}: {done}")
+            nonlocal done
+            if id(piece) in known:
+                return
+            done += 1
+            so_far = time_left(done, total, monotonic() - began)
+            what = f"{piece.study.title}, trial {piece.trial + 1}: {', '.join(piece.methods)}"
+            progress.update(bar, advance=1, description=f"{so_far}. Done: {what}")
+            if quiet and done == total:
+                screen.say(f"{so_far}: {what}")
+            elif quiet:
+                lines.say(f"{so_far}. Done: {what}")
 
         run_pieces(pieces, store, crew, tell)
+
+
+def _ahead(pieces: "list[Piece]", total: int) -> str:
+    """Return what is about to be run."""
+    kept = f", {len(pieces) - total} more are there already" if total < len(pieces) else ""
+    return (
+        f"{total} times a group of methods learns and selects{kept}. The first takes longest, "
+        "since it compiles; how long the others take is said when it is done."
+    )
 
 
 def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick: bool) -> list[str]:
@@ -191,7 +213,21 @@ def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick:
         lines.append("A trial is a part of the pilot users, held out.")
     if quick:
         lines.append("Quick: too little of everything to conclude from.")
-    return lines
+    return [*lines, *chains_of(pieces, store)]
+
+
+def chains_of(pieces: "list[Piece]", store: "Store") -> list[str]:
+    """Return in how many lessons the chains disagree, where that is known."""
+    from kem_pymc.diagnostics.convergence import RHAT
+
+    r_hats = store.r_hats(pieces)
+    if not r_hats:
+        return []
+    apart = sum(r_hat > RHAT for r_hat in r_hats)
+    return [
+        f"Chains disagree in {apart} of {len(r_hats)} lessons: R-hat of the number of clusters or "
+        f"of the log joint density is above {RHAT}."
+    ]
 
 
 def show(tables: "dict[str, pd.DataFrame]") -> None:

@@ -12,9 +12,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from kem_pymc.commands.folders import EVOLUTIONS
+from kem_pymc.kernels.prose import readable
 
 if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
+    from kem_pymc.diagnostics.diagnosis import Diagnosis
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
@@ -119,7 +121,7 @@ def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
 
 def broken(composition: str, width: int) -> str:
     """Return a composition in lines, broken between its candidates."""
-    return "\n".join(wrapped(composition.split(" + "), " + ", width))
+    return "\n".join(wrapped(readable(composition).split(" + "), " + ", width))
 
 
 def evolutions(learned: "Evolutions") -> None:
@@ -147,6 +149,15 @@ def evolutions(learned: "Evolutions") -> None:
         say(f"Pilot users end up with {ends_of(learned)}. Kernels that are new come from there.")
 
 
+def parts(found: "Diagnosis") -> None:
+    """Print which parts of kernels matter, by their probabilities at users' last time step."""
+    from kem_pymc.diagnostics.parts import headline
+
+    heading("Which parts matter")
+    for sentence in headline(found.parts, found.shares):
+        say(sentence)
+
+
 def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:
     """Print one row per user: the kernels selected, each with the points from which it held."""
     shown = dict(islice(walks.items(), USERS))
@@ -154,7 +165,7 @@ def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:
     width = console.width - max(len(str(user)) for user in shown) - len("points") - 12
     for user, walk in shown.items():
         changes = [next(same) for _, same in groupby(walk, key=lambda s: s.composition)]
-        lines = wrapped([f"{s.label()} ({len(s.y)})" for s in changes], " → ", width)
+        lines = wrapped([f"{readable(s.label())} ({len(s.y)})" for s in changes], " → ", width)
         made.add_row(escape(str(user)), "\n".join(lines), str(len(walk[-1].y)))
     console.print(made)
     if len(walks) > USERS:

@@ -104,6 +104,7 @@ def select(
         cohort = _in_table(data, columns, learned)
     if predictions is not None:
         check_names(cohort)
+    _warn_of_chains(learned)
     _compare_ranges(cohort, learned)
     coming = None if future is None else _future(future, data, predictions, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
@@ -126,6 +127,16 @@ def select(
     screen.paths(walks)
     _say_who_departs(walks)
     _tell(rows, out)
+
+
+def _warn_of_chains(learned: "Evolutions") -> None:
+    """Warn where evolutions pool chains that disagree, as `kem fit` found."""
+    apart = learned.settings.get(folders.DISAGREE)
+    if apart:
+        screen.warn(
+            f"{apart} These selections average over them all the same. Learn with more --draws and "
+            "--tune, or weigh the chains with kem.stack in Python."
+        )
 
 
 def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:

@@ -1,20 +1,50 @@
-"""Walks of users with a progress bar."""
+"""Walks of users with a progress bar, or with a line now and then where there is no terminal."""
 
-from rich.progress import Progress
+import warnings
+from time import monotonic
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kem_pymc.cohort import Cohort
-from kem_pymc.commands.screen import console
+from kem_pymc.commands.screen import console, say
+from kem_pymc.commands.waiting import waiting
+from kem_pymc.evolution.progress import Lines, time_left
 from kem_pymc.selection import walk as quietly
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import Walks
-from kem_pymc.workers import Workers
+from kem_pymc.workers import Cluster, Workers
 
 
 def walk(
     selector: Selector, cohort: Cohort, description: str, crew: Workers | None = None
 ) -> Walks:
     """Return the selections of every user at every time step."""
+    if not isinstance(crew, Cluster):
+        with waiting(f"{description}: compiling, about a minute the first time"):
+            _compile(selector, cohort)
     quiet = not console.is_terminal
-    with Progress(console=console, transient=True, disable=quiet) as progress:
+    lines, began, done = Lines(say), monotonic(), 0
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+        *(TextColumn("users"), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         bar = progress.add_task(description, total=cohort.n_users)
-        return quietly.walk(selector, cohort, crew, lambda users: progress.advance(bar, users))
+
+        def tell(users: int) -> None:
+            nonlocal done
+            done += users
+            progress.advance(bar, users)
+            if quiet:
+                so_far = time_left(done, cohort.n_users, monotonic() - began)
+                lines.say(f"{description}: users {so_far}")
+
+        return quietly.walk(selector, cohort, crew, tell)
+
+
+def _compile(selector: Selector, cohort: Cohort) -> None:
+    """Make a selection that is thrown away: it compiles what all of them call."""
+    first = cohort.ends[0][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it warns of is said when it counts
+        selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])

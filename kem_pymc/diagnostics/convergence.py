@@ -1,12 +1,19 @@
 """R-hat and effective sample sizes of the quantities that don't depend on labels."""
 
 import warnings
+from typing import TYPE_CHECKING
 
 import arviz as az
 import numpy as np
 import pandas as pd
 
 from kem_pymc.diagnostics.quantities import Draws, varying
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Single numbers of a draw that don't depend on labels, in words.
+SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
 
 #: Beyond this R-hat chains disagree; below this ESS the mean itself is uncertain.
 RHAT, ESS = 1.05, 200
@@ -41,6 +48,21 @@ def convergence(draws: Draws) -> pd.DataFrame:
     table.loc[constant & ~same, "r_hat"] = np.inf
     table.loc[same, "r_hat"] = np.nan
     return table
+
+
+def scalar_r_hats(idata: "DataTree") -> dict[str, float | None]:
+    """Return R-hat of the number of clusters and of the log joint density, by their names.
+
+    None for a single chain or fewer than 4 draws, and for what never changes.
+    """
+    posterior = idata["posterior"].dataset[list(SCALARS)]
+    if posterior.sizes["chain"] < 2 or posterior.sizes["draw"] < 4:
+        return dict.fromkeys(SCALARS)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of what never changes, it is undefined
+        found = az.rhat(posterior)
+    values = {name: float(found[name]) for name in SCALARS}
+    return {name: value if np.isfinite(value) else None for name, value in values.items()}
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:

@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc.diagnostics import convergence as agreement
-from kem_pymc.diagnostics.edges import edge_agreement, edge_table
+from kem_pymc.diagnostics.edges import CARRYING, edge_agreement, edge_table
 from kem_pymc.diagnostics.modes import Mode, composition_distance, find_modes
+from kem_pymc.diagnostics.parts import differing, headline, in_words, mean_changes, part_table
 from kem_pymc.diagnostics.quantities import Draws
-from kem_pymc.display import Display, Displayed, Listing
+from kem_pymc.display import Display, Displayed, Listing, some
+from kem_pymc.kernels.prose import readable
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -19,8 +21,14 @@ if TYPE_CHECKING:
 #: Failed factorisations are told of from this share on.
 FAILED = 1e-3
 
-#: Edges are told of from this difference between chains on.
-EDGES_DIFFER = 0.2
+#: Edges and parts are told of from this difference between chains on.
+EDGES_DIFFER = PARTS_DIFFER = 0.2
+
+#: So many parts that differ are named.
+DIFFERING = 3
+
+#: Less probable parts aren't listed in the display.
+LEAST_PART = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +39,13 @@ class Diagnosis(Displayed):
     ----------
     n_chains, n_draws : int
         Chains, and draws of each.
+    parts : DataFrame
+        How probable each part is at users' last time step, see
+        :func:`kem_pymc.diagnostics.parts.part_table`.
+    shares : bool
+        Whether users share a mean process, beside which parts are each user's own.
+    mean_changes : float
+        How often a user's kernel changes, the mean over users and draws.
     convergence : DataFrame
         One row per label-free quantity, see
         :func:`kem_pymc.diagnostics.convergence.convergence`.
@@ -50,6 +65,9 @@ class Diagnosis(Displayed):
 
     n_chains: int
     n_draws: int
+    parts: pd.DataFrame
+    shares: bool
+    mean_changes: float
     convergence: pd.DataFrame
     modes: tuple[Mode, ...]
     distance: np.ndarray
@@ -71,7 +89,8 @@ class Diagnosis(Displayed):
 
     def __repr__(self) -> str:
         found = "\n".join(f"- {w}" for w in self.warnings) or "No warnings."
-        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{found}"
+        told = "\n".join(headline(self.parts, self.shares))
+        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{told}\n{found}"
 
     def _display(self) -> Display:
         columns = (
@@ -90,8 +109,31 @@ class Diagnosis(Displayed):
         return Display(
             f"Diagnosis of {self.n_chains} x {self.n_draws} draws",
             self._facts(),
-            [Listing(columns, rows, forms)],
+            [Listing(columns, rows, forms, "Do the chains agree?")],
             self.warnings or ["No warnings. That is no proof: all chains may miss the same mode."],
+            first=[self.part_listing()],
+        )
+
+    def part_listing(self) -> Listing:
+        """Return which parts matter, for the screen: the most probable first."""
+        chains = [name for name in self.parts if str(name).startswith("chain ")]
+        listed = self.parts[self.parts["probability"] >= LEAST_PART]
+        several = ("by chain",) if len(chains) > 1 else ()
+        rows = []
+        for _, row in listed.iterrows():
+            low, high = row[chains].min(), row[chains].max()
+            between = (f"{low:.2f} to {high:.2f}",) if several else ()
+            likely = in_words(row["probability"])
+            rows.append((row["name"], row["words"], row["probability"], likely, *between))
+        return Listing(
+            ("part", "in words", "probability", "that is", *several),
+            rows,
+            {"probability": ".2f"},
+            "Which parts matter: probability at users' last time step, mean over users and draws"
+            + ("; beside what users share" if self.shares else ""),
+            f"{len(self.parts) - len(rows)} less probable ones are in parts.csv"
+            if len(rows) < len(self.parts)
+            else "",
         )
 
     def _facts(self) -> dict[str, str]:
@@ -142,6 +184,9 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     found = {
         "n_chains": draws.n_chains,
         "n_draws": draws.n_draws,
+        "parts": part_table(draws),
+        "mean_changes": mean_changes(draws),
+        "shares": bool(draws.settings.get("shared")),
         "convergence": agreement.convergence(draws),
         "modes": find_modes(draws),
         "distance": composition_distance(draws),
@@ -243,16 +288,48 @@ def _disagreements(found: Diagnosis) -> Iterator[str]:
             "more draws before reading their tails."
         )
     if found.edge_agreement > EDGES_DIFFER:
-        carrying = found.edges[found.edges["datasets"] >= 0.5]
+        carrying = found.edges[found.edges["datasets"] >= CARRYING]
         edge = carrying.loc[carrying["difference"].idxmax()]
         yield (
-            f"Chains learned different graphs: {edge['parent']} -> {edge['child']} differs by "
-            f"{edge['difference']:.2f} in probability. Sample more draws, or weigh the chains with "
-            "kem.stack."
+            f"Chains learned different graphs: {_edge(edge)} differs by {edge['difference']:.2f} "
+            "in probability. Sample more draws, or weigh the chains with kem.stack."
+        )
+    apart = differing(found.parts, PARTS_DIFFER)
+    if apart:
+        yield (
+            f"Chains disagree in which parts matter: {some(apart, DIFFERING)}, by chain. Sample "
+            "more draws, or weigh the chains with kem.stack."
         )
 
 
+def _edge(edge: pd.Series) -> str:
+    return f"{readable(edge['parent'])} -> {readable(edge['child'])}"
+
+
+def disagreement(found: Diagnosis) -> str:
+    """Return in what chains disagree, edges of the graph and parts, in a line; "" where in nothing.
+
+    It says nothing either where there are too few draws or chains to tell.
+    """
+    if found.n_chains < agreement.ENOUGH_CHAINS or found.n_draws < agreement.ENOUGH_DRAWS:
+        return ""
+    carrying = found.edges[found.edges["datasets"] >= CARRYING]
+    worst = carrying.nlargest(DIFFERING, "difference")
+    edges = [
+        f"{_edge(edge)} (by {edge['difference']:.2f})"
+        for _, edge in worst[worst["difference"] > EDGES_DIFFER].iterrows()
+    ]
+    apart = differing(found.parts, PARTS_DIFFER)
+    told = [f"the graph: {', '.join(edges)}"] if edges else []
+    told += [f"parts: {some(apart, DIFFERING)}"] if apart else []
+    if not told and len(found.modes) > 1:
+        told = [f"where they stay: {len(found.modes)} modes of the log joint density"]
+    return f"The chains disagree in {'; in '.join(told)}." if told else ""
+
+
 def describe(row: pd.Series) -> str:
-    """Return what a row of the convergence table is about."""
-    where = f" of user {row['user']} at step {row['time_step']}" if row["user"] else ""
+    """Return what a row of the convergence table is about; time steps count from 1."""
+    where = (
+        f" of user {row['user']} at time step {int(row['time_step']) + 1}" if row["user"] else ""
+    )
     return f"{row['quantity']}{' ' * bool(row['candidate'])}{row['candidate']}{where}"

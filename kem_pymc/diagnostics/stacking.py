@@ -1,4 +1,7 @@
-"""Chains that stay apart, combined by what they predict (Yao, Vehtari & Gelman 2022)."""
+"""Chains that stay apart, weighed as Yao, Vehtari & Gelman (2022) do, by batches they learned from.
+
+Their weights are of data that are left out; these aren't, see :func:`stack`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -19,9 +22,17 @@ TOLERANCE, ITERATIONS = 1e-10, 20_000
 
 
 def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
-    """Return the weights of chains that predict pilot users' next batches best.
+    """Return the weights of chains that predict pilot users' next batches best, in sample.
 
     Hand them to :meth:`kem_pymc.Evolutions.from_posterior` or :func:`resample`.
+
+    A batch is predicted from the user's points before it, but by a kernel that the chain has
+    learned from all users and all of their batches, this one among them: nothing is held out. So
+    the weights say which chains explain the pilot users' steps from batch to batch, not which
+    would predict new users best, and a chain whose kernels follow the pilot users too closely is
+    preferred. Leaving users out by importance weights of draws isn't possible: clusters, and so
+    kernels, depend on who is in them. To weigh chains by users they haven't seen, sample without
+    some users (:meth:`kem_pymc.Cohort.subset`) and compare the chains' evolutions on these.
 
     Parameters
     ----------
@@ -34,8 +45,9 @@ def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
     DataArray
         With dim (chain,); they sum to one. Attributes: ``log_score``, the summed log density of
         the batches under these weights, ``equal``, the same under equal weights, and ``seen``, the
-        share of densities by kernels that have seen the batch (see
-        :func:`kem_pymc.diagnostics.prediction.next_batch`).
+        share of densities by kernels of clusters that hold a later dataset of the same user, and so
+        the batch itself (see :func:`kem_pymc.diagnostics.prediction.next_batch`). The others have
+        learned from the batch too, through what clusters share.
 
     Raises
     ------
@@ -75,7 +87,7 @@ def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarra
     Parameters
     ----------
     log_density : ndarray, shape (n, K)
-        Of n held-out observations under K chains.
+        Of n observations under K chains.
     prior : float
         Concentration of the symmetric Dirichlet prior; 1 is none.
 

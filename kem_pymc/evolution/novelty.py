@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import readable
 
 
 class NextKernel(NamedTuple):
@@ -80,7 +81,9 @@ def ends_of(evolutions: Evolutions, count: int = 5) -> str:
     if evolutions.final is None:
         return ""
     children = evolutions.final.children(Composition())[:count]
-    return ", ".join(f"{evolutions.label(c.composition)} {c.probability:.2f}" for c in children)
+    return ", ".join(
+        f"{readable(evolutions.label(c.composition))} {c.probability:.2f}" for c in children
+    )
 
 
 def _entering(enter: dict[str, float], name: str, is_interaction: bool) -> float:

@@ -1,5 +1,7 @@
-"""Bars of progress, one per chain."""
+"""Bars of progress, one per chain; without a terminal a line now and then."""
 
+from collections.abc import Callable
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +22,44 @@ from kem_pymc.evolution.run_folder import Plan
 #: Seconds between two looks.
 PERIOD = 0.1
 
+#: Without a terminal, seconds between two lines at least.
+BETWEEN_LINES = 30.0
+
+
+def duration(seconds: float) -> str:
+    """Return a time as an estimate in words: "about 2 minutes"."""
+    for unit, size in (("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}s"
+    if seconds >= 50:
+        return "about 1 minute"
+    return f"about {max(10 * round(seconds / 10), 10)} seconds" if seconds > 5 else "a few seconds"
+
+
+def time_left(done: float, total: float, seconds: float) -> str:
+    """Return how much is done and how long the rest takes at this pace, in words."""
+    left = f", {duration(seconds * (total - done) / done)} left" if 0 < done < total else ""
+    return f"{done:.0f} of {total:.0f}{left}"
+
+
+class Lines:
+    """Plain lines, at least `BETWEEN_LINES` seconds apart; those in between aren't printed.
+
+    Parameters
+    ----------
+    say : callable
+        Prints a line.
+    """
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say, self._last = say, monotonic()
+
+    def say(self, line: str) -> None:
+        """Print a line if it is time for one."""
+        if monotonic() - self._last >= BETWEEN_LINES:
+            self._say(line)
+            self._last = monotonic()
+
 
 class _Speed(ProgressColumn):
     """Draws per second."""
@@ -29,7 +69,7 @@ class _Speed(ProgressColumn):
 
 
 class Bars:
-    """Bars of progress on the terminal's error stream; nothing where that is no terminal.
+    """Bars of progress on the terminal's error stream; a line now and then where that is none.
 
     They are drawn by whoever updates them: a thread that does would be a danger to processes that
     are forked meanwhile.
@@ -43,6 +83,9 @@ class Bars:
     def __init__(self, plan: Plan, shown: bool) -> None:
         console = Console(stderr=True)
         self._plan = plan
+        self._lines = Lines(console.print) if shown and not console.is_terminal else None
+        self._done: dict[int, int] = {}
+        self._began: tuple[float, int] | None = None
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -84,6 +127,7 @@ class Bars:
 
     def update(self, chain: int, done: int, statistics: dict[str, Any]) -> None:
         """Show how far a chain is, and the statistics of its last draw."""
+        self._write(chain, done)
         task = self._tasks[chain]
         if not self._progress.tasks[task].started:  # speed counts from here, also after resuming
             self._progress.update(task, completed=done, visible=True)
@@ -96,6 +140,20 @@ class Bars:
             log_density=statistics["log_density"],
         )
         self._progress.refresh()
+
+    def _write(self, chain: int, done: int) -> None:
+        """Say how many draws of all there are, and how long the others take, if it is time to."""
+        if self._lines is None:
+            return
+        self._done[chain] = done
+        there = sum(self._done.values())
+        if self._began is None:
+            self._began = monotonic(), there
+        began, first = self._began
+        total = self._plan.chains * self._plan.total
+        if there > first:
+            left = (monotonic() - began) / (there - first) * (total - there)
+            self._lines.say(f"{there} of {total} draws, {duration(left)} left")
 
     def fail(self, chain: int) -> None:
         """Mark a chain that failed."""

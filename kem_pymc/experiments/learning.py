@@ -10,6 +10,7 @@ import numpy as np
 
 import kem_pymc.priors as prior_tables
 from kem_pymc.cohort import Cohort
+from kem_pymc.diagnostics.convergence import scalar_r_hats
 from kem_pymc.evolution.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
@@ -52,6 +53,9 @@ class Lesson:
         By name: one, or one for each time step, and perhaps the `UNSHARED` ones.
     seconds : float
         That learning took.
+    r_hat : dict of str to dict
+        By name of evolutions, and "final" of where users end up beside them: R-hat of the scalars,
+        see :func:`kem_pymc.diagnostics.convergence.scalar_r_hats`.
     shared : SharedPart or None
         What pilot users share, in scaled units; None if nothing may be shared.
     """
@@ -63,6 +67,7 @@ class Lesson:
     steps: int = 10_000
     evolutions: dict[str, Evolutions] = field(default_factory=dict)
     seconds: float = 0.0
+    r_hat: dict[str, dict[str, float | None]] = field(default_factory=dict)
     shared: SharedPart | None = None
 
     @property
@@ -81,10 +86,12 @@ class Lesson:
         if learns in ("cut", "joint"):
             (model,) = models.values()
             final = _posterior(final_model_of(model), sampling["cut"], rng)
-        self.evolutions = {
-            name: Evolutions.from_posterior(_posterior(model, draws, rng), final=final)
-            for name, model in models.items()
-        }
+            self.r_hat["final"] = scalar_r_hats(final)
+        self.evolutions = {}
+        for name, model in models.items():
+            idata = _posterior(model, draws, rng)
+            self.r_hat[name] = scalar_r_hats(idata)
+            self.evolutions[name] = Evolutions.from_posterior(idata, final=final)
         self.seconds = time.perf_counter() - began
 
     def learn_unshared(self, priors: Priors, sampling: Sampling, rng: np.random.Generator) -> None:

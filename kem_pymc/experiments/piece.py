@@ -171,11 +171,14 @@ class Outcome:
         By name; those known already among them.
     seconds : float
         That learning took; zero where all was known.
+    r_hat : dict of str to dict
+        See :class:`kem_pymc.experiments.learning.Lesson`.
     """
 
     selections: pd.DataFrame
     evolutions: dict[str, Evolutions]
     seconds: float
+    r_hat: dict[str, dict[str, float | None]]
 
 
 def run(piece: Piece) -> Outcome:
@@ -208,7 +211,7 @@ def run(piece: Piece) -> Outcome:
         for name, method in piece.methods.items()
         for row in judged(lesson.selector(method), test, piece.judged, method.single)
     ]
-    return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds)
+    return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds, lesson.r_hat)
 
 
 def judged(

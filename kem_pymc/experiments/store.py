@@ -81,6 +81,7 @@ class Store:
                 "of": piece.lesson(),
                 "evolutions": list(outcome.evolutions),
                 "seconds": outcome.seconds,
+                "r_hat": outcome.r_hat,
                 "code": code(),
             }
             _write(place / LESSON, json.dumps(lesson, indent=1))
@@ -103,6 +104,18 @@ class Store:
     def seconds(self, piece: Piece) -> float:
         """Return how long learning took."""
         return float(_read(self.place(piece) / LESSON)["seconds"])
+
+    def r_hats(self, pieces: list[Piece]) -> list[float]:
+        """Return the largest R-hat of the scalars in each lesson; those without one are left out.
+
+        The pieces of several methods may share a lesson, which counts once.
+        """
+        places = dict.fromkeys(self.place(piece) for piece in pieces)
+        lessons = [_read(place / LESSON).get("r_hat", {}).values() for place in places]
+        values = [
+            [v for own in lesson for v in own.values() if v is not None] for lesson in lessons
+        ]
+        return [max(own) for own in values if own]
 
     def codes(self, pieces: list[Piece]) -> list[str]:
         """Return by which versions of the code pieces were made, each once."""

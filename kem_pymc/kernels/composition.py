@@ -250,7 +250,7 @@ class Composition(Displayed):
 
     def _display(self) -> Display:
         if not self.candidates:
-            return Display("Composition WHITE", notes=["Nothing but noise."])
+            return Display("Composition WHITE", notes=["Noise only."])
         return Display(f"Composition {self}", listings=[_listing(self)])
 
     @property

@@ -10,8 +10,8 @@ from itertools import groupby
 from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor
 
-#: What a composition without candidates is.
-NOTHING = "nothing but noise"
+#: How people read a composition without candidates; files and code have `EMPTY`.
+NOISE_ONLY, EMPTY = "noise only", "WHITE"
 
 #: What the candidate without factors is.
 LEVEL = "a constant level"
@@ -37,7 +37,7 @@ def describe(
         curves a length.
     """
     parts = [describe_candidate(c, features, values) for c in composition]
-    return " plus ".join(parts) or NOTHING
+    return " plus ".join(parts) or NOISE_ONLY
 
 
 def sentence(
@@ -48,7 +48,12 @@ def sentence(
 ) -> str:
     """Return a whole sentence on what a composition says of the target."""
     told = describe(composition, features, values)
-    return f"{target} is {told}." if told == NOTHING else f"{target} is {told}, plus noise."
+    return f"{target} is {told}." if told == NOISE_ONLY else f"{target} is {told}, plus noise."
+
+
+def readable(label: str) -> str:
+    """Return a composition's label as people read it: the one without candidates in words."""
+    return NOISE_ONLY if label == EMPTY else label
 
 
 def describe_candidate(

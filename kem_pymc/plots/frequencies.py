@@ -49,7 +49,8 @@ def compositions(
         for each user, time step by time step, as Selection, Composition or label. Or a tidy table
         with columns ``composition`` and ``time_step``, a row for each selection.
     time_steps : sequence of int, optional
-        By default at most 4, from the first to the last.
+        Counted from 0; by default at most 4, from the first to the last. The picture counts those
+        of a posterior and of users from 1, and leaves those of a table as they are.
     columns : str, optional
         Of a table: a column whose values, like methods, are drawn side by side; time steps are
         then below each other, else side by side.
@@ -76,6 +77,7 @@ def compositions(
     table = _table(source)
     _check(table, [COMPOSITION, TIME_STEP, *(c for c in (columns, rows) if c is not None)], most)
     steps = _steps(table, time_steps)
+    counted = 0 if isinstance(source, pd.DataFrame) else 1  # tables come as they are to be read
     table = table[table[TIME_STEP].isin(steps)]
     if colours is None:
         weights = table.groupby(COMPOSITION, sort=False)[WEIGHT].sum()
@@ -98,10 +100,12 @@ def compositions(
             own = own if step is None else own[own[TIME_STEP] == step]
             _draw_bars(ax, own.groupby(COMPOSITION, sort=False)[WEIGHT].sum(), most, bars, colours)
         names = [] if group is None else [style.spelled(str(group))]
-        names += [] if step is None else [f"time step {step}"]
+        names += [] if step is None else [f"time step {step + counted}"]
         panels[0].set_ylabel("\n".join(names))
     for ax, value in zip(axes[0], across, strict=True):
-        ax.set_title(f"time step {value}" if columns is None else str(value), fontsize="medium")
+        ax.set_title(
+            f"time step {value + counted}" if columns is None else str(value), fontsize="medium"
+        )
     for ax in axes[-1]:
         ax.set_xlabel(label)
     return axes

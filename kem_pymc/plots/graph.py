@@ -104,6 +104,27 @@ def graph_drawing(
     return Drawing(evolutions, minimum, features, columns, narrow=False)
 
 
+def narrow_drawing(
+    evolutions: Evolutions,
+    width: float,
+    minimum_probability: float = 0.05,
+    max_nodes: int = 20,
+    features: bool = False,
+) -> "Drawing":
+    """Return the graph as it fits a narrow screen, at most so many points wide.
+
+    Compositions in the last columns are left out, the least travelled first, until it is; WHITE and
+    what follows it stay, however wide.
+    """
+    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
+    drawing = Drawing(evolutions, minimum, features, columns, narrow=True)
+    while np.ptp(drawing.x) > width and max(columns.values()) > 1:
+        last = max(columns.values())
+        del columns[[node for node, column in columns.items() if column == last][-1]]
+        drawing = Drawing(evolutions, minimum, features, columns, narrow=True)
+    return drawing
+
+
 def _shown(
     evolutions: Evolutions, minimum: float, max_nodes: int
 ) -> tuple[dict[Composition, int], float]:

@@ -184,7 +184,7 @@ def co_clustering(
     image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
     _colour_bar(image, ax, "posterior probability of the same cluster")
     coords = variable(idata, "assignment").coords
-    users, steps = coords["user"].values, coords["time_step"].values
+    users, steps = coords["user"].values, style.counted(coords["time_step"].values)
     if order == "similarity":
         names = [f"{users[u]}, {steps[t]}" for u, t in places[chosen]]
         _tick_datasets(ax, names)
@@ -212,7 +212,7 @@ def _draw_table(ax: Axes, table: "DataArray", shown: np.ndarray, labels: Sequenc
     """Draw candidates by time steps."""
     steps = table.coords["time_step"].values
     image = ax.imshow(table.values[:, shown].T, **LIMITS, aspect="auto", interpolation="nearest")
-    ax.set_xticks(range(len(steps)), steps)
+    ax.set_xticks(range(len(steps)), style.counted(steps))
     ax.set_yticks(range(len(labels)), labels, fontsize=_row_size(ax, len(labels)))
     ax.set_xlabel("time step")
     ax.set_xticks(np.arange(1, len(steps)) - 0.5, minor=True)

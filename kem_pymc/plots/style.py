@@ -21,6 +21,7 @@ from matplotlib.textpath import text_to_path
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.kernels.composition import Candidate, Composition
+from kem_pymc.kernels.prose import readable
 
 NBSP = "\N{NO-BREAK SPACE}"
 
@@ -122,8 +123,13 @@ def line_styles(names: Sequence[str]) -> dict[str, Look]:
 
 
 def spelled(label: str) -> str:
-    """Return a composition's label as print has it: with a multiplication sign."""
-    return label.replace(" x ", f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}")
+    """Return a composition's label as print has it: a multiplication sign, and WHITE in words."""
+    return readable(label).replace(" x ", f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}")
+
+
+def counted(steps: Iterable[Any]) -> list[str]:
+    """Return time steps as people read them, counted from 1; in arrays and tables from 0."""
+    return [str(int(step) + 1) for step in steps]
 
 
 def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> str:

@@ -110,7 +110,7 @@ def _table(source: Source) -> _Table:
         labels, shares = modal_compositions(source)
         coords = variable(source, "assignment").coords
         users = [str(u) for u in coords["user"].values]
-        return _Table(users, [str(t) for t in coords["time_step"].values], labels, shares)
+        return _Table(users, style.counted(coords["time_step"].values), labels, shares)
     rows = source if isinstance(source, Mapping) else {"": source}
     longest = max((len(steps) for steps in rows.values()), default=0)
     labels = [
@@ -118,7 +118,7 @@ def _table(source: Source) -> _Table:
         for steps in rows.values()
     ]
     shares = np.array([[label is not None for label in row] for row in labels], dtype=float)
-    return _Table([str(u) for u in rows], [str(t) for t in range(longest)], labels, shares)
+    return _Table([str(u) for u in rows], style.counted(range(longest)), labels, shares)
 
 
 def label_of(step: Step) -> str:

@@ -17,10 +17,6 @@ LEFT, TOP, RIGHT, BOTTOM = 48, 6, 8, 34
 DASH = "\N{EN DASH}"
 
 
-#: How far intervals may stretch an axis beyond the points, in ranges of these.
-BEYOND = 1.0
-
-
 class Frame(NamedTuple):
     """The ranges of both axes, and their names."""
 
@@ -43,16 +39,15 @@ class Frame(NamedTuple):
 def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
     """Return the axes that all pictures of a user share.
 
-    All points have room, and intervals of predictions have unless they go beyond the points by more
-    than `BEYOND` times the range of these.
+    All points and all intervals of predictions have room: a band that ended at the picture's edge
+    would look narrower than it is.
     """
     points = np.concatenate([np.concatenate([p.seen, p.following]) for p in steps])
     places = np.concatenate([points[:, 0], *(p.curve.at for p in steps)])
     low, high = np.nanmin(points[:, 1]), np.nanmax(points[:, 1])
     room = 0.25 * (high - low) or 1.0
-    most = BEYOND * (high - low) or 1.0
     ends = np.concatenate([np.ravel(b.observed) for p in steps for b in (p.curve, p.ahead)])
-    ends = ends[(low - most <= ends) & (ends <= high + most)]
+    ends = ends[np.isfinite(ends)]
     low, high = min([low - room, *ends]), max([high + room, *ends])
     return Frame(_widened(places.min(), places.max()), _widened(low, high), across, up)
 

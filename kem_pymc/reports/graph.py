@@ -84,11 +84,12 @@ def _node(drawing: Drawing, node: Composition, colour: str, share: float, top: f
         for line, height, kind, i in lines
     ]
     below = y + PADDING + text_size(title, TEXT)[1]
-    texts.append(
+    texts += [
         Markup('<text class="note" x="{:.1f}" y="{:.1f}">{}</text>').format(
-            box.x, below + 0.82 * 1.25 * SMALL, note
+            box.x, below + (i + 0.82) * 1.25 * SMALL, line
         )
-    )
+        for i, line in enumerate(note.split("\n"))
+    ]
     return Markup(
         '<rect class="ground" {0}/><rect class="shade" {0} fill-opacity="{1:.2f}"/>'
         '<rect class="border {2}" {0}/>{3}{4}'

@@ -1,15 +1,18 @@
-"""Which parts of kernels the posterior holds for needed, time step by time step."""
+"""Which parts of kernels the posterior holds for needed, at the end and at every time step."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kem_pymc.diagnostics.parts import FEATURE, NOTHING, PART, in_words
+from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.from_posterior import study_settings
-from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots.draws import inclusion_shares
 from kem_pymc.reports.look import Look
 
 if TYPE_CHECKING:
+    import pandas as pd
     from xarray import DataTree
 
 #: Parts that are nowhere so probable aren't listed; of the others at most so many.
@@ -23,6 +26,7 @@ class Parts:
     Attributes
     ----------
     steps : list of int
+        Counted from 1.
     rows : list of (label, words, probabilities)
         The most probable first.
     hidden : int
@@ -54,4 +58,56 @@ def parts_in(idata: "DataTree", look: Look) -> Parts:
     ]
     table.sort(key=lambda row: -max(row[1]))
     rows = [(look.label(one), look.words(one), values) for one, values in table[:LISTED]]
-    return Parts(shares.coords["time_step"].values.tolist(), rows, len(pool) - len(rows))
+    steps = [int(t) + 1 for t in shares.coords["time_step"].values]
+    return Parts(steps, rows, len(pool) - len(rows))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How probable a part is at users' last time step.
+
+    Attributes
+    ----------
+    kind : {"part", "feature", "nothing"}
+    label, words : str
+    probability, first : float
+        At the last and at the first time step, the mean over users and draws.
+    likely : str
+        The probability in words.
+    low, high : float
+        The smallest and the largest of the chains.
+    """
+
+    kind: str
+    label: str
+    words: str
+    probability: float
+    first: float
+    likely: str
+    low: float
+    high: float
+
+
+def bars(table: "pd.DataFrame", evolutions: Evolutions, look: Look) -> list[Bar]:
+    """Return the rows of :func:`kem_pymc.diagnostics.parts.part_table` that are worth showing."""
+    chains = [name for name in table if str(name).startswith("chain ")]
+    kept = []
+    for _, row in table.iterrows():
+        if row["probability"] < LEAST and row["kind"] != NOTHING:
+            continue
+        label = {FEATURE: row["name"], NOTHING: look.label(Composition())}.get(row["kind"])
+        if row["kind"] == PART:
+            candidate = Candidate.parse(row["name"], evolutions.pool.dimension)
+            label = look.label(Composition((candidate,)))
+        kept.append(
+            Bar(
+                row["kind"],
+                str(label),
+                row["words"],
+                float(row["probability"]),
+                float(row["first"]),
+                in_words(row["probability"]),
+                *(float(ends) for ends in (row[chains].min(), row[chains].max())),
+            )
+        )
+    return kept

@@ -201,8 +201,11 @@ class Kernels:
             label=self.look.label(parent),
             found=child,
             table=intervals(self.evolutions, self.clusters[edge]),
-            members=[f"user {u} at time step {', '.join(map(str, t))}" for u, t in by_user.items()],
-            holders=[f"user {u} at time step {t} ({share:.2f})" for u, t, share in holders],
+            members=[
+                f"user {u} at time step {', '.join(str(s + 1) for s in t)}"
+                for u, t in by_user.items()
+            ],
+            holders=[f"user {u} at time step {t + 1} ({share:.2f})" for u, t, share in holders],
             users=list(by_user) or [f"{u} ({share:.2f})" for u, _, share in holders],
             pictures=self._pictures(by_user or _by_user([(u, t) for u, t, _ in holders])),
             certainty=sum(g.certainty * len(g.members) for g in groups) / total if total else None,
@@ -229,7 +232,7 @@ class Kernels:
         for *_, user, t in ranked:
             moment = self.moments.get((user, t))
             if moment and moment.picture and len(pictures) < PICTURES:
-                caption = f"User {user}, time step {t}"
+                caption = f"User {user}, time step {t + 1}"
                 pictures.append((charts.again(moment.identifier, moment.alt), caption))
         return pictures
 

@@ -180,12 +180,12 @@ def selected(selections: pd.DataFrame, evolutions: Evolutions) -> list[Compositi
 def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
     """Return, by time step, how many next points lay within their 95 % intervals, of how many.
 
-    Time steps after which nothing came are left out.
+    Time steps count from 1; those after which nothing came are left out.
     """
     counts: dict[int, list[int]] = {}
     for moment in (m for person in people for m in person.moments):
         if moment.predicted is not None and moment.predicted.judged:
-            found = counts.setdefault(moment.step, [0, 0])
+            found = counts.setdefault(moment.step + 1, [0, 0])
             found[0] += moment.predicted.covered
             found[1] += moment.predicted.judged
     return [(step, inside, total) for step, (inside, total) in sorted(counts.items())]
@@ -209,7 +209,7 @@ def _with_pictures(people: list[Person], across: str, target: str) -> list[Perso
 def _with_picture(moment: Moment, frame: charts.Frame, name: str) -> Moment:
     if moment.predicted is None:
         return moment
-    alt = f"User {name}, time step {moment.step}: {_told(moment.predicted)}"
+    alt = f"User {name}, time step {moment.step + 1}: {_told(moment.predicted)}"
     picture = charts.prediction(moment.predicted, frame, moment.identifier, alt)
     return replace(moment, picture=picture, alt=alt)
 

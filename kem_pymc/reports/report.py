@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: A graph of fewer boxes also shows less probable evolutions, until it has so many.
 FEW, FAINTER = 8, (0.025, 0.01)
 
+#: On a phone the graph is at most so many points wide, so that its letters can be read.
+PHONE = 330.0
+
 
 def report(
     source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
@@ -60,11 +63,12 @@ def report(
 
 def page_of(material: Material) -> str:
     """Return the page on a study as HTML."""
+    from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.diagnostics.representative import representative
-    from kem_pymc.plots.graph import graph_drawing
+    from kem_pymc.plots.graph import graph_drawing, narrow_drawing
     from kem_pymc.reports import page, people, short, study
     from kem_pymc.reports.graph import graph
-    from kem_pymc.reports.inclusion import parts_in
+    from kem_pymc.reports.inclusion import bars, parts_in
     from kem_pymc.reports.kernels import Kernels
     from kem_pymc.reports.look import Look
     from kem_pymc.reports.pilots import pilots
@@ -79,15 +83,19 @@ def page_of(material: Material) -> str:
     look = Look.of(learned, shown)
     several = len(learned.features) > 1
     drawing = graph_drawing(learned, features=several)
+    shown_from: dict[str, Any] = {"features": several}
     for minimum in FAINTER:
         if len(drawing.boxes) < FEW:
-            drawing = graph_drawing(learned, minimum, max_nodes=FEW, features=several)
+            shown_from |= {"minimum_probability": minimum, "max_nodes": FEW}
+            drawing = graph_drawing(learned, **shown_from)
+    phone = narrow_drawing(learned, PHONE, **shown_from)
     across = people.ARRIVAL if several else learned.features[0]
     found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
-    if idata is not None:
+    diagnosis = None if idata is None else diagnose(idata, planned_chains(material.settings))
+    if idata is not None and diagnosis is not None:
         found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
         found["clustering"] = representative(idata)
-        found["trust"] = trust(idata, planned_chains(material.settings))
+        found["trust"] = trust(diagnosis, idata)
     if material.selections is not None:
         found["new"] = people.new_people(material.selections, material.predictions, learned, look)
     kernels = Kernels(learned, drawing, look, found["clustering"], found["pilots"])
@@ -97,13 +105,17 @@ def page_of(material: Material) -> str:
         look=look,
         drawing=drawing,
         graph=graph(drawing, kernels.address, kernels.tip, look.colour),
+        phone=phone,
+        phone_graph=graph(phone, kernels.address, kernels.tip, look.colour),
         kernels=kernels,
         pilots=found["pilots"],
         clustered=found["clustering"] is not None,
         new=found["new"],
         parts_in=None if idata is None else parts_in(idata, look),
         trust=found["trust"],
-        short=short.lines(learned, look, found["pilots"]),
+        bars=[] if diagnosis is None else bars(diagnosis.parts, learned, look),
+        headline=short.headline_of(diagnosis),
+        short=short.lines(learned, look, found["pilots"], diagnosis),
         missing=short.missing(material),
         ends=short.ends(learned),
         shared=shared_part(learned, idata),

@@ -1,8 +1,9 @@
 """What stands at the head of a report: the findings in a few lines, and what is missing."""
 
-from collections import Counter
 from collections.abc import Sequence
 
+from kem_pymc.diagnostics.diagnosis import Diagnosis
+from kem_pymc.diagnostics.parts import headline
 from kem_pymc.evolution.evolutions import Child, Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.reports.gather import Material
@@ -17,49 +18,47 @@ LEAST, LISTED = 0.01, 300
 ENDS = 10
 
 
-def lines(evolutions: Evolutions, look: Look, people: Sequence[Person]) -> list[str]:
-    """Return what a hurried reader should know."""
-    found = []
+def headline_of(found: Diagnosis | None) -> list[str]:
+    """Return what the posterior says of parts; nothing without a posterior."""
+    return [] if found is None else headline(found.parts, found.shares)
+
+
+def lines(
+    evolutions: Evolutions, look: Look, people: Sequence[Person], found: Diagnosis | None
+) -> list[str]:
+    """Return what a hurried reader should know beside the probabilities of parts."""
+    told = []
     if evolutions.shared is not None:
         shares = evolutions.settings.get("shared", {}).get("shares", {})
         composition = evolutions.shared.kernel.composition
-        found.append(in_words(composition, evolutions.features, shares))
+        told.append(in_words(composition, evolutions.features, shares))
+    if found is not None and found.parts.iloc[-1]["probability"] > 0.5:
+        told.append(
+            "So for most users noise only is what was found, with little data or much. That is "
+            "also what comes out where the prior of the noise outweighs the data. To tell: learn "
+            "with --feedback joint as well, or with a noise prior of your own, in a study file."
+        )
     likely = evolutions.children(Composition())
     if likely:
         first = likely[0]
-        found.append(
-            f"A user who has little data most probably gets {look.label(first.composition)} "
-            f"({look.words(first.composition)}): probability {first.probability:.2f}, "
-            f"90 % interval {first.interval[0]:.2f} to {first.interval[1]:.2f}."
+        told.append(
+            f"Of single kernels, {look.label(first.composition)} is the most probable one for a "
+            f"user who has little data: probability {first.probability:.2f}, 90 % interval "
+            f"{first.interval[0]:.2f} to {first.interval[1]:.2f}."
         )
-    if people:
-        last = Counter(p.moments[-1].composition for p in people if p.moments)
-        composition, number = last.most_common(1)[0]
-        found.append(
-            f"At their last time step {number} of {len(people)} pilot users most probably have "
-            f"{look.label(composition)} ({look.words(composition)})"
-            + (", the most frequent kernel there." if len(last) > 1 else ".")
+    if found is not None:
+        told.append(
+            f"A user's kernel changes {found.mean_changes:.1f} times on average over all time "
+            "steps."
         )
-        if not composition and 2 * number > len(people):
-            found.append(
-                "So for most of them nothing but noise was found, with little data or much. That "
-                "is also what comes out where the prior of the noise outweighs the data, as it "
-                "may below WHITE. To tell: learn with --feedback joint as well, or with a noise "
-                "prior of your own, in a study file."
-            )
-        changes = [len(p.changes) - 1 for p in people]
-        steps = max(len(p.moments) for p in people)
-        found.append(
-            f"Kernels changed {sum(changes) / len(changes):.1f} times per pilot user on average, "
-            f"over at most {steps} time steps."
-        )
-        shares = [m.share for p in people for m in p.moments]
-        found.append(
-            "The most probable kernel of a dataset has posterior probability "
+    shares = [m.share for p in people for m in p.moments]
+    if shares:
+        told.append(
+            "The most probable single kernel of a user at a time step has probability "
             f"{sum(shares) / len(shares):.2f} on average: the lower, the less a single kernel "
-            "says it all."
+            "says, and the more its parts do."
         )
-    return found
+    return told
 
 
 def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kem_pymc.diagnostics.convergence import ENOUGH_CHAINS, ENOUGH_DRAWS
-from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
+from kem_pymc.diagnostics.diagnosis import Diagnosis
 from kem_pymc.reports import charts
 
 if TYPE_CHECKING:
@@ -40,15 +40,8 @@ class Trust:
     picture: Markup
 
 
-def trust(idata: "DataTree", planned_chains: int | None = None) -> Trust:
-    """Judge a posterior as :func:`kem_pymc.diagnose` does, in words.
-
-    Raises
-    ------
-    InputError
-        If it isn't the posterior of an ``EvolutionModel``.
-    """
-    found = diagnose(idata, planned_chains)
+def trust(found: Diagnosis, idata: "DataTree") -> Trust:
+    """Return what :func:`kem_pymc.diagnose` found of a posterior, in words."""
     rates = found.acceptance.mean(axis=1).dropna()
     log_joint = idata["posterior"]["log_joint"].transpose("chain", "draw").values
     label = (

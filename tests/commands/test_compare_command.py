@@ -20,6 +20,12 @@ def test_a_table_of_ones_own(tmp_path):
     names = {p.stem for p in out.iterdir() if p.name not in ("runs", LOCK)}
     assert names == {"log-likelihood", "verdicts", "features-dropped", "calibration", "users"}
     assert "2 trials say little" in text
+    words = " ".join(text.split())
+    assert "3 of the users to learn from and 3 to select for" in words
+    assert words.count("Quick: at most 2 random splits instead of 10, ") == 2  # before and after
+    assert "2 random splits into 3 pilot and 3 test users, who are in users.csv" in words
+    assert "nats a point" in words
+    assert "times a group of methods learns and selects" in words
     assert "means over points, in nats" in " ".join(text.split())
     for page in ("log-likelihood", "verdicts"):
         assert "in nats" in (out / f"{page}.md").read_text("utf-8")

@@ -19,7 +19,7 @@ def test_tables_and_pictures(results):
     assert "What matters, as shares of the variance" in text
     folder = results / "diagnosis"
     assert {path.name for path in folder.iterdir()} == {
-        *("convergence.csv", "edges.csv", "clusters.csv", "relevances.csv"),
+        *("parts.csv", "convergence.csv", "edges.csv", "clusters.csv", "relevances.csv"),
         *("chains.png", "edges.png", "co_clustering.png"),
     }
     table = pd.read_csv(folder / "convergence.csv")

@@ -1,6 +1,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -59,9 +60,12 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     text = fine("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
     assert "3 users, 3 time steps, 18 points: week, sleep, mood -> steps" in text
     assert "0 week, 1 sleep, 2 mood" in text
-    assert text.startswith("Features: week (time), sleep (numbers), mood (numbers).\n")
+    assert "Features: week (time), sleep (numbers), mood (numbers).\n" in text
     assert "LIN0, LIN1, LIN2, ARD" in text
-    assert "WHITE" in text
+    assert "noise only" in text
+    assert "WHITE" not in text
+    assert text.index("Which parts matter") < text.index("Learned evolutions")
+    assert re.search(r"Noise only, without any part, has probability 0\.\d\d then", text)
     assert "whether chains agree" in text
 
 

@@ -14,21 +14,21 @@ def posterior(chains, draws, shift=0.0):
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
 
 
-BOTH = (
-    "The chains agree in the number of clusters (R-hat 1.00) and the log joint density (R-hat 1.00)"
-)
+BOTH = "The chains agree in the number of clusters (R-hat 1.00), the log joint density (R-hat 1.00)"
 
 
 @pytest.mark.parametrize(
-    ("idata", "words"),
+    ("idata", "apart", "words"),
     [
-        (posterior(4, 200), BOTH),
-        (posterior(4, 200), "the graph and in every dataset, `kem diagnose 'my fit'` says"),
-        (posterior(4, 200, shift=2.0), "The chains differ still in the number of clusters (R-hat"),
-        (posterior(1, 200), "too few to tell"),
-        (posterior(4, 20), "too few to tell"),
+        (posterior(4, 200), "", BOTH),
+        (posterior(4, 200), "", "in every dataset, `kem diagnose 'my fit'` says"),
+        (posterior(4, 200), "The chains disagree in SE0.", "The chains disagree in SE0. Sample"),
+        (posterior(4, 200, 2.0), "", "The chains differ still in the number of clusters (R-hat"),
+        (posterior(4, 200, 2.0), "", "or weigh the chains with kem.stack"),
+        (posterior(1, 200), "", "too few to tell"),
+        (posterior(4, 20), "", "too few to tell"),
     ],
 )
-def test_verdict(idata, words):
-    """It claims what it looked at, and names who looks at the rest."""
-    assert words in verdict(idata, Path("my fit"))
+def test_verdict(idata, apart, words):
+    """It claims what it looked at, names who looks at the rest, and what helps."""
+    assert words in verdict(idata, apart, Path("my fit"))

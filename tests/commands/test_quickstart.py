@@ -1,4 +1,5 @@
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -6,7 +7,7 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions
-from tests.commands.conftest import SMALL, fine
+from tests.commands.conftest import SMALL, fine, refused, run
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def text(folder):
 
 def test_prints_evolutions_selections_and_scores(text):
     assert "3 users, 6 time steps, 90 points: x -> y" in text
-    assert "WHITE" in text
+    assert "noise only" in text
     assert "whether chains agree" in text
     selected, means, medians = re.split("Mean over|Median over", text.split("Kernels selected")[1])
     assert all(f" {n} " in selected.replace("\n", " ") for n in (5, 10, 15, 20, 25, 30))
@@ -63,3 +64,22 @@ def test_selections_have_everything_considered(folder):
     assert len(steps) == 12
     np.testing.assert_allclose(steps["weight"].sum(), 1)
     assert table["bic"].notna().all()
+
+
+@pytest.mark.usefixtures("text")
+def test_a_second_run_replaces_its_own_results_alone(folder, tmp_path):
+    """Catches a second run that refuses or fails, and one that deletes what isn't its own."""
+    own = shutil.copytree(folder, tmp_path / "own")
+    arguments = ("--users", 2, "--test-users", 1, *SMALL, "--out", own)
+    (own / "notes.txt").write_text("mine")
+    assert "holds notes.txt beside" in refused(run("quickstart", *arguments))
+    assert (own / "notes.txt").read_text() == "mine"
+    (own / "notes.txt").unlink()
+    (own / "quickstart.json").rename(tmp_path / "kept.json")  # as kem fit leaves a folder
+    assert "isn't empty" in refused(run("quickstart", *arguments))
+    (tmp_path / "kept.json").rename(own / "quickstart.json")
+    (own / "report.html").write_text("of the first run")
+    assert "will be replaced" in fine("quickstart", *arguments)
+    assert not (own / "report.html").exists()
+    with xr.open_datatree(own / "posterior.zarr", engine="zarr") as idata:
+        assert idata["posterior"].sizes["user"] == 2

@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from kem_pymc import Evolutions, KEMSelector
+from kem_pymc.commands.folders import DISAGREE
 from kem_pymc.commands.select import _say_who_departs
 from tests.commands.conftest import COLUMNS, fine, refused, run, table
 
@@ -258,3 +260,18 @@ def test_no_evolutions(new, tmp_path):
 
 def test_neither_table_nor_study(evolutions):
     assert "either a study file or a table" in refused(run("select", "--evolutions", evolutions))
+
+
+def test_chains_that_disagree_are_warned_of(evolutions, new, tmp_path):
+    """Catches a setting that kem fit writes and kem select doesn't look for."""
+    learned = Evolutions.load(evolutions)
+    assert DISAGREE not in learned.settings  # there are too few draws to tell
+    apart = replace(learned, settings={**learned.settings, DISAGREE: "The chains disagree in SE0."})
+    apart.save(tmp_path / "apart.json")
+    columns = ("--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    result = run("select", "--evolutions", tmp_path / "apart.json", "--data", new, *columns)
+    assert result.exit_code == 0
+    told = " ".join(result.stderr.split())
+    assert "The chains disagree in SE0. These selections average over them all the same." in told
+    assert "--draws" in told
+    assert "kem.stack" in told

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kem_pymc.diagnostics.convergence import RHAT, convergence, summary
+from kem_pymc.diagnostics.convergence import RHAT, convergence, scalar_r_hats, summary
 from kem_pymc.diagnostics.diagnosis import diagnose
 from kem_pymc.diagnostics.edges import edge_agreement, edge_table
 from kem_pymc.diagnostics.modes import composition_distance, find_modes
@@ -110,7 +110,7 @@ def test_few_effective_draws_and_different_graphs_are_told():
     told = "\n".join(diagnose(posterior_of(inclusion, assignment)).warnings)
     assert "Chains disagree: R-hat of" in told
     assert "fewer than 200 effective draws" in told
-    assert "Chains learned different graphs: WHITE -> LIN0" in told
+    assert "Chains learned different graphs: noise only -> LIN0" in told
 
 
 def test_distance_counts_candidates():
@@ -207,3 +207,16 @@ def test_something_else_is_refused(mixed):
     tree["posterior"] = tree["posterior"].to_dataset().drop_vars("noise")
     with pytest.raises(InputError, match="lacks variables"):
         diagnose(tree)
+
+
+def test_r_hats_of_scalars_are_known_or_none():
+    inclusion, assignment = mixing()
+    tree = posterior_of(inclusion, assignment, log_joint=levels(0, 0, 0, 5))
+    found = scalar_r_hats(tree)
+    assert found["log_joint"] > RHAT
+    assert found["log_joint"] == pytest.approx(
+        float(az.rhat(tree["posterior"]["log_joint"].values))
+    )
+    assert found["n_clusters"] is None  # always two
+    single = tree.isel(chain=[0])
+    assert set(scalar_r_hats(single).values()) == {None}

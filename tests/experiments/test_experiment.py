@@ -10,13 +10,14 @@ import pytest
 
 from kem_pymc import priors as prior_tables
 from kem_pymc.code_cache import PACKAGE
+from kem_pymc.commands.reproduce import chains_of
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
 from kem_pymc.experiments import runner, store
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
 from kem_pymc.experiments.learning import Lesson, priors_of
-from kem_pymc.experiments.piece import Piece, run
+from kem_pymc.experiments.piece import Outcome, Piece, run
 from kem_pymc.experiments.runner import pieces_of, run_pieces
 from kem_pymc.experiments.store import ONLOOKERS, Store, code, source_digest
 from kem_pymc.kernels.pool import CandidatePool
@@ -324,3 +325,20 @@ def test_an_unknown_data_set(tiny):
     piece = replace(pieces_of(tiny, tiny.figures.values())[0], study=study)
     with pytest.raises(InputError, match="no data set 'tea'"):
         run(piece)
+
+
+def test_lessons_tell_in_how_many_chains_disagree(tiny, figure, tmp_path):
+    """Catches a lesson that is counted once for each method, and one without chains counted."""
+    pieces = pieces_of(tiny, [figure])
+    store = Store(tmp_path)
+    of_lesson = {}
+    for number, piece in enumerate(pieces):
+        r_hat = of_lesson.setdefault(store.place(piece), 1.0 + 0.1 * (number % 2))
+        none = {"final": {"log_joint": None}, "cut": {"log_joint": r_hat, "n_clusters": None}}
+        store.keep(piece, Outcome(pd.DataFrame({"method": []}), {}, 1.0, none))
+    assert sorted(store.r_hats(pieces)) == sorted(of_lesson.values())
+    apart = sum(value > 1.05 for value in of_lesson.values())
+    assert 0 < apart < len(of_lesson)
+    assert f"Chains disagree in {apart} of {len(of_lesson)} lessons" in chains_of(pieces, store)[0]
+    store.keep(replace(pieces[0], seed=9), Outcome(pd.DataFrame({"method": []}), {}, 1.0, {}))
+    assert chains_of([replace(pieces[0], seed=9)], store) == []

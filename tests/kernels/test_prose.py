@@ -17,7 +17,7 @@ FEATURES = ("day", "week", "age")
 @pytest.mark.parametrize(
     ("label", "words"),
     [
-        ("WHITE", "nothing but noise"),
+        ("WHITE", "noise only"),
         ("LIN0", "a straight line in day"),
         ("CONST", "a constant level"),
         ("CONST + LIN0", "a constant level plus a straight line in day"),
@@ -74,7 +74,7 @@ def test_values_give_rhythms_a_period_and_curves_a_length():
 
 
 def test_sentences_name_the_target():
-    assert sentence(Composition(), FEATURES, "steps") == "steps is nothing but noise."
+    assert sentence(Composition(), FEATURES, "steps") == "steps is noise only."
     told = sentence(Composition.parse("LIN0"), FEATURES, "steps")
     assert told == "steps is a straight line in day, plus noise."
 

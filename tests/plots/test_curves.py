@@ -77,7 +77,7 @@ def test_title_and_axes_have_the_names_of_the_study(make_selection, points, type
     assert typed(ax.get_title()) == "LIN0 x PER0 + PER0 x PER0 + SE0, 6 points"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("week", "steps")
     ax = predictions(make_selection("WHITE", *points(1), others=["SE0"]))
-    assert ax.get_title() == "WHITE, 1 point"
+    assert ax.get_title() == "noise only, 1 point"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "y")
 
 

@@ -38,9 +38,9 @@ def names(ax, texts):
 def test_users_with_each_composition_are_counted(texts):
     axes = compositions(WALKS)
     assert axes.shape == (1, 3)
-    assert [ax.get_title() for ax in axes[0]] == [f"time step {t}" for t in range(3)]
+    assert [ax.get_title() for ax in axes[0]] == [f"time step {t}" for t in (1, 2, 3)]
     assert bars(axes[0, 0]) == [0.5, 0.25, 0.25]
-    assert names(axes[0, 0], texts) == ["SE0", "WHITE", "LIN0"]
+    assert names(axes[0, 0], texts) == ["SE0", "noise only", "LIN0"]
     np.testing.assert_allclose(bars(axes[0, 2]), [2 / 3, 1 / 3])
     assert "67%" in texts(axes[0, 2])
     assert axes[0, 0].get_xlabel() == "share of users"
@@ -88,7 +88,7 @@ def test_where_nobody_is():
 
 def test_at_most_four_time_steps_from_first_to_last():
     axes = compositions({"ann": ["SE0"] * 10})
-    assert [ax.get_title() for ax in axes[0]] == [f"time step {t}" for t in (0, 3, 6, 9)]
+    assert [ax.get_title() for ax in axes[0]] == [f"time step {t}" for t in (1, 4, 7, 10)]
 
 
 def test_long_names_are_cut_to_the_panel(drawn):

@@ -42,7 +42,7 @@ def test_the_papers_graph_has_its_nodes_edges_and_numbers(make_evolutions, texts
     assert len(boxes(ax)) == 4
     assert len(arrows(ax)) == 5
     shown = texts(ax)
-    assert {"WHITE", "LIN0", "SE0", "LIN0 + PER0"} <= set(shown)
+    assert {"noise only", "LIN0", "SE0", "LIN0 + PER0"} <= set(shown)
     # alpha is 1: LIN0 after WHITE 7 / 11, LIN0 + PER0 after LIN0 10 / 20, SE0 after LIN0 4 / 20.
     assert {"0.64", "0.27", "0.50", "0.20", "0.10"} <= set(shown)
     assert "31.0 datasets · stays 0.95" in shown
@@ -53,7 +53,7 @@ def test_columns_are_the_steps_from_white(make_evolutions, typed):
     ax = evolution_graph(make_evolutions(PAPER))
     across = {typed(text.get_text()): text.get_position()[0] for text in ax.texts}
     # More datasets come to SE0 from LIN0 than from WHITE.
-    assert across["WHITE"] < across["LIN0"] < across["SE0"] == across["LIN0 + PER0"]
+    assert across["noise only"] < across["LIN0"] < across["SE0"] == across["LIN0 + PER0"]
 
 
 def test_wider_arrows_are_more_probable(make_evolutions):

@@ -102,7 +102,7 @@ def test_co_clustering_counts_draws_in_which_clusters_are_shared(posterior):
     assert sorted(together[0, :3].tolist() + together[2, :3].tolist()) == [0.5] * 3 + [1] * 3
     np.testing.assert_allclose(together[:3, 3:], 0)
     np.testing.assert_allclose(together[6:, 6:], 1)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "3"]
     assert ax.get_xlabel() == "time step"
 
 
@@ -118,7 +118,7 @@ def test_co_clustering_by_similarity_puts_clusters_together(posterior):
     labels = [label.get_text() for label in ax.get_xticklabels()]
     steps = [label[-1] for label in labels]
     assert sum(a != b for a, b in pairwise(steps)) == 2
-    assert sorted(labels)[:2] == ["7, 0", "7, 1"]
+    assert sorted(labels)[:2] == ["7, 1", "7, 2"]
 
 
 def test_an_unknown_order_is_refused(posterior):

@@ -37,7 +37,7 @@ def test_tiles_have_the_colours_and_letters_of_the_legend(typed, texts):
     ax = trajectories(USERS)
     assert len(ax.patches) == 11
     by_label = {typed(text): colour for text, colour in legend(ax).items()}
-    assert set(by_label) == {"a SE0", "b LIN0", "c LIN0 + PER0", "d WHITE"}
+    assert set(by_label) == {"a SE0", "b LIN0", "c LIN0 + PER0", "d noise only"}
     assert tile(ax, "ann", 2)[0] == by_label["c LIN0 + PER0"]
     assert tile(ax, "bob", 0)[0] == by_label["a SE0"]
     assert tile(ax, "dan", 2) is None

@@ -1,9 +1,12 @@
 """Intervals of mixtures, against their distribution function and closed forms."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from kem_pymc.reports import charts
 from kem_pymc.reports.bands import Band, Predicted, mixture_quantile
 from kem_pymc.scaling import Scaling
 
@@ -47,6 +50,25 @@ def test_bands_are_in_the_targets_unit():
     np.testing.assert_allclose(band.observed[:, 0], 14 + 1.959964 * np.array([-4, 4]), rtol=1e-6)
     nothing = Band.of(np.zeros(3), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), SCALING)
     assert np.isnan(nothing.observed).all()
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+def test_axes_cover_whole_bands(continuous):
+    """Bands that reach far beyond the points, in the SVG: catches axes that end before they do."""
+    at = np.linspace(0, 1, 5)
+    wide = Band.of_observations(at, np.zeros(5), np.linspace(1, 40, 5))
+    points = np.column_stack([at, np.linspace(-1, 1, 5)])
+    steps = [Predicted(points[:3], points[3:], wide, wide.part(slice(3, 5)), continuous)]
+    frame = charts.frame_of(steps, "x", "y")
+    svg = str(charts.prediction(steps[0], frame, "one", "picture"))
+    kind = "band observed" if continuous else "bar (?:fit|ahead)"
+    drawn = re.findall(rf'class="{kind}" d="([^"]+)"', svg)
+    assert drawn
+    places = re.findall(r"[ML]?(-?[\d.]+) (-?[\d.]+)(?:V(-?[\d.]+))?", " ".join(drawn))
+    up = [float(y) for _, *ends in places for y in ends if y]
+    assert len(up) >= 10
+    assert min(up) >= charts.TOP
+    assert max(up) <= charts.HEIGHT - charts.BOTTOM
 
 
 def test_points_within_the_interval_count():

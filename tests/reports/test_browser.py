@@ -75,7 +75,12 @@ def test_it_renders(browser, address):
         box = drawn(page, "svg.graph")
         assert box["width"] > 100
         assert box["height"] > 20
-        for selector in (".graph a.node", ".graph a.edge", ".tiles .tile", ".heat td"):
+        for selector in (
+            ".stage:not(.narrow) a.node",
+            ".stage:not(.narrow) a.edge",
+            ".tiles .tile",
+            ".heat td",
+        ):
             assert drawn(page, selector)["width"] > 0
         page.locator("#pilot-1 > summary").click()
         assert drawn(page, "#pilot-1 .chart")["width"] > 150
@@ -84,7 +89,7 @@ def test_it_renders(browser, address):
 
 def test_boxes_hold_their_text(browser, address):
     with shown(browser, address) as page:
-        for node in page.locator(".graph a.node").all():
+        for node in page.locator(".stage:not(.narrow) a.node").all():
             frame = node.locator("rect.ground").bounding_box()
             for text in node.locator("text").all():
                 box = text.bounding_box()
@@ -95,7 +100,7 @@ def test_boxes_hold_their_text(browser, address):
 @pytest.mark.parametrize("kind", ["node", "edge"])
 def test_hovering_tells_what_is_behind(browser, address, kind):
     with shown(browser, address) as page:
-        target, tip = page.locator(f".graph a.{kind}").last, page.locator("#tip")
+        target, tip = page.locator(f".stage:not(.narrow) a.{kind}").last, page.locator("#tip")
         assert not tip.is_visible()
         target.locator("text").last.hover()
         assert tip.is_visible()
@@ -115,7 +120,7 @@ def test_hovering_tells_what_is_behind(browser, address, kind):
 def test_choosing_opens_members_and_pictures(browser, address, kind, way):
     with shown(browser, address, reduced_motion="reduce") as page:
         assert page.locator("details.kernel[open]").count() == 0
-        target = page.locator(f".graph a.{kind}").last
+        target = page.locator(f".stage:not(.narrow) a.{kind}").last
         if way == "click":
             target.locator("text").last.click()
         else:
@@ -129,13 +134,13 @@ def test_choosing_opens_members_and_pictures(browser, address, kind, way):
         assert page.locator("details.kernel[open] .chart").first.is_visible()
         assert page.evaluate("document.activeElement.closest('details.kernel') !== null")
         # Another choice closes the first one. (The page hears of it after the click is over.)
-        page.locator(".graph a.node").first.locator("text").first.click()
+        page.locator(".stage:not(.narrow) a.node").first.locator("text").first.click()
         page.wait_for_function(OPEN, arg=[0])
 
 
 def test_pictures_of_a_cluster_look_like_those_of_its_users(browser, address):
     with shown(browser, address, reduced_motion="reduce") as page:
-        page.locator(".graph a.node").first.locator("text").first.click()
+        page.locator(".stage:not(.narrow) a.node").first.locator("text").first.click()
         again = page.locator("details.kernel[open] svg:has(use)").first
         original = page.locator(again.locator("use").get_attribute("href"))
         original.evaluate("node => node.closest('details').open = true")
@@ -151,13 +156,15 @@ def test_keyboard_reaches_everything_in_order(browser, address):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         assert drawn(page, ".skip")["x"] >= 0
-        links = page.locator("nav.toc a, #short a").count()
-        for _ in range(links + 2):
+        stops = page.locator(
+            "nav.toc a, #short > .verdict a, #short .wide, #words > summary"
+        ).count()
+        for _ in range(stops + 2):
             page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.classList.contains('node')")
         tip = page.locator("#tip")
         assert tip.is_visible()
-        assert "WHITE" in tip.inner_text()
+        assert "noise only" in tip.inner_text()
 
 
 @pytest.mark.parametrize("width", [360, 768])
@@ -171,13 +178,37 @@ def test_nothing_is_wider_than_the_screen(browser, address, width):
         hidden = page.locator(".unseen").all()
         assert hidden
         assert all(node.evaluate(inside) for node in hidden)
-        target = page.locator(".graph a.node").last
+        target = page.locator(".stage:visible a.node").last
         target.focus()
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("Tab")
         box = page.locator("#tip").bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
+
+
+def test_the_graph_fits_a_phone_and_can_be_read(browser, address):
+    """Catches a graph that scrolls sideways, is shrunk or leaves its boxes, and two at once."""
+    with shown(browser, address, viewport={"width": 390, "height": 844}) as page:
+        stage = page.locator(".stage:visible")
+        assert stage.count() == 1
+        assert stage.evaluate("node => node.scrollWidth <= node.clientWidth")
+        box = stage.locator("svg").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        scale = box["width"] / float(stage.locator("svg").get_attribute("viewBox").split()[2])
+        assert scale > 0.95  # titles have 9 pixels, notes 7.5
+        for node in stage.locator("a.node").all():
+            frame = node.locator("rect.ground").bounding_box()
+            for text in node.locator("text").all():
+                inside = text.bounding_box()
+                assert frame["x"] - 1 <= inside["x"]
+                assert inside["x"] + inside["width"] <= frame["x"] + frame["width"] + 1
+                assert inside["y"] + inside["height"] <= frame["y"] + frame["height"] + 1
+        stage.locator("a.node").first.locator("text").first.click()
+        page.wait_for_selector("details.kernel[open]")
+    with shown(browser, address) as page:
+        assert page.locator(".stage:visible").count() == 1
 
 
 def test_dark_mode_has_other_colours(browser, address):
@@ -198,7 +229,7 @@ def test_without_javascript_everything_is_there(browser, address):
         assert (
             page.locator("details.kernel[open]").count() == page.locator("details.kernel").count()
         )
-        target = page.locator(".graph a.node").last
+        target = page.locator(".stage:not(.narrow) a.node").last
         place = page.locator(target.get_attribute("href"))
         assert place.locator("table").first.is_visible()
         target.locator("text").last.click()

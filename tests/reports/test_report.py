@@ -12,6 +12,7 @@ import xarray as xr
 
 import kem_pymc as kem
 from kem_pymc import Composition, Evolutions
+from kem_pymc.diagnostics.parts import headline
 from kem_pymc.reports import people
 from kem_pymc.reports.page import policy
 from kem_pymc.reports.report import report
@@ -139,14 +140,14 @@ def test_graph_says_what_is_behind_boxes_and_arrows(study, page):
     edges = {tip.split("\n")[0]: tip for href, tip in links.items() if "evolution" in href}
     assert edges
     for child in learned.children("WHITE"):
-        tip = edges.get(f"WHITE → {child.composition}")
+        tip = edges.get(f"noise only → {child.composition}")
         if tip and str(child.composition) != "WHITE":
             low, high = child.interval
             assert f"Probability {child.probability:.2f}" in tip
             assert f"90 % interval {low:.2f} to {high:.2f}" in tip
             assert f"In {child.occurrence:.0%} of the posterior draws" in tip
     boxes = {tip.split("\n")[0]: tip for href, tip in links.items() if "composition" in href}
-    assert f"{TARGET} is nothing but noise." in boxes["WHITE"]
+    assert f"{TARGET} is noise only." in boxes["noise only"]
     assert all("noise sd" in tip for tip in boxes.values())
     assert all(a["aria-label"] for a in page.all("a") if "data-tip" in a)
 
@@ -192,7 +193,7 @@ def test_where_users_end_up_is_listed_and_marked(sharing, tmp_path):
     assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in table
     likely = {str(c.composition) for c in rows if c.probability >= 0.05}
     frames = [a for a in page.all("rect") if a["class"] == "end"]
-    assert 0 < len(frames) <= len(likely)
+    assert 0 < len(frames) <= 2 * len(likely)  # in the graph, and in that of phones
     assert "Second frame" in page.text
 
 
@@ -232,14 +233,44 @@ def test_pilot_and_new_users_are_listed_with_predictions(page, study):
     assert {"pilot-0-0", "pilot-2-2", "new-0-1", "new-1-2"} <= identifiers
 
 
-@pytest.mark.parametrize(("label", "hint"), [("WHITE", True), ("SE0", False)])
-def test_users_who_all_have_noise_are_a_reason_to_look_again(study, label, hint):
-    moment = SimpleNamespace(composition=Composition.parse(label), share=0.9)
-    people = [SimpleNamespace(moments=[moment], changes=[moment])] * 3
+@pytest.mark.parametrize(("noise", "hint"), [(0.8, True), (0.4, False)])
+def test_users_who_all_have_noise_are_a_reason_to_look_again(study, noise, hint):
+    """By the probability of noise only, whatever the most probable kernels are."""
+    rows = [{"kind": "part", "probability": 0.5}, {"kind": "nothing", "probability": noise}]
+    found = SimpleNamespace(parts=pd.DataFrame(rows), mean_changes=1.0)
+    moment = SimpleNamespace(composition=Composition(), share=0.4)
+    people = [SimpleNamespace(moments=[moment])]
     look = SimpleNamespace(label=str, words=str)
-    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, people))
-    assert f"3 of 3 pilot users most probably have {label}" in told
+    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, people, found))
     assert ("--feedback joint" in told) == hint
+    assert "has probability 0.40 on average" in told
+
+
+def test_the_headline_is_the_probabilities_of_parts(page, study):
+    """It comes first, before the verdict and the graph, and agrees with the table below it."""
+    found = kem.diagnose(xr.open_datatree(study / "posterior.zarr", engine="zarr"), 3)
+    sentences = [" ".join(s.split()) for s in headline(found.parts)]
+    places = [page.text.index(sentence) for sentence in sentences]
+    assert places == sorted(places)
+    assert (
+        places[-1]
+        < page.text.index("too few draws to tell")
+        < page.text.index("The graph of evolutions")
+    )
+    for row in found.parts.itertuples():
+        chains = row[6:8]
+        between = f" ({min(chains):.2f}\N{EN DASH}{max(chains):.2f})" * (chains[0] != chains[1])
+        if row.probability >= 0.05:
+            assert f"{row.probability:.2f}{between}" in page.text
+    for word in ("Composition", "Part", "Parent", "Time step", "Noise only", "Evolution"):
+        assert any(word == text.strip() for text in page.texts)
+
+
+def test_people_read_of_noise_only_and_of_time_steps_from_1(html, page):
+    assert page.text.count("WHITE") == 1  # in the glossary: what files call it
+    assert "WHITE" not in " ".join(a.get("data-tip", "") for a in page.all("a"))
+    assert "ime step 0" not in html
+    assert "ime step 3, 9 points" in html
 
 
 def test_a_kernel_that_nobody_has_shows_its_users_once(wide_study, tmp_path):

@@ -58,7 +58,7 @@
     }
     for (let at = found; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     if (found.classList.contains("step")) found.classList.add("marked");
-    document.querySelector(`.graph a[href="#${CSS.escape(id)}"]`)?.classList.add("on");
+    for (const a of document.querySelectorAll(`.graph a[href="#${CSS.escape(id)}"]`)) a.classList.add("on");
     found.scrollIntoView();
     const focus = found.tagName === "DETAILS" ? found.querySelector("summary") : found;
     if (focus.tabIndex >= 0 || focus.hasAttribute("tabindex")) focus.focus({ preventScroll: true });

@@ -1,0 +1,141 @@
+"""Which parts kernels have at users' last time steps: posterior probabilities over draws.
+
+A part is a candidate of the pool. Where many compositions are about as probable, the most probable
+one says little; the probability of a part sums over all compositions that have it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.diagnostics.quantities import Draws
+from kem_pymc.kernels.prose import NOISE_ONLY, describe_candidate
+
+#: Kinds of rows: a candidate, any candidate in a feature, and no candidate at all.
+PART, FEATURE, NOTHING = "part", "feature", "nothing"
+
+#: Words for probabilities from these values on: the scale of the IPCC's reports.
+WORDS = (
+    (0.9, "very likely"),
+    (0.66, "likely"),
+    (0.33, "about as likely as not"),
+    (0.1, "unlikely"),
+    (0.0, "very unlikely"),
+)
+
+#: The headline names at most so many parts, of at least this probability.
+NAMED, LEAST = 3, 0.1
+
+
+def part_table(draws: Draws) -> pd.DataFrame:
+    """Return one row per part, per feature and for noise only, the most probable of each first.
+
+    Columns: ``kind``, one of `PART`, `FEATURE` (some part in this feature; features in which the
+    pool has several parts) and `NOTHING` (no part at all); ``name``, of the candidate or the
+    feature; ``words``; ``probability``, that a user's kernel has it at the user's last time step,
+    the mean over users and draws; ``first``, the same at the first time step; ``chain 0``,
+    ``chain 1``, ..., the probability in each chain; ``difference``, the largest between chains.
+    """
+    last = draws.present.sum(axis=1) - 1
+    at_last = draws.inclusion[:, :, np.arange(len(last)), last]
+    at_first = draws.inclusion[:, :, :, 0]
+    rows = []
+    for kind, name, words, places in _rows(draws):
+        held, before = (
+            ~here.any(axis=-1) if kind == NOTHING else here[..., places].any(axis=-1)
+            for here in (at_last, at_first)
+        )
+        by_chain = held.mean(axis=(1, 2))
+        rows.append(
+            {
+                **{"kind": kind, "name": name, "words": words},
+                **{"probability": by_chain.mean(), "first": before.mean()},
+                **{f"chain {k}": value for k, value in enumerate(by_chain)},
+                "difference": by_chain.max() - by_chain.min(),
+            }
+        )
+    table = pd.DataFrame(rows)
+    order = table["kind"].map({PART: 0, FEATURE: 1, NOTHING: 2})
+    sorted_rows = table.assign(order=order).sort_values(
+        ["order", "probability"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    return sorted_rows.drop(columns="order")
+
+
+def mean_changes(draws: Draws) -> float:
+    """Return how often a user's kernel changes between time steps, the mean over users, draws."""
+    both = draws.present[:, 1:] & draws.present[:, :-1]
+    inclusion = draws.inclusion
+    changed = (inclusion[:, :, :, 1:] != inclusion[:, :, :, :-1]).any(axis=-1) & both
+    return float(changed.sum(axis=-1).mean())
+
+
+def in_words(probability: float) -> str:
+    """Return how likely something is, in words."""
+    return next(words for least, words in WORDS if probability >= least)
+
+
+def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
+    """Return what the posterior says of parts at users' last time step, in a few sentences.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`part_table`.
+    shares : bool
+        Whether users share a mean process, beside which parts are each user's own.
+    """
+    parts, features = (table[table["kind"] == kind] for kind in (PART, FEATURE))
+    nothing = table[table["kind"] == NOTHING].iloc[0]
+    when = (
+        "With all of a user's data, beside what users share,"
+        if shares
+        else ("With all of a user's data,")
+    )
+    named = parts[parts["probability"] >= LEAST].head(NAMED)
+    top = parts.iloc[0]
+    told = [
+        f"{when} {_listed(named)}."
+        if len(named)
+        else f"{when} no part is likely: the most probable one, {top['words']}, has probability "
+        f"{top['probability']:.2f}."
+    ]
+    shown = features[features["probability"] >= LEAST].head(NAMED)
+    if len(shown):
+        told.append(f"Whatever its shape, {_listed(shown)}.")
+    told.append(
+        f"{NOISE_ONLY.capitalize()}, without any part, has probability "
+        f"{nothing['probability']:.2f} then, and {nothing['first']:.2f} at the first time step."
+    )
+    return told
+
+
+def _listed(rows: pd.DataFrame) -> str:
+    """Return each row's words with its probability."""
+    (words, probability), *others = zip(rows["words"], rows["probability"], strict=True)
+    return ", ".join(
+        [f"{words} has probability {probability:.2f}", *(f"{w} {p:.2f}" for w, p in others)]
+    )
+
+
+def differing(table: pd.DataFrame, least: float) -> list[str]:
+    """Return the parts in whose probability chains differ by more than `least`, the worst first."""
+    own = table[(table["kind"] == PART) & (table["difference"] > least)]
+    chains = [name for name in table if str(name).startswith("chain ")]
+    return [
+        f"{row['name']} ({row[chains].min():.2f} to {row[chains].max():.2f})"
+        for _, row in own.sort_values("difference", ascending=False, kind="stable").iterrows()
+    ]
+
+
+def _rows(draws: Draws) -> Iterator[tuple[str, str, str, list[int]]]:
+    """Yield kind, name, words and places in the pool."""
+    features = draws.settings["features"]
+    for place, candidate in enumerate(draws.pool):
+        yield PART, draws.pool.names[place], describe_candidate(candidate, features), [place]
+    for d, feature in enumerate(features):
+        places = [i for i, candidate in enumerate(draws.pool) if d in candidate.dimensions]
+        if len(places) > 1:
+            yield FEATURE, feature, f"some part in {feature}", places
+    yield NOTHING, NOISE_ONLY, "no part at all", []

@@ -1,0 +1,84 @@
+"""Probabilities of parts at users' last time steps, by hand."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
+from kem_pymc.diagnostics.parts import headline, in_words, mean_changes, part_table
+from kem_pymc.diagnostics.quantities import Draws
+from tests.diagnostics.conftest import mixing, posterior_of
+
+LIN, PER, SE = range(3)
+
+
+def draws(inclusion, assignment):
+    return Draws.of(posterior_of(inclusion, assignment))
+
+
+@pytest.fixture
+def modes_say_noise():
+    """Three users, two time steps, one of them without the second: noise only is every mode.
+
+    Of ten draws at a user's last time step four have no part; LIN0 and PER0 are in three each.
+    """
+    inclusion = np.zeros((2, 10, 3, 2, 3), dtype=bool)
+    assignment = np.broadcast_to(np.arange(2), (2, 10, 3, 2)).copy()
+    assignment[:, :, 2, 1] = -1
+    for user, last in ((0, 1), (1, 1), (2, 0)):
+        inclusion[:, 4:7, user, last, LIN] = True
+        inclusion[:, 7:, user, last, PER] = True
+    return inclusion, assignment
+
+
+def test_probabilities_are_over_draws_at_each_users_last_time_step(modes_say_noise):
+    """Catches reading modes, the last column for users who lack it, and sums over features."""
+    table = part_table(draws(*modes_say_noise)).set_index("name")
+    assert table["kind"].tolist() == ["part", "part", "part", "feature", "nothing"]
+    assert table.loc["LIN0", "probability"] == pytest.approx(0.3)
+    assert table.loc["SE0", "probability"] == 0
+    assert table.loc["week", "probability"] == pytest.approx(0.6)
+    assert table.loc["noise only", "probability"] == pytest.approx(0.4)
+    # At the first time step the third user alone has parts.
+    assert table.loc["LIN0", "first"] == pytest.approx(0.1)
+    assert table.loc["noise only", "first"] == pytest.approx(0.8)
+    assert mean_changes(draws(*modes_say_noise)) == pytest.approx(0.6 * 2 / 3)
+
+
+def test_the_headline_names_parts_where_modes_have_none(modes_say_noise):
+    found = diagnose(posterior_of(*modes_say_noise))
+    told = " ".join(headline(found.parts))
+    assert "a straight line in week has probability 0.30, a rhythm in week 0.30." in told
+    assert "Whatever its shape, some part in week has probability 0.60." in told
+    assert "Noise only, without any part, has probability 0.40 then, and 0.80 at the first" in told
+    assert told in repr(found).replace("\n", " ")
+    assert "beside what users share" in headline(found.parts, shares=True)[0]
+
+
+def test_without_likely_parts_that_is_what_is_said(modes_say_noise):
+    inclusion, assignment = modes_say_noise
+    inclusion[:, 1:] = False
+    told = headline(part_table(draws(inclusion, assignment)))
+    assert "no part is likely" in told[0]
+    assert "has probability 1.00 then" in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(1, "very likely"), (0.66, "likely"), (0.5, "about as likely as not"), (0, "very unlikely")],
+)
+def test_words_of_probabilities(probability, words):
+    assert in_words(probability) == words
+
+
+def test_chains_that_disagree_in_parts_are_told_with_what_helps():
+    inclusion, assignment = mixing(chains=2)
+    assert disagreement(diagnose(posterior_of(inclusion, assignment))) == ""
+    # Of the graph both have one edge; at the last time step one chain has PER0, the other not.
+    inclusion[0, ..., PER], inclusion[1, ..., PER] = True, False
+    found = diagnose(posterior_of(inclusion, assignment))
+    told = disagreement(found)
+    assert "the graph: noise only -> LIN0" in told
+    assert "parts: PER0 (0.00 to 1.00)" in told
+    assert any("which parts matter: PER0 (0.00 to 1.00), by chain" in w for w in found.warnings)
+    few = posterior_of(inclusion[:, :20], assignment[:, :20])
+    assert disagreement(diagnose(few)) == ""
