@@ -73,9 +73,9 @@ def picture(ranks: Mapping[str, np.ndarray]) -> Figure:
 def _draw(ax: Axes, values: np.ndarray) -> None:
     bins = DRAWS + 1
     low, high = band(len(values), bins)
-    ax.axhspan(low, high, color="#d6e6f4")
-    ax.axhline(len(values) / bins, color="#595959", linewidth=0.8)
-    ax.bar(range(bins), np.bincount(values, minlength=bins), width=0.9, color="#0072b2")
+    ax.axhspan(low, high, color="#e69f00", alpha=0.3, zorder=3, linewidth=0)
+    ax.axhline(len(values) / bins, color="#1a1a1a", linewidth=0.8, zorder=4)
+    ax.bar(range(bins), np.bincount(values, minlength=bins), width=0.9, color="#7fb2d8")
     ax.set(xlabel=f"rank among {DRAWS} draws", xlim=(-0.6, bins - 0.4))
     ax.spines[["top", "right"]].set_visible(False)
 
