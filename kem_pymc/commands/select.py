@@ -25,6 +25,9 @@ EXAMPLE = (
 #: So many ranges of the pilot users' beyond theirs, and so many sds, new values make one wonder.
 FAR, FAR_TARGET = 3.0, 20.0
 
+#: The file of predictions where none is named, beside that of selections.
+PREDICTIONS = "predictions.csv"
+
 #: At most so many users are named who don't follow what the others share.
 NAMED = 10
 
@@ -56,12 +59,16 @@ def select(
     out: options.OutFile = Path("selections.csv"),
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write what each kernel predicts, point by point."),
+        typer.Option(
+            metavar="FILE",
+            help="Also write what each kernel predicts, point by point; with --future by default "
+            "predictions.csv beside --out.",
+        ),
     ] = None,
     future: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Table of points to come, without targets, for --predictions."
+            metavar="FILE", help="Table of points to come, without targets, to predict as well."
         ),
     ] = None,
     overwrite: options.Overwrite = False,
@@ -82,6 +89,7 @@ def select(
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.walk import check_names
     from kem_pymc.selection.walk import predictions as predicted
+    from kem_pymc.spreadsheet import escape
     from kem_pymc.workers import workers
 
     columns: dict[str, Any] = {
@@ -93,6 +101,8 @@ def select(
     }
     if study is None and data is None:
         raise InputError("Give either a study file or a table. The table comes with --data.")
+    if future is not None and data is None:
+        raise InputError("--future gives points to predict for the users of a table. Add --data.")
     found = None if study is None else load_study(study)  # first: it may register base kernels
     learned = Evolutions.load(evolutions)
     if data is None:
@@ -100,10 +110,11 @@ def select(
         cohort = _test_users(cast(Path, study), cast("Study", found).test, learned)
     else:
         cohort = _in_table(data, columns, learned)
+    predictions = _place_of_predictions(predictions, future, out)
     if predictions is not None:
         check_names(cohort)
     _compare_ranges(cohort, learned)
-    coming = None if future is None else _future(future, data, predictions, columns, learned)
+    coming = None if future is None else _future(future, cast(Path, data), columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(workers(cores, cluster)) as crew,
@@ -118,12 +129,30 @@ def select(
             for label, own in walks.items()
             for step, selection in enumerate(own)
         ]
-        pd.DataFrame(rows).to_csv(file, index=False)
+        escape(pd.DataFrame(rows)).to_csv(file, index=False)
         if beside is not None:
-            predicted(walks, cohort, coming).to_csv(beside, index=False)
+            escape(predicted(walks, cohort, coming)).to_csv(beside, index=False)
     screen.paths(walks)
     _say_who_departs(walks)
-    _tell(rows, out)
+    _tell(rows, out, predictions)
+
+
+def _place_of_predictions(predictions: Path | None, future: Path | None, out: Path) -> Path | None:
+    """Return where predictions go, if any were asked for.
+
+    Raises
+    ------
+    InputError
+        If selections go there.
+    """
+    if predictions is None and future is not None:
+        predictions = out.with_name(PREDICTIONS)
+    if predictions is not None and predictions.resolve() == out.resolve():
+        raise InputError(
+            f"Selections and predictions would both be {out}. Choose another file with --out or "
+            "--predictions."
+        )
+    return predictions
 
 
 def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
@@ -168,7 +197,7 @@ def _say_who_departs(walks: "Walks") -> None:
         )
 
 
-def _tell(rows: list[dict[str, Any]], out: Path) -> None:
+def _tell(rows: list[dict[str, Any]], out: Path, predictions: Path | None) -> None:
     stayed = sum(bool(row["message"]) for row in rows)
     if stayed:
         screen.warn(
@@ -177,6 +206,8 @@ def _tell(rows: list[dict[str, Any]], out: Path) -> None:
         )
     seconds = sum(row["run_time"] for row in rows)
     screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
+    if predictions is not None:
+        screen.say(f"Predictions are in {predictions}")
 
 
 def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Cohort":
@@ -190,18 +221,12 @@ def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Co
 
 def _future(
     path: Path,
-    data: Path | None,
-    predictions: Path | None,
+    data: Path,
     columns: dict[str, Any],
     learned: "Evolutions",
 ) -> "dict[Hashable, np.ndarray]":
     from kem_pymc.commands.tables import read_future
 
-    if data is None or predictions is None:
-        raise InputError(
-            "--future gives points to predict for the users of a table. "
-            "Add --data, and --predictions for the file to write."
-        )
     return read_future(
         path,
         data,

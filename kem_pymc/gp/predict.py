@@ -79,6 +79,32 @@ class Prediction(Displayed):
         variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
         return Mixture(np.ones(1), self.mean[None], np.sqrt(variance)[None])
 
+    @property
+    def sd_function(self) -> np.ndarray:
+        """The sd (m,) of the latent function, whatever `include_noise` says."""
+        if not self.include_noise:
+            return self.sd
+        return np.sqrt(_rounded_up(self.sd**2 - self.noise))
+
+    def quantile(self, probability: float) -> np.ndarray:
+        """Return a quantile (m,) of a new observation at each input, in the unit of `mean`.
+
+        Parameters
+        ----------
+        probability : float
+            Probability of less, above 0 and below 1.
+
+        Raises
+        ------
+        InputError
+            If it isn't one.
+        """
+        if not 0 < probability < 1:
+            raise InputError(
+                f"{probability} has no quantile. Give a probability above 0 and below 1."
+            )
+        return self.observation.quantile(probability)
+
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log density of an observation, point by point.
 
