@@ -71,6 +71,15 @@ def select(
             metavar="FILE", help="Table of points to come, without targets, to predict as well."
         ),
     ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Predict the next N time steps, also those after a user's last row: times go on "
+            "with the user's median spacing. By default the next one that the table has.",
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Select a kernel for every new user at every time step.
@@ -79,7 +88,8 @@ def select(
     features are the pilot study's, by name; a date among them is days since the user's first row.
     With both, the study file is run for its base kernels and priors, and users come from the table.
     Predictions are of a user's points up to a time step and of those of the next, in order of
-    arrival, and after the last of those in --future; `kem report` draws them.
+    arrival, and after the last of those in --future; with --horizon of more time steps, and of
+    those to come, if the time alone changes within users. `kem report` draws them.
     """
     import pandas as pd
 
@@ -110,11 +120,13 @@ def select(
         cohort = _test_users(cast(Path, study), cast("Study", found).test, learned)
     else:
         cohort = _in_table(data, columns, learned)
-    predictions = _place_of_predictions(predictions, future, out)
+    if predictions is None and (future, horizon) != (None, None):
+        predictions = out.with_name(PREDICTIONS)
+    _check_places(out, predictions)
     if predictions is not None:
         check_names(cohort)
     _compare_ranges(cohort, learned)
-    coming = None if future is None else _future(future, cast(Path, data), columns, learned)
+    coming = _coming(future, horizon, data, cohort, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(workers(cores, cluster)) as crew,
@@ -131,28 +143,25 @@ def select(
         ]
         escape(pd.DataFrame(rows)).to_csv(file, index=False)
         if beside is not None:
-            escape(predicted(walks, cohort, coming)).to_csv(beside, index=False)
+            escape(predicted(walks, cohort, coming, horizon or 1)).to_csv(beside, index=False)
     screen.paths(walks)
     _say_who_departs(walks)
     _tell(rows, out, predictions)
 
 
-def _place_of_predictions(predictions: Path | None, future: Path | None, out: Path) -> Path | None:
-    """Return where predictions go, if any were asked for.
+def _check_places(out: Path, predictions: Path | None) -> None:
+    """Check that selections and predictions go to files of their own.
 
     Raises
     ------
     InputError
-        If selections go there.
+        If they don't.
     """
-    if predictions is None and future is not None:
-        predictions = out.with_name(PREDICTIONS)
     if predictions is not None and predictions.resolve() == out.resolve():
         raise InputError(
             f"Selections and predictions would both be {out}. Choose another file with --out or "
             "--predictions."
         )
-    return predictions
 
 
 def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
@@ -219,17 +228,23 @@ def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Co
     )
 
 
-def _future(
-    path: Path,
-    data: Path,
+def _coming(
+    future: Path | None,
+    horizon: int | None,
+    data: Path | None,
+    cohort: "Cohort",
     columns: dict[str, Any],
     learned: "Evolutions",
-) -> "dict[Hashable, np.ndarray]":
+) -> "dict[Hashable, np.ndarray] | None":
+    """Return points to come: those of a table, or else as many time steps as were asked for."""
     from kem_pymc.commands.tables import read_future
+    from kem_pymc.selection.horizon import points_ahead
 
+    if future is None:
+        return None if horizon is None else points_ahead(cohort, horizon, columns["batch"])
     return read_future(
-        path,
-        data,
+        future,
+        cast(Path, data),
         user=columns["user"],
         time=columns["time"],
         target=columns["target"] or learned.target,

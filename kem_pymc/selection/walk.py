@@ -67,11 +67,15 @@ def walk(
 
 
 def predictions(
-    walks: Walks, cohort: Cohort, future: Mapping[Hashable, np.ndarray] | None = None
+    walks: Walks,
+    cohort: Cohort,
+    future: Mapping[Hashable, np.ndarray] | None = None,
+    horizon: int = 1,
 ) -> pd.DataFrame:
     """Return what every selection says of the user's points up to then, and of those that follow.
 
-    One row per point of each user, time step by time step, up to the end of the next time step:
+    One row per point of each user, time step by time step, up to the end of the next time step, or
+    of as many as `horizon` says:
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
     it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function``, the
     ``median`` of an observation and its bounds with probability 50, 80 and 95 % (``low_95`` is the
@@ -85,6 +89,8 @@ def predictions(
     future : mapping of user to ndarray, shape (m, D), optional
         Inputs of points that are to come, whose targets nobody knows: the last selection predicts
         them, and ``observed`` is NaN.
+    horizon : int
+        How many of the user's next time steps are predicted.
 
     Raises
     ------
@@ -100,7 +106,7 @@ def predictions(
         last = len(ends) - 1
         inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
         for step, selection in enumerate(walks[user]):
-            n = int(ends[step + 1]) if step < last else len(inputs)
+            n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
             told = selection.predict(inputs[:n], include_noise=True)
             point = np.arange(n)
             frames.append(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kem_pymc.reports.gather import Material
-from tests.commands.conftest import fine, table
+from tests.commands.conftest import fine, refused, run, table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "selections.md"
 
@@ -50,3 +50,11 @@ def test_the_document_has_every_column(evolutions, new, tmp_path):
         columns = re.findall(r"`(\w+)`", " ".join(rows))
         there = [name for name in pd.read_csv(tmp_path / file) if name not in ("sleep", "mood")]
         assert columns == there
+
+
+def test_a_horizon_needs_features_that_stay(evolutions, new, tmp_path):
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    message = refused(run("select", "--evolutions", evolutions, *arguments, "--horizon", 2))
+    assert "isn't a feature" in message
+    assert "--future" in message
+    assert not (tmp_path / "s.csv").exists()
