@@ -1,5 +1,6 @@
 """``kem select``: kernels for new users, time step by time step, from learned evolutions."""
 
+import json
 from collections.abc import Hashable
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -54,6 +55,9 @@ def select(
             help="What decides between kernels: process, bic, aic, laplace or loo.",
         ),
     ] = "process",
+    average: options.AverageDraws = None,
+    draw: options.SingleDraw = None,
+    graph: options.ProbableGraph = False,
     cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
     out: options.OutFile = Path("selections.csv"),
@@ -114,7 +118,8 @@ def select(
     if future is not None and data is None:
         raise InputError("--future gives points to predict for the users of a table. Add --data.")
     found = None if study is None else load_study(study)  # first: it may register base kernels
-    learned = Evolutions.load(evolutions)
+    learned, settings = _chosen(Evolutions.load(evolutions), average, draw, graph)
+    settings = {"fit": fit, "criterion": criterion, **settings}
     if data is None:
         options.only_with_table(columns)
         cohort = _test_users(cast(Path, study), cast("Study", found).test, learned)
@@ -134,10 +139,13 @@ def select(
         second as beside,
     ):
         priors = None if found is None else found.model.priors
-        selector = KEMSelector(learned, fit, criterion, priors=priors)
+        selector = KEMSelector(learned, fit, criterion, priors=priors, average=average)
         walks = walk(selector, cohort, "Selecting", crew)
         rows: list[dict[str, Any]] = [
-            {"user": label, "time_step": step, **selection.to_row()}
+            {
+                **{"user": label, "time_step": step, **selection.to_row()},
+                "settings": json.dumps(settings),
+            }
             for label, own in walks.items()
             for step, selection in enumerate(own)
         ]
@@ -147,6 +155,33 @@ def select(
     screen.paths(walks)
     _say_who_departs(walks)
     _tell(rows, out, predictions)
+
+
+def _chosen(
+    learned: "Evolutions", average: int | None, draw: int | None, graph: bool
+) -> "tuple[Evolutions, dict[str, Any]]":
+    """Return the evolutions of all draws or of those asked for, and which these are.
+
+    Raises
+    ------
+    InputError
+        If more than one way was asked for, or there are no such draws.
+    """
+    given = {"--average": average is not None, "--draw": draw is not None, "--graph": graph}
+    names = [name for name, there in given.items() if there]
+    if len(names) > 1:
+        raise InputError(
+            f"{' and '.join(names)} are different ways to use the posterior. Give one of them."
+        )
+    if average is not None and average < 1:
+        raise InputError(f"--average {average} leaves nothing to do. Give 1 or more.")
+    if draw is not None:
+        return learned.single_draw(draw), {"evolutions": f"draw {draw}"}
+    if graph:
+        most = learned.most_probable()
+        what = f"most probable graph, {most.n_draws} of {learned.n_draws} draws"
+        return most, {"evolutions": what}
+    return learned, {"evolutions": "all draws" if average is None else f"{average} draws, averaged"}
 
 
 def _check_places(out: Path, predictions: Path | None) -> None:

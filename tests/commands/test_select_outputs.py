@@ -1,5 +1,6 @@
 """What kem select leaves: files, their columns, and names in them."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kem_pymc import Evolutions, KEMSelector
 from kem_pymc.reports.gather import Material
 from tests.commands.conftest import fine, refused, run, table
 
@@ -50,6 +52,41 @@ def test_the_document_has_every_column(evolutions, new, tmp_path):
         columns = re.findall(r"`(\w+)`", " ".join(rows))
         there = [name for name in pd.read_csv(tmp_path / file) if name not in ("sleep", "mood")]
         assert columns == there
+
+
+def test_draws_of_the_evolutions(evolutions, new, tmp_path):
+    learned = Evolutions.load(evolutions)
+    frame = pd.read_csv(new).query("id == '-b'")
+    x, y = frame[["sleep", "mood"]].to_numpy(), frame["steps"].to_numpy()
+    ways = {
+        ("--average", 3): (KEMSelector(learned, average=3), "3 draws, averaged"),
+        ("--draw", 5): (KEMSelector(learned.single_draw(5)), "draw 5"),
+        ("--graph",): (KEMSelector(learned.most_probable()), "most probable graph, "),
+        (): (KEMSelector(learned), "all draws"),
+    }
+    for k, (options, (selector, words)) in enumerate(ways.items()):
+        (tmp_path / str(k)).mkdir()
+        select(evolutions, new, tmp_path / str(k), *options)
+        row = pd.read_csv(tmp_path / str(k) / "selections.csv").query('user == "\'-b"').iloc[0]
+        told = selector.select(x[:2], y[:2])
+        assert json.loads(row["considered"])[told.label()] == pytest.approx(
+            {"bic": told.considered[0].bic, "score": max(c.score for c in told.considered)}
+        )
+        assert row["noise"] == pytest.approx(told.noise)
+        assert json.loads(row["settings"])["evolutions"].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--average", 3, "--graph"), "--average and --graph are different ways"),
+        (("--draw", 99), "no draw 99. Give 0 to 15"),
+        (("--average", 0), "--average 0 leaves nothing to do"),
+    ],
+)
+def test_draws_that_are_refused(evolutions, new, tmp_path, options, words):
+    arguments = ("--data", new, "--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
+    assert words in refused(run("select", "--evolutions", evolutions, *arguments, *options))
 
 
 def test_a_horizon_needs_features_that_stay(evolutions, new, tmp_path):
