@@ -176,6 +176,8 @@ def write_roles(pieces: "list[Piece]", file: Path) -> None:
     """Write who was a pilot user, and who a test user, in each trial."""
     import pandas as pd
 
+    from kem_pymc.spreadsheet import escape
+
     trials = {piece.trial: piece for piece in pieces}
     rows = [
         {"trial": trial, "user": user, "role": role}
@@ -183,4 +185,4 @@ def write_roles(pieces: "list[Piece]", file: Path) -> None:
         for role, cohort in piece.users()._asdict().items()
         for user in cohort.users
     ]
-    pd.DataFrame(rows).to_csv(file, index=False)
+    escape(pd.DataFrame(rows)).to_csv(file, index=False)

@@ -153,6 +153,24 @@ ClusterAddress = Annotated[
 ]
 Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
 
+AverageDraws = Annotated[
+    int | None,
+    _panel(
+        "Evolutions",
+        metavar="N",
+        text="Select over N posterior draws, spaced evenly, each weighed by how well its kernels "
+        "explain the user's data. By default all draws are summarised first.",
+    ),
+]
+SingleDraw = Annotated[
+    int | None,
+    _panel("Evolutions", metavar="N", text="Or by one posterior draw alone; they count from 0."),
+]
+ProbableGraph = Annotated[
+    bool,
+    _panel("Evolutions", "--graph", text="Or by the draws with the most probable graph alone."),
+]
+
 Pieces = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Pieces run at a time; by default one per core."),

@@ -1,5 +1,6 @@
 """``kem select``: kernels for new users, time step by time step, from learned evolutions."""
 
+import json
 from collections.abc import Hashable
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -24,6 +25,9 @@ EXAMPLE = (
 
 #: So many ranges of the pilot users' beyond theirs, and so many sds, new values make one wonder.
 FAR, FAR_TARGET = 3.0, 20.0
+
+#: The file of predictions where none is named, beside that of selections.
+PREDICTIONS = "predictions.csv"
 
 #: At most so many users are named who don't follow what the others share.
 NAMED = 10
@@ -52,17 +56,33 @@ def select(
             help="What decides between kernels: process, bic, aic, laplace or loo.",
         ),
     ] = "process",
+    average: options.AverageDraws = None,
+    draw: options.SingleDraw = None,
+    graph: options.ProbableGraph = False,
     cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
     out: options.OutFile = Path("selections.csv"),
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write what each kernel predicts, point by point."),
+        typer.Option(
+            metavar="FILE",
+            help="Also write what each kernel predicts, point by point; with --future by default "
+            "predictions.csv beside --out.",
+        ),
     ] = None,
     future: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Table of points to come, without targets, for --predictions."
+            metavar="FILE", help="Table of points to come, without targets, to predict as well."
+        ),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Predict the next N time steps, also those after a user's last row: times go on "
+            "with the user's median spacing. By default the next one that the table has.",
         ),
     ] = None,
     overwrite: options.Overwrite = False,
@@ -73,7 +93,8 @@ def select(
     features are the pilot study's, by name; a date among them is days since the user's first row.
     With both, the study file is run for its base kernels and priors, and users come from the table.
     Predictions are of a user's points up to a time step and of those of the next, in order of
-    arrival, and after the last of those in --future; `kem report` draws them.
+    arrival, and after the last of those in --future; with --horizon of more time steps, and of
+    those to come, if the time alone changes within users. `kem report` draws them.
     """
     import pandas as pd
 
@@ -83,6 +104,7 @@ def select(
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.walk import check_names
     from kem_pymc.selection.walk import predictions as predicted
+    from kem_pymc.spreadsheet import escape
     from kem_pymc.workers import workers
 
     columns: dict[str, Any] = {
@@ -95,18 +117,24 @@ def select(
     }
     if study is None and data is None:
         raise InputError("Give either a study file or a table. The table comes with --data.")
+    if future is not None and data is None:
+        raise InputError("--future gives points to predict for the users of a table. Add --data.")
     found = None if study is None else load_study(study)  # first: it may register base kernels
-    learned = Evolutions.load(evolutions)
+    learned, settings = _chosen(Evolutions.load(evolutions), average, draw, graph)
+    settings = {"fit": fit, "criterion": criterion, **settings}
     if data is None:
         options.only_with_table(columns)
         cohort = _test_users(cast(Path, study), cast("Study", found).test, learned)
     else:
         cohort = _in_table(data, columns, learned)
+    if predictions is None and (future, horizon) != (None, None):
+        predictions = out.with_name(PREDICTIONS)
+    _check_places(out, predictions)
     if predictions is not None:
         check_names(cohort)
     _warn_of_chains(learned)
     _compare_ranges(cohort, learned)
-    coming = None if future is None else _future(future, data, predictions, columns, learned)
+    coming = _coming(future, horizon, data, cohort, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(workers(cores, cluster)) as crew,
@@ -114,19 +142,64 @@ def select(
         second as beside,
     ):
         priors = None if found is None else found.model.priors
-        selector = KEMSelector(learned, fit, criterion, priors=priors)
+        selector = KEMSelector(learned, fit, criterion, priors=priors, average=average)
         walks = walk(selector, cohort, "Selecting", crew)
         rows: list[dict[str, Any]] = [
-            {"user": label, "time_step": step, **selection.to_row()}
+            {
+                **{"user": label, "time_step": step, **selection.to_row()},
+                "settings": json.dumps(settings),
+            }
             for label, own in walks.items()
             for step, selection in enumerate(own)
         ]
-        pd.DataFrame(rows).to_csv(file, index=False)
+        escape(pd.DataFrame(rows)).to_csv(file, index=False)
         if beside is not None:
-            predicted(walks, cohort, coming).to_csv(beside, index=False)
+            escape(predicted(walks, cohort, coming, horizon or 1)).to_csv(beside, index=False)
     screen.paths(walks)
     _say_who_departs(walks)
-    _tell(rows, out)
+    _tell(rows, out, predictions)
+
+
+def _chosen(
+    learned: "Evolutions", average: int | None, draw: int | None, graph: bool
+) -> "tuple[Evolutions, dict[str, Any]]":
+    """Return the evolutions of all draws or of those asked for, and which these are.
+
+    Raises
+    ------
+    InputError
+        If more than one way was asked for, or there are no such draws.
+    """
+    given = {"--average": average is not None, "--draw": draw is not None, "--graph": graph}
+    names = [name for name, there in given.items() if there]
+    if len(names) > 1:
+        raise InputError(
+            f"{' and '.join(names)} are different ways to use the posterior. Give one of them."
+        )
+    if average is not None and average < 1:
+        raise InputError(f"--average {average} leaves nothing to do. Give 1 or more.")
+    if draw is not None:
+        return learned.single_draw(draw), {"evolutions": f"draw {draw}"}
+    if graph:
+        most = learned.most_probable()
+        what = f"most probable graph, {most.n_draws} of {learned.n_draws} draws"
+        return most, {"evolutions": what}
+    return learned, {"evolutions": "all draws" if average is None else f"{average} draws, averaged"}
+
+
+def _check_places(out: Path, predictions: Path | None) -> None:
+    """Check that selections and predictions go to files of their own.
+
+    Raises
+    ------
+    InputError
+        If they don't.
+    """
+    if predictions is not None and predictions.resolve() == out.resolve():
+        raise InputError(
+            f"Selections and predictions would both be {out}. Choose another file with --out or "
+            "--predictions."
+        )
 
 
 def _warn_of_chains(learned: "Evolutions") -> None:
@@ -182,7 +255,7 @@ def _say_who_departs(walks: "Walks") -> None:
         )
 
 
-def _tell(rows: list[dict[str, Any]], out: Path) -> None:
+def _tell(rows: list[dict[str, Any]], out: Path, predictions: Path | None) -> None:
     stayed = sum(bool(row["message"]) for row in rows)
     if stayed:
         screen.warn(
@@ -191,6 +264,8 @@ def _tell(rows: list[dict[str, Any]], out: Path) -> None:
         )
     seconds = sum(row["run_time"] for row in rows)
     screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
+    if predictions is not None:
+        screen.say(f"Predictions are in {predictions}")
 
 
 def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Cohort":
@@ -202,23 +277,23 @@ def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Co
     )
 
 
-def _future(
-    path: Path,
+def _coming(
+    future: Path | None,
+    horizon: int | None,
     data: Path | None,
-    predictions: Path | None,
+    cohort: "Cohort",
     columns: dict[str, Any],
     learned: "Evolutions",
-) -> "dict[Hashable, np.ndarray]":
+) -> "dict[Hashable, np.ndarray] | None":
+    """Return points to come: those of a table, or else as many time steps as were asked for."""
     from kem_pymc.commands.tables import read_future
+    from kem_pymc.selection.horizon import points_ahead
 
-    if data is None or predictions is None:
-        raise InputError(
-            "--future gives points to predict for the users of a table. "
-            "Add --data, and --predictions for the file to write."
-        )
+    if future is None:
+        return None if horizon is None else points_ahead(cohort, horizon, columns["batch"])
     return read_future(
-        path,
-        data,
+        future,
+        cast(Path, data),
         user=columns["user"],
         time=columns["time"],
         target=columns["target"] or learned.target,

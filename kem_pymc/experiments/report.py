@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence, Output
+from kem_pymc.spreadsheet import escape
 
 #: The module of each figure.
 MODULES = {
@@ -51,7 +52,7 @@ def write(name: str, output: Output, folder: Path, heading: Sequence[str]) -> li
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.csv"]
-    output.tidy.to_csv(files[0], index=False)
+    escape(output.tidy).to_csv(files[0], index=False)
     parts = [f"# {name}", *heading]
     if output.figure is not None:
         files.append(folder / f"{name}.png")

@@ -66,6 +66,8 @@ class Prediction(Displayed):
         Of the target. `mean` and `sd` are then of the target itself, by quadrature, and so are
         quantiles and densities of an `observation`; components, `noise` and `offset` are of the
         transformed target, which `mixture` is the distribution of.
+    function : Mixture, optional
+        Of the transformed function, where the target is transformed.
     """
 
     mean: np.ndarray
@@ -76,6 +78,7 @@ class Prediction(Displayed):
     offset: float = 0.0
     mixture: Mixture | None = None
     transform: Transform | None = None
+    function: Mixture | None = None
 
     @property
     def observation(self) -> Mixture | TransformedMixture:
@@ -91,6 +94,39 @@ class Prediction(Displayed):
             return self.mixture
         variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
         return Mixture(np.ones(1), self.mean[None], np.sqrt(variance)[None])
+
+    @property
+    def sd_function(self) -> np.ndarray:
+        """The sd (m,) of the latent function, whatever `include_noise` says."""
+        if not self.include_noise:
+            return self.sd
+        if self.transform is not None and self.function is not None:
+            of = self.function
+            parts = [
+                transformed_moments(mean, sd, self.transform)
+                for mean, sd in zip(of.mean, of.sd, strict=True)
+            ]
+            return _moments(of.weights, [mean for mean, _ in parts], [sd for _, sd in parts])[1]
+        return np.sqrt(_rounded_up(self.sd**2 - self.noise))
+
+    def quantile(self, probability: float) -> np.ndarray:
+        """Return a quantile (m,) of a new observation at each input, in the unit of `mean`.
+
+        Parameters
+        ----------
+        probability : float
+            Probability of less, above 0 and below 1.
+
+        Raises
+        ------
+        InputError
+            If it isn't one.
+        """
+        if not 0 < probability < 1:
+            raise InputError(
+                f"{probability} has no quantile. Give a probability above 0 and below 1."
+            )
+        return self.observation.quantile(probability)
 
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log density of an observation, point by point.
@@ -161,17 +197,27 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
         noise=float(shares @ [p.noise for p in predictions]),
         include_noise=predictions[0].include_noise,
         offset=predictions[0].offset,
-        mixture=Mixture(
-            shares, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
-        ),
+        mixture=_joined(shares, own),
         transform=predictions[0].transform,
+        function=_joined(shares, [p.function for p in predictions if p.function is not None]),
+    )
+
+
+def _joined(weights: np.ndarray, own: Sequence[Mixture]) -> Mixture | None:
+    """Return the mixture of single normal distributions, if there are any."""
+    if not own:
+        return None
+    return Mixture(
+        weights, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
     )
 
 
 def back_transformed(prediction: Prediction, transform: Transform) -> Prediction:
     """Return the prediction of a target, given that of the transformed target by one kernel."""
     mean, sd = transformed_moments(prediction.mean, prediction.sd, transform)
-    return replace(prediction, mean=mean, sd=sd, mixture=prediction._normal, transform=transform)
+    function = Mixture(np.ones(1), prediction.mean[None], prediction.sd_function[None])
+    own = {"mixture": prediction._normal, "transform": transform, "function": function}
+    return replace(prediction, mean=mean, sd=sd, **own)
 
 
 def _moments(

@@ -75,10 +75,9 @@ class Band:
         )
 
     @classmethod
-    def of_observations(cls, at: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> Self:
-        """Return the band where only an observation's mean and sd (m,) are known."""
-        ends = mean + np.array([[-1.0], [1.0]]) * ndtri(HIGH) * sd
-        return cls(at, mean, ends, ends)
+    def of_observations(cls, at: np.ndarray, median: np.ndarray, ends: np.ndarray) -> Self:
+        """Return the band where only an observation's median (m,) and 95 % interval are known."""
+        return cls(at, median, ends, ends)
 
     def part(self, which: slice) -> "Band":
         """Return the band at some of its places."""

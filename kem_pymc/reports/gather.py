@@ -12,6 +12,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.evolution.stored import read_posterior
 from kem_pymc.selection.walk import PREDICTED
+from kem_pymc.spreadsheet import unescape
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -141,7 +142,7 @@ def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
     if not path.is_file():
         return None
     try:
-        table = pd.read_csv(path, dtype={"user": str})
+        table = unescape(pd.read_csv(path, dtype={"user": str}))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} can't be read ({error}). Restore it, or delete it to do without."

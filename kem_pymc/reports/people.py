@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
+from scipy.special import ndtri
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolution.evolutions import Evolutions
@@ -16,7 +17,7 @@ from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe
 from kem_pymc.reports import charts
-from kem_pymc.reports.bands import Band, Predicted, grid_over
+from kem_pymc.reports.bands import HIGH, Band, Predicted, grid_over
 from kem_pymc.reports.look import Look
 from kem_pymc.reports.pilots import Pilot
 from kem_pymc.reports.values import own_units
@@ -278,8 +279,7 @@ def _predicted(
         at = at + 1
     observed = table["observed"].to_numpy(float)
     points, n = np.column_stack([at, observed]), int(seen.sum())
-    told = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
-    band = Band.of_observations(at, *told)
+    band = Band.of_observations(at, *_quantiles(table))
     curve = None
     if kernel is not None:
         curve = kernel.curve(at[:n], observed[:n], grid_over(everywhere.to_numpy(float)))
@@ -290,6 +290,17 @@ def _predicted(
         band.part(slice(n, None)),
         continuous=curve is not None,
     )
+
+
+def _quantiles(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return medians (m,) and ends of 95 % intervals (2, m) of a table of predictions.
+
+    Tables of earlier versions have means and sds alone.
+    """
+    if {"median", "low_95", "high_95"} <= set(table):
+        return table["median"].to_numpy(float), table[["low_95", "high_95"]].to_numpy(float).T
+    mean, sd = table["mean"].to_numpy(float), table["sd"].to_numpy(float)
+    return mean, mean + np.array([[-1.0], [1.0]]) * ndtri(HIGH) * sd
 
 
 class _Part(NamedTuple):

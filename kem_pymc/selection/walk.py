@@ -18,8 +18,16 @@ from kem_pymc.workers import Workers, in_order, workers
 #: Users of one piece of work: sending a piece and its results costs as much as a selection.
 BLOCK = 10
 
-#: Columns of the table of predictions, before those of the features.
+#: Columns of the table of predictions, before those of the bounds and the features.
 PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
+
+#: Columns after these: quantiles of an observation, by the probability of less.
+QUANTILES = {
+    "median": 0.5,
+    **{"low_50": 0.25, "high_50": 0.75},
+    **{"low_80": 0.1, "high_80": 0.9},
+    **{"low_95": 0.025, "high_95": 0.975},
+}
 
 type Walks = dict[Hashable, list[Selection]]
 type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -59,14 +67,19 @@ def walk(
 
 
 def predictions(
-    walks: Walks, cohort: Cohort, future: Mapping[Hashable, np.ndarray] | None = None
+    walks: Walks,
+    cohort: Cohort,
+    future: Mapping[Hashable, np.ndarray] | None = None,
+    horizon: int = 1,
 ) -> pd.DataFrame:
     """Return what every selection says of the user's points up to then, and of those that follow.
 
-    One row per point of each user, time step by time step, up to the end of the next time step:
+    One row per point of each user, time step by time step, up to the end of the next time step, or
+    of as many as `horizon` says:
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
-    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, in the target's
-    unit; then the features.
+    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function``, the
+    ``median`` of an observation and its bounds with probability 50, 80 and 95 % (``low_95`` is the
+    quantile of 0.025), in the target's unit; then the features.
 
     Parameters
     ----------
@@ -76,6 +89,8 @@ def predictions(
     future : mapping of user to ndarray, shape (m, D), optional
         Inputs of points that are to come, whose targets nobody knows: the last selection predicts
         them, and ``observed`` is NaN.
+    horizon : int
+        How many of the user's next time steps are predicted.
 
     Raises
     ------
@@ -91,7 +106,7 @@ def predictions(
         last = len(ends) - 1
         inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
         for step, selection in enumerate(walks[user]):
-            n = int(ends[step + 1]) if step < last else len(inputs)
+            n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
             told = selection.predict(inputs[:n], include_noise=True)
             point = np.arange(n)
             frames.append(
@@ -99,7 +114,8 @@ def predictions(
                     {
                         **{"user": user, "time_step": step, "point": point},
                         **{"seen": point < ends[step], "observed": targets[:n]},
-                        **{"mean": told.mean, "sd": told.sd},
+                        **{"mean": told.mean, "sd": told.sd, "sd_function": told.sd_function},
+                        **{name: told.quantile(p) for name, p in QUANTILES.items()},
                         **dict(zip(cohort.features, inputs[:n].T, strict=True)),
                     }
                 )
@@ -115,7 +131,7 @@ def check_names(cohort: Cohort) -> None:
     InputError
         If one hasn't.
     """
-    for name in set(cohort.features) & set(PREDICTED):
+    for name in set(cohort.features) & {*PREDICTED, "sd_function", *QUANTILES}:
         raise InputError(
             f"The feature {name!r} has the name of another column of the predictions. "
             "Rename it, or do without the predictions."

@@ -8,6 +8,7 @@ import pytest
 from kem_pymc import Evolutions, KEMSelector
 from kem_pymc.commands.folders import DISAGREE
 from kem_pymc.commands.select import _say_who_departs
+from kem_pymc.selection import walk
 from tests.commands.conftest import COLUMNS, fine, refused, run, table
 
 
@@ -58,6 +59,10 @@ def test_predictions_are_those_of_the_selections(evolutions, new, tmp_path):
     first = own[own["time_step"] == 0]
     assert first["mean"].to_numpy() == pytest.approx(told.mean)
     assert first["sd"].to_numpy() == pytest.approx(told.sd)
+    function = KEMSelector(Evolutions.load(evolutions)).select(x[:2], y[:2]).predict(x)
+    assert first["sd_function"].to_numpy() == pytest.approx(function.sd)
+    for name, probability in walk.QUANTILES.items():
+        assert told.observation.cdf(first[name].to_numpy()) == pytest.approx(probability)
     assert first["observed"].to_numpy() == pytest.approx(y)
     assert first[["sleep", "mood"]].to_numpy() == pytest.approx(x)
 
@@ -119,9 +124,9 @@ def test_points_to_come_need_a_table_and_a_place(evolutions, new, tmp_path):
     assert "lacks the columns week, sleep" in refused(
         run("select", "--evolutions", evolutions, *arguments, *few)
     )
-    assert "Add --data, and --predictions" in refused(
-        run("select", "--evolutions", evolutions, *arguments, *few[2:])
-    )
+    same = ("--data", new, "--user", "id", "--time", "week", "--out", few[1])
+    assert "would both be" in refused(run("select", "--evolutions", evolutions, *same, *few))
+    assert "Add --data" in refused(run("select", "study.py", "--evolutions", evolutions, *few[2:]))
     none = to_come(tmp_path, table().head(0))
     assert "has no rows" in refused(run("select", "--evolutions", evolutions, *arguments, *none))
 
@@ -210,8 +215,8 @@ model = kem.EvolutionModel(
 
 
 def test_users_who_do_not_follow_the_others_are_named(capsys):
-    walk = {"a": (0.9, 0.2), "b": (0.1, 0.6), "c": (0.0, 0.0)}
-    walks = {user: [SimpleNamespace(departure=d) for d in own] for user, own in walk.items()}
+    departures = {"a": (0.9, 0.2), "b": (0.1, 0.6), "c": (0.0, 0.0)}
+    walks = {user: [SimpleNamespace(departure=d) for d in own] for user, own in departures.items()}
     _say_who_departs(walks)
     assert "little part in predictions for user b:" in " ".join(capsys.readouterr().out.split())
     del walks["b"]

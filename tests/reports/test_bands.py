@@ -72,6 +72,6 @@ def test_axes_cover_whole_bands(continuous):
 
 
 def test_points_within_the_interval_count():
-    ahead = Band.of_observations(np.zeros(3), np.zeros(3), np.ones(3))
+    ahead = Band.of_observations(np.zeros(3), np.zeros(3), np.outer([-1.96, 1.96], np.ones(3)))
     following = np.column_stack([np.zeros(3), [-1.9, 1.95, 1.97]])
     assert Predicted(following, following, ahead, ahead, continuous=False).covered == 2

@@ -83,7 +83,12 @@ def test_without_values_there_are_bars(study, column):
     first = predictions[(predictions["user"] == people[0].name) & (predictions["time_step"] == 0)]
     seen = first[first["seen"]]
     np.testing.assert_allclose(predicted.curve.at, seen[FEATURE])
-    np.testing.assert_allclose(predicted.curve.observed[1], seen["mean"] + 1.959964 * seen["sd"])
+    np.testing.assert_allclose(predicted.curve.observed, seen[["low_95", "high_95"]].T)
+    np.testing.assert_allclose(predicted.curve.median, seen["median"])
+    # Tables of earlier versions have no quantiles.
+    before = people_of(selections.drop(columns=column), predictions.drop(columns="median"), learned)
+    ends = before[0].moments[0].predicted.curve.observed
+    np.testing.assert_allclose(ends[1], seen["mean"] + 1.959964 * seen["sd"])
 
 
 def test_several_features_have_bars(wide_study):

@@ -296,8 +296,10 @@ class TestTransformedTargets:
         mean = parts.weights @ first
         np.testing.assert_allclose(through.mean, mean, rtol=1e-8)
         np.testing.assert_allclose(through.sd, np.sqrt(parts.weights @ second - mean**2), rtol=1e-6)
-        single = pair[1].predict([3.0, 25.0], include_noise=True, single=True)
-        assert single.transform is not None
+        # Of the function, whether or not the noise is included.
+        of_function = pair[1].predict([3.0, 25.0])
+        np.testing.assert_allclose(through.sd_function, of_function.sd, rtol=1e-8)
+        assert (through.sd_function < through.sd).all()
 
     def test_more_points_are_transformed_too(self, pair):
         plain, through = pair

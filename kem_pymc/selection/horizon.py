@@ -1,0 +1,76 @@
+"""Points to come that are as far apart in time as those before: inputs beyond users' last rows."""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from kem_pymc.cohort import Cohort
+from kem_pymc.errors import InputError
+
+
+def points_ahead(
+    cohort: Cohort, steps: int, batch: int | None = None
+) -> dict[Hashable, np.ndarray]:
+    """Return inputs of the time steps after every user's last one.
+
+    Their times go on from the user's last with the median of the distances between the user's
+    distinct times; of the two in the middle the smaller, so that it is one that the user had. Users
+    of a single time have the median of the others' medians. All other features stay as they are.
+
+    Parameters
+    ----------
+    cohort : Cohort
+    steps : int
+        So many time steps.
+    batch : int, optional
+        Points per time step, each with a time of its own; by default one.
+
+    Returns
+    -------
+    dict
+        Inputs (steps * batch, D) of every user.
+
+    Raises
+    ------
+    InputError
+        If the time isn't a feature, another feature changes within a user, or no user has two
+        times.
+    """
+    if cohort.time is None:
+        raise InputError(
+            "--horizon goes on in time, which isn't a feature of the pilot study. "
+            "Give points to come with --future."
+        )
+    place = cohort.features.index(cohort.time)
+    for user, x in zip(cohort.users, cohort.inputs, strict=True):
+        changing = np.delete(np.ptp(x, axis=0), place) > 0
+        if changing.any():
+            name = np.delete(cohort.features, place)[changing.argmax()]
+            raise InputError(
+                f"--horizon knows nothing of {name}, which changes within user {user}. "
+                "Give points to come with --future."
+            )
+    own = [_spacing(x[:, place]) for x in cohort.inputs]
+    known = [spacing for spacing in own if spacing is not None]
+    if not known:
+        raise InputError(
+            "--horizon finds no two times of a user from which to go on. "
+            "Give points to come with --future."
+        )
+    usual = _median(np.array(known))
+    ahead = {}
+    for user, x, spacing in zip(cohort.users, cohort.inputs, own, strict=True):
+        points = np.repeat(x[-1:], steps * (batch or 1), axis=0)
+        points[:, place] += (spacing or usual) * np.arange(1, len(points) + 1)
+        ahead[user] = points
+    return ahead
+
+
+def _spacing(times: np.ndarray) -> float | None:
+    """Return the median distance between distinct times; None of one time."""
+    distinct = np.unique(times)
+    return _median(np.diff(distinct)) if len(distinct) > 1 else None
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.quantile(values, 0.5, method="lower"))
