@@ -216,8 +216,8 @@ def back_transformed(prediction: Prediction, transform: Transform) -> Prediction
     """Return the prediction of a target, given that of the transformed target by one kernel."""
     mean, sd = transformed_moments(prediction.mean, prediction.sd, transform)
     function = Mixture(np.ones(1), prediction.mean[None], prediction.sd_function[None])
-    own = {"mixture": prediction._normal, "transform": transform, "function": function}
-    return replace(prediction, mean=mean, sd=sd, **own)
+    back = replace(prediction, mean=mean, sd=sd, transform=transform)
+    return replace(back, mixture=prediction._normal, function=function)
 
 
 def _moments(
