@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
+from kem_pymc.certificates import VARIABLE, given_certificates
 from kem_pymc.errors import InputError, WorkerError
 from kem_pymc.machine import one_blas_thread, one_blas_thread_from_now_on, usable_cores
 
@@ -196,12 +197,14 @@ class Cluster:
     Parameters
     ----------
     address : str
-        Of its scheduler.
+        Of its scheduler. For one that begins with ``tls://``, certificates are in the folder that
+        the environment variable ``KEM_CERTIFICATES`` names.
 
     Raises
     ------
     InputError
-        If nobody answers there, or Dask isn't installed.
+        If nobody answers there, certificates are missing or others than the scheduler's, or Dask
+        isn't installed.
     """
 
     def __init__(self, address: str) -> None:
@@ -212,8 +215,18 @@ class Cluster:
                 "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
             ) from None
         try:
-            self._client = Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
+            own = given_certificates() if address.startswith("tls://") else None
+            self._client = Client(
+                address, timeout=PATIENCE_SECONDS, set_as_default=False, security=own
+            )
+        except InputError:
+            raise
+        except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+            if address.startswith("tls://"):
+                raise InputError(
+                    f"No Dask scheduler with the same certificates answers at {address}. "
+                    f"Name the folder that its `kem cluster` has in {VARIABLE}."
+                ) from error
             raise InputError(
                 f"No Dask scheduler answers at {address}. Start one with: kem cluster"
             ) from error

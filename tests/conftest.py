@@ -61,10 +61,19 @@ def address():
 
 
 @contextmanager
-def running_cluster(**options: Any) -> Iterator[tuple[subprocess.Popen, str]]:
+def running_cluster(*arguments: str, **options: Any) -> Iterator[tuple[subprocess.Popen, str]]:
     """Start a cluster; give its process and address, and stop it unless it has ended."""
-    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--workers", "2", "--port"]
-    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True, **options) as process:
+    command = [
+        str(Path(sys.executable).with_name("kem")),
+        "cluster",
+        "--workers",
+        "2",
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, text=True, **options
+    ) as process:
         try:
             assert process.stdout is not None
             yield process, process.stdout.readline().split()[-1]

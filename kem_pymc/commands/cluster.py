@@ -1,15 +1,26 @@
 """``kem cluster``: a Dask cluster of this machine's processes, for commands with ``--cluster``."""
 
+import shlex
 import signal
 import threading
-from typing import Annotated
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kem_pymc.certificates import AUTHORITY, CERTIFICATE, KEY, VARIABLE
 from kem_pymc.commands import screen
 from kem_pymc.errors import InputError
 
+if TYPE_CHECKING:
+    from distributed.security import Security
+
 EXAMPLE = "Example: kem cluster --workers 2 --port 8786"
+
+
+#: The addresses of this machine that others can't reach.
+LOOPBACK = "127.0.0.1"
 
 
 def cluster(
@@ -17,10 +28,29 @@ def cluster(
     port: Annotated[
         int, typer.Option(min=0, metavar="N", help="Port of the scheduler; 0 takes a free one.")
     ] = 8786,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where to listen; other machines reach others than 127.0.0.1, which need "
+            "certificates.",
+        ),
+    ] = LOOPBACK,
+    certificates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            envvar=VARIABLE,
+            help="Only who has the certificates in it may connect (TLS): ca.pem, cert.pem and "
+            "key.pem. A new or empty folder gets some.",
+        ),
+    ] = None,
 ) -> None:
     """Start a Dask scheduler and workers on this machine, until Ctrl-C.
 
-    Workers on other machines join with Dask's own command: dask worker ADDRESS.
+    Whatever reaches its port can run code on this machine, as you. So it listens for this machine
+    alone, unless --host says where else and --certificates by what its workers and users are
+    known. Workers on other machines join with Dask's own command, which is shown.
     """
     try:
         import dask
@@ -29,6 +59,7 @@ def cluster(
         raise InputError(
             "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
         ) from None
+    security = _security(host, certificates)
     dask.config.set(
         {
             # Workers would look at themselves a hundred times a second.
@@ -43,18 +74,56 @@ def cluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
+            host=host,
             scheduler_port=port,
             dashboard_address=None,
+            protocol=None if security is None else "tls://",
+            security=security,
         )
     except (OSError, RuntimeError) as error:
         raise InputError(
-            f"No scheduler starts at port {port} ({error}). Give another with --port, or 0."
+            f"No scheduler starts at port {port} of {host} ({error}). "
+            "Give another with --port, or 0."
         ) from error
     with running:
         stopped = _wish_to_stop()
         screen.say(f"{workers} workers at {running.scheduler_address}")
+        if certificates is not None:
+            _tell_how_to_join(running.scheduler_address, certificates)
         screen.say("Ctrl-C stops them.")
         stopped.wait()
+
+
+def _security(host: str, folder: Path | None) -> "Security | None":
+    """Return the certificates of a cluster, made where they are to be made; None without TLS."""
+    from kem_pymc.certificates import certificates, make_certificates
+
+    if folder is None:
+        if not _is_loopback(host):
+            raise InputError(
+                f"Other machines may reach {host}, and whatever reaches a cluster can run code. "
+                "Add --certificates with a folder, which may be new."
+            )
+        return None
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        make_certificates(folder)
+    return certificates(folder)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _tell_how_to_join(address: str, folder: Path) -> None:
+    place = shlex.quote(str(folder.resolve()))
+    files = {"ca-file": AUTHORITY, "cert": CERTIFICATE, "key": KEY}
+    options = " ".join(f"--tls-{name} {place}/{file}" for name, file in files.items())
+    screen.say(f"Who has a copy of {place} may connect, and run code here: keep it to yourself.")
+    screen.say(f"To use it: export {VARIABLE}={place}, and give --cluster {address}")
+    screen.say(f"To join from another machine: dask worker {address} {options}")
 
 
 def _wish_to_stop() -> threading.Event:

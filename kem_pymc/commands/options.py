@@ -148,7 +148,10 @@ Processes = Annotated[
 ClusterAddress = Annotated[
     str | None,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Dask scheduler to work on, as `kem cluster` starts."
+        "--cluster",
+        metavar="ADDRESS",
+        help="Dask scheduler to work on, as `kem cluster` starts; its certificates are in the "
+        "folder that KEM_CERTIFICATES names.",
     ),
 ]
 Seed = Annotated[int | None, _sampler("The same seed gives the same draws.", least=0)]
