@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from kem_pymc.commands import (
     cluster,
@@ -26,6 +26,7 @@ from kem_pymc.commands import (
     reproduce,
     screen,
     select,
+    wording,
 )
 from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning, WorkerError
 
@@ -56,6 +57,20 @@ class _Kem(TyperGroup):
                 ours = not (theirs or isinstance(error, SamplingError | WorkerError))
                 screen.complain(_fault(error, debug) if ours else str(error))
                 raise typer.Exit(2 if theirs else 1) from error
+
+
+class _Command(TyperCommand):
+    """A command that refuses input in the words of its options; study files have arguments."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            if ctx.params.get("study") is not None:
+                raise
+            options = [name for parameter in self.params for name in parameter.opts]
+            raise InputError(wording.at_command_line(str(error), options)) from error
 
 
 def _show_warning(message: Any, *_: Any) -> None:
@@ -99,16 +114,16 @@ def kem(
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
 
-app.command(epilog=quickstart.EXAMPLE)(quickstart.quickstart)
-app.command(epilog=fit.EXAMPLE)(fit.fit)
-app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
-app.command(epilog=select.EXAMPLE)(select.select)
-app.command(epilog=report.EXAMPLE)(report.report)
-app.command(epilog=init.EXAMPLE)(init.init)
-app.command(epilog=compare.EXAMPLE)(compare.compare)
-app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
-app.command(epilog=cluster.EXAMPLE)(cluster.cluster)
-app.command(epilog=doctor.EXAMPLE)(doctor.doctor)
+app.command(cls=_Command, epilog=quickstart.EXAMPLE)(quickstart.quickstart)
+app.command(cls=_Command, epilog=fit.EXAMPLE)(fit.fit)
+app.command(cls=_Command, epilog=diagnose.EXAMPLE)(diagnose.diagnose)
+app.command(cls=_Command, epilog=select.EXAMPLE)(select.select)
+app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
+app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
+app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
+app.command(cls=_Command, epilog=reproduce.EXAMPLE)(reproduce.reproduce)
+app.command(cls=_Command, epilog=cluster.EXAMPLE)(cluster.cluster)
+app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
 def main() -> None:

@@ -1,0 +1,50 @@
+"""Messages about arguments of Python, as people read them who gave options at the command line."""
+
+import re
+from collections.abc import Collection
+
+#: What no option of the same name and value says.
+PHRASES = {
+    "gaps='skip'": "--skip-gaps",
+    "scope='new', ": "",
+    "shared=None": "--shared none",
+    "overwrite=True": "--overwrite",
+    "Pass them as priors=": "Add the study file that has them",
+    "data_home= or ": "",
+}
+
+#: Python code, as in "Sample kem.final_model(cohort, pool, shared=None)", which stays.
+CALL = re.compile(r"([\w.]+\([^()]*\))")
+
+#: An argument with a value, or to be given one.
+ARGUMENT = re.compile(r"\b(?P<name>[a-z_]+)=(?:'(?P<text>[^']*)'|(?P<value>-?\w+(?:\.\w+)*))?")
+
+#: An option that a message names twice, where it had the argument beside the option.
+TWICE = re.compile(r"(--[\w-]+) \(\1\)|(--[\w-]+), \2\b")
+
+
+def at_command_line(message: str, options: Collection[str]) -> str:
+    """Return a message with options in place of arguments.
+
+    Parameters
+    ----------
+    message : str
+        As functions of the package raise it, like "Allow gaps with gaps='skip' (--skip-gaps)."
+    options : collection of str
+        Of the command, like ``--skip-gaps``. Arguments that are none of them stay.
+    """
+    parts = CALL.split(message)
+    parts[::2] = [_reworded(part, options) for part in parts[::2]]
+    return TWICE.sub(lambda found: found[1] or found[2], "".join(parts))
+
+
+def _reworded(text: str, options: Collection[str]) -> str:
+    for phrase, instead in PHRASES.items():
+        text = text.replace(phrase, instead)
+
+    def option(found: re.Match[str]) -> str:
+        name = f"--{found['name'].replace('_', '-')}"
+        value = found["text"] or found["value"]
+        return " ".join(filter(None, (name, value))) if name in options else found[0]
+
+    return ARGUMENT.sub(option, text)
