@@ -116,10 +116,14 @@ def test_a_step_depends_on_the_point_and_the_generator_alone(model):
         np.testing.assert_array_equal(point[name], before[name])
 
 
-def test_compiling_a_step_leaves_it_as_it_was(model):
+@pytest.mark.parametrize("what", ["compile", "time"])
+def test_compiling_or_timing_a_step_leaves_it_as_it_was(model, what):
     with model:
         step, same = EvolutionStep(rng=5), EvolutionStep(rng=5)
-    step.compile(cores=1)
+    if what == "compile":
+        step.compile(cores=1)
+    else:
+        assert 0 < step.seconds_per_draw(draws=3) < 60
     assert step.made == 0
     one, _ = step.step(step.start_point)
     other, _ = same.step(same.start_point)
