@@ -400,7 +400,8 @@ class Engine:
         self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
     ) -> float:
         """Return the log density of all clusters' noise variances (natural values)."""
-        if not self.shared(structure, noise) or not (noise[self.present] > 0).all():
+        own = noise[self.present]
+        if not self.shared(structure, noise) or not ((own > 0) & (own < np.inf)).all():
             return -np.inf
         study = self.with_population(self.prior_study, *population)
         state = self.load(study, structure, None, noise)
@@ -437,9 +438,25 @@ class Engine:
         return total + float(self.log_population(*population).sum())
 
     def log_likelihood(self, arrays: Arrays, y: np.ndarray | None = None) -> np.ndarray:
-        """Return the log likelihood (U, T) of every dataset under its cluster's kernel."""
+        """Return the log likelihood (U, T) of every dataset under its cluster's kernel.
+
+        It is -inf everywhere where the arrays stand for no kernels at all.
+        """
+        if not self._possible(*arrays):
+            return np.where(self.present, -np.inf, 0.0)
         study = self.study if y is None else self.with_targets(y)
         return log_likelihoods(study, self.load(self.prior_study, *arrays))
+
+    def _possible(
+        self, structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
+    ) -> bool:
+        """Return whether arrays stand for clusters with kernels, of whatever density."""
+        here = self.present
+        if not self.shared(structure, structure[..., 1:]):
+            return False
+        values = hyperparameters[here][:, self.pool.layout.positive]
+        sound = np.isnan(values) | ((values > 0) & (values < np.inf))
+        return bool(sound.all() and ((noise[here] > 0) & (noise[here] < np.inf)).all())
 
     def log_density_of_batches(self, arrays: Arrays) -> np.ndarray:
         """Return the log density (U, T) of datasets' last batches given the points before them."""

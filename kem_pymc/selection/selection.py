@@ -142,7 +142,8 @@ class Selection(Displayed):
         Raises
         ------
         InputError
-            If the inputs don't have one column per feature, or aren't finite numbers.
+            If the inputs don't have one column per feature, aren't finite numbers, or are so large
+            that nothing finite is predicted.
         """
         x_new = np.asarray(x)
         if x_new.dtype.kind not in "biuf" or not np.isfinite(x_new).all():
@@ -154,7 +155,17 @@ class Selection(Displayed):
                 f"The inputs have shape {x_new.shape}. "
                 f"Give one row per point and {self.pool.dimension} columns."
             )
-        x_new = self.scaling.inputs(x_new)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._predicted(self.scaling.inputs(x_new), include_noise, single)
+        if not np.isfinite([found.mean, found.sd]).all():
+            raise InputError(
+                "The inputs are so large that no finite numbers are predicted. "
+                "Give inputs in the unit of the data."
+            )
+        return found
+
+    def _predicted(self, x_new: np.ndarray, include_noise: bool, single: bool) -> Prediction:
+        """Predict at inputs in scaled units."""
         if single:
             return self._back(self._conditioned().predict(x_new, include_noise))
         predicted = [

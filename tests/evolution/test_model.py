@@ -40,6 +40,22 @@ def point_of(arrays):
     return dict(zip(NAMES, arrays, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        # Labels are numbers of datasets that open a cluster; these aren't, or don't exist.
+        *(("structure", (0, 0, 0), label) for label in (-7, -1, 1, 10_000, 2**31 - 1)),
+        *(("structure", (1, 1, 0), label) for label in (-1, 10_000)),
+        *(("noise", ..., noise) for noise in (np.nan, np.inf, -1.0, 0.0)),
+    ],
+)
+def test_what_is_impossible_has_no_density(model, name, place, value):
+    logp, point = model.compile_logp(), model.initial_point()
+    assert np.isfinite(logp(point))
+    point[name][place] = value
+    assert logp(point) == -np.inf
+
+
 def test_log_density_equals_the_joint_density(model, engine):
     # Whose terms are compared with a computation by hand in test_process.
     logp = model.compile_logp()
