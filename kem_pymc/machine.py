@@ -1,4 +1,4 @@
-"""What this machine lends the process: cores, memory, locks, and whether a folder is far away."""
+"""What this machine offers the process: cores, memory, locks, and whether a folder is far away."""
 
 import math
 import os

@@ -203,8 +203,8 @@ class Cluster:
     Raises
     ------
     InputError
-        If nobody answers there, certificates are missing or others than the scheduler's, or Dask
-        isn't installed.
+        If no scheduler answers there, certificates are missing or others than the scheduler's, or
+        Dask isn't installed.
     """
 
     def __init__(self, address: str) -> None:

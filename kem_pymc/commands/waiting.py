@@ -42,6 +42,6 @@ def _speak(what: str, over: Event) -> None:
     began, pause = monotonic(), NOTICEABLE
     while not over.wait(pause):
         seconds = monotonic() - began
-        told = "" if seconds < BETWEEN_LINES else f" {seconds:.0f} s so far"
-        screen.say(f"{what} ...{told}")
+        elapsed = "" if seconds < BETWEEN_LINES else f" {seconds:.0f} s so far"
+        screen.say(f"{what} ...{elapsed}")
         pause = BETWEEN_LINES

@@ -18,10 +18,10 @@ from kem_pymc.kernels.prose import readable
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Failed factorisations are told of from this share on.
+#: Failed factorisations are named from this share on.
 FAILED = 1e-3
 
-#: Edges and parts are told of from this difference between chains on.
+#: Edges and parts are named from this difference between chains on.
 EDGES_DIFFER = PARTS_DIFFER = 0.2
 
 #: So many parts that differ are named.
@@ -89,8 +89,8 @@ class Diagnosis(Displayed):
 
     def __repr__(self) -> str:
         found = "\n".join(f"- {w}" for w in self.warnings) or "No warnings."
-        told = "\n".join(headline(self.parts, self.shares))
-        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{told}\n{found}"
+        parts = "\n".join(headline(self.parts, self.shares))
+        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{parts}\n{found}"
 
     def _display(self) -> Display:
         columns = (
@@ -196,8 +196,8 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         "failed_factorisations": failed,
     }
     without = Diagnosis(**found, warnings=())
-    told = *_deaths(draws, planned_chains), *_doubts(without)
-    return Diagnosis(**found, warnings=told)
+    warnings = *_deaths(draws, planned_chains), *_doubts(without)
+    return Diagnosis(**found, warnings=warnings)
 
 
 def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]:
@@ -320,11 +320,11 @@ def disagreement(found: Diagnosis) -> str:
         for _, edge in worst[worst["difference"] > EDGES_DIFFER].iterrows()
     ]
     apart = differing(found.parts, PARTS_DIFFER)
-    told = [f"the graph: {', '.join(edges)}"] if edges else []
-    told += [f"parts: {some(apart, DIFFERING)}"] if apart else []
-    if not told and len(found.modes) > 1:
-        told = [f"where they stay: {len(found.modes)} modes of the log joint density"]
-    return f"The chains disagree in {'; in '.join(told)}." if told else ""
+    differences = [f"the graph: {', '.join(edges)}"] if edges else []
+    differences += [f"parts: {some(apart, DIFFERING)}"] if apart else []
+    if not differences and len(found.modes) > 1:
+        differences = [f"where they stay: {len(found.modes)} modes of the log joint density"]
+    return f"The chains disagree in {'; in '.join(differences)}." if differences else ""
 
 
 def describe(row: pd.Series) -> str:

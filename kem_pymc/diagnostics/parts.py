@@ -95,7 +95,7 @@ def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
     )
     named = parts[parts["probability"] >= LEAST].head(NAMED)
     top = parts.iloc[0]
-    told = [
+    sentences = [
         f"{when} {_listed(named)}."
         if len(named)
         else f"{when} no part is likely: the most probable one, {top['words']}, has probability "
@@ -103,12 +103,12 @@ def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
     ]
     shown = features[features["probability"] >= LEAST].head(NAMED)
     if len(shown):
-        told.append(f"Whatever its shape, {_listed(shown)}.")
-    told.append(
+        sentences.append(f"Whatever its shape, {_listed(shown)}.")
+    sentences.append(
         f"{NOISE_ONLY.capitalize()}, without any part, has probability "
         f"{nothing['probability']:.2f} then, and {nothing['first']:.2f} at the first time step."
     )
-    return told
+    return sentences
 
 
 def _listed(rows: pd.DataFrame) -> str:

@@ -27,13 +27,13 @@ def lines(
     evolutions: Evolutions, look: Look, people: Sequence[Person], found: Diagnosis | None
 ) -> list[str]:
     """Return what a hurried reader should know beside the probabilities of parts."""
-    told = []
+    sentences = []
     if evolutions.shared is not None:
         shares = evolutions.settings.get("shared", {}).get("shares", {})
         composition = evolutions.shared.kernel.composition
-        told.append(in_words(composition, evolutions.features, shares))
+        sentences.append(in_words(composition, evolutions.features, shares))
     if found is not None and found.parts.iloc[-1]["probability"] > 0.5:
-        told.append(
+        sentences.append(
             "So for most users noise only is what was found, with little data or much. That is "
             "also what comes out where the prior of the noise outweighs the data. To tell: learn "
             "with --feedback joint as well, or with a noise prior of your own, in a study file."
@@ -41,24 +41,24 @@ def lines(
     likely = evolutions.children(Composition())
     if likely:
         first = likely[0]
-        told.append(
+        sentences.append(
             f"Of single kernels, {look.label(first.composition)} is the most probable one for a "
             f"user who has little data: probability {first.probability:.2f}, 90 % interval "
             f"{first.interval[0]:.2f} to {first.interval[1]:.2f}."
         )
     if found is not None:
-        told.append(
+        sentences.append(
             f"A user's kernel changes {found.mean_changes:.1f} times on average over all time "
             "steps."
         )
     shares = [m.share for p in people for m in p.moments]
     if shares:
-        told.append(
+        sentences.append(
             "The most probable single kernel of a user at a time step has probability "
             f"{sum(shares) / len(shares):.2f} on average: the lower, the less a single kernel "
             "says, and the more its parts do."
         )
-    return told
+    return sentences
 
 
 def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:

@@ -107,15 +107,19 @@ def predictions(
         inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
         for step, selection in enumerate(walks[user]):
             n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
-            told = selection.predict(inputs[:n], include_noise=True)
+            predicted = selection.predict(inputs[:n], include_noise=True)
             point = np.arange(n)
             frames.append(
                 pd.DataFrame(
                     {
                         **{"user": user, "time_step": step, "point": point},
                         **{"seen": point < ends[step], "observed": targets[:n]},
-                        **{"mean": told.mean, "sd": told.sd, "sd_function": told.sd_function},
-                        **{name: told.quantile(p) for name, p in QUANTILES.items()},
+                        **{
+                            "mean": predicted.mean,
+                            "sd": predicted.sd,
+                            "sd_function": predicted.sd_function,
+                        },
+                        **{name: predicted.quantile(p) for name, p in QUANTILES.items()},
                         **dict(zip(cohort.features, inputs[:n].T, strict=True)),
                     }
                 )
