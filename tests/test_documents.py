@@ -118,9 +118,9 @@ def tables() -> list[tuple[str, str, str]]:
 
 
 def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of the five, with its own options: catches one that would be refused, or named wrong."""
+    """Each of them, with its own options: catches one that would be refused, or named wrong."""
     monkeypatch.chdir(tmp_path)
-    assert len(tables()) == 5
+    assert len(tables()) == 6
     for name, content, line in tables():
         Path(name).write_text(content)
         command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]

@@ -43,8 +43,8 @@ def reproduce(
         typer.Argument(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, "
-            "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-defaults, kem-choices, "
-            "or kem-all.",
+            "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
+            "kem-choices, or kem-all.",
             autocompletion=figure_names,
         ),
     ],

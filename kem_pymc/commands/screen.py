@@ -12,7 +12,6 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from kem_pymc.commands.folders import EVOLUTIONS
-from kem_pymc.kernels.prose import readable
 
 if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
@@ -121,6 +120,8 @@ def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
 
 def broken(composition: str, width: int) -> str:
     """Return a composition in lines, broken between its candidates."""
+    from kem_pymc.kernels.prose import readable
+
     return "\n".join(wrapped(readable(composition).split(" + "), " + ", width))
 
 
@@ -160,6 +161,8 @@ def parts(found: "Diagnosis") -> None:
 
 def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:
     """Print one row per user: the kernels selected, each with the points from which it held."""
+    from kem_pymc.kernels.prose import readable
+
     shown = dict(islice(walks.items(), USERS))
     made = table("user", "kernel (from so many points on)", "points", right=("points",))
     width = console.width - max(len(str(user)) for user in shown) - len("points") - 12

@@ -26,6 +26,7 @@ MODULES = {
     "kem-parts": "defaults",
     "kem-ablation": "ablation",
     "kem-targets": "ablation",
+    "kem-grid": "grid",
     "kem-defaults": "defaults",
     "kem-choices": "defaults",
 }

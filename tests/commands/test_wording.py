@@ -16,7 +16,7 @@ PACKAGE = Path(kem_pymc.__file__).parent
 PYTHON_ALONE = {
     *("dimension", "enter", "feature", "gaps", "level", "max_draws"),
     *("max_edges", "max_nodes", "minimum", "minimum_probability", "most", "pilot"),
-    *("runs", "scope", "steps", "unexplained", "unshared", "judged"),
+    *("probability", "runs", "scope", "steps", "unexplained", "unshared", "judged"),
 }
 
 

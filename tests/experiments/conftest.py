@@ -129,6 +129,11 @@ studies = ["tiny"]
 methods = ["KEM", "KEM joint"]
 trials = 1
 
+[figures.kem-grid]
+studies = ["tiny"]
+methods = ["KEM", "KEM joint"]
+trials = 1
+
 [figures.kem-types]
 studies = ["tiny", "batches"]
 methods = ["KEM", "Final"]

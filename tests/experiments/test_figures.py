@@ -39,6 +39,7 @@ def test_every_figure_of_the_settings_can_be_made():
             "kem-calibration",
             "kem-ablation",
             "kem-targets",
+            "kem-grid",
             "kem-defaults",
             "kem-choices",
         ),
@@ -193,3 +194,28 @@ def test_markdown():
 def test_a_table_without_a_figure(tmp_path):
     files = write("t", Output(pd.DataFrame({"a": [1]})), tmp_path, [])
     assert [file.name for file in files] == ["t.csv", "t.md"]
+
+
+def test_the_grid_says_sizes_truths_and_r_hats():
+    """Catches a truth judged before the last time step, and a method's R-hat taken from another."""
+    rows = [
+        {"study": "s", "trial": 0, "method": method, "user": user, "time_step": step}
+        | {"size": size, "dropped": np.nan if step == 0 else 0.5, "log_likelihood": -1.0 - step}
+        | {"truth": "SE0", "composition": composition}
+        for method in ("KEM", "KEM joint")
+        for user, compositions in enumerate([("SE0", "LIN0"), ("LIN0", "SE0"), ("LIN0", "SE0")])
+        for step, (composition, size) in enumerate(zip(compositions, (1, 3), strict=True))
+    ]
+    pieces = [SimpleNamespace(name="s", methods={m: None}) for m in ("KEM", "KEM joint")]
+    r_hats = {"KEM": [1.01, 1.02], "KEM joint": [1.3]}
+    evidence = given(rows)
+    evidence.settings, evidence.pieces = default(), pieces
+    evidence.store = SimpleNamespace(r_hats=lambda own: r_hats[next(iter(own[0].methods))])
+    (table,) = make("kem-grid", evidence).tables.values()
+    row = table.loc[("s", "joint", "pilot", "process")]
+    assert row["truth found, per cent"] == "67"
+    assert row["log-likelihood"] == "-1.50"
+    assert (row["size at the first time step"], row["at the last"]) == ("1.0", "3.0")
+    assert row["features dropped a step"] == "0.50"
+    assert row["largest R-hat"] == "1.30"
+    assert table.loc[("s", "cut", "pilot", "process"), "largest R-hat"] == "1.02"
