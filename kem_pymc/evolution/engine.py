@@ -442,7 +442,7 @@ class Engine:
 
         It is -inf everywhere where the arrays stand for no kernels at all.
         """
-        if not self._possible(*arrays):
+        if not self._possible(*arrays[:3]):
             return np.where(self.present, -np.inf, 0.0)
         study = self.study if y is None else self.with_targets(y)
         return log_likelihoods(study, self.load(self.prior_study, *arrays))
