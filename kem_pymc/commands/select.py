@@ -236,7 +236,7 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
     if np.abs(scaling.targets(y)).max() > FAR_TARGET:
         screen.warn(
             f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users "
-            f"{scaling.target_label(cohort.target)} had mean {scaling.target_mean:.6g} and sd "
+            f"{scaling.target_label('it')} had mean {scaling.target_mean:.6g} and sd "
             f"{scaling.target_sd:.6g}. "
             "Check that its unit is the same."
         )
