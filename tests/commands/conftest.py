@@ -13,6 +13,9 @@ SMALL = ("--draws", "8", "--tune", "2", "--chains", "2", "--cores", "1")
 #: How a table of this folder is described.
 COLUMNS = ("--user", "id", "--time", "week", "--target", "steps")
 
+#: What results of `fitted` were made from, beside that.
+FITTED = ("--features", "sleep,mood", "--candidates", "LIN0, SE0, SE1")
+
 
 def run(*arguments: object) -> Result:
     """Run ``kem`` in this process."""
@@ -66,8 +69,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of ``kem fit`` on such a table."""
     folder = tmp_path_factory.mktemp("fitted")
     table().to_csv(folder / "trial.csv", index=False)
-    candidates = ("--features", "sleep,mood", "--candidates", "LIN0, SE0, SE1")
-    data = ("--data", folder / "trial.csv", *COLUMNS, *candidates)
+    data = ("--data", folder / "trial.csv", *COLUMNS, *FITTED)
     fine("fit", *data, *SMALL, "--out", folder / "results")
     return folder / "results"
 

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions, priors
-from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
+from tests.commands.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
 
 
 def test_posterior_opens_with_xarray(fitted):
@@ -71,8 +71,8 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
 
 def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
     def learned(seed):
-        options = ("--candidates", "LIN0, SE0, SE1", "--seed", seed, "--out", tmp_path / str(seed))
-        fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
+        options = ("--seed", seed, "--out", tmp_path / str(seed))
+        fine("fit", "--data", trial, *COLUMNS, *FITTED, *SMALL, *options)
         return Evolutions.load(tmp_path / str(seed) / "evolutions.json")
 
     first = Evolutions.load(fitted / "evolutions.json")

@@ -16,10 +16,8 @@ import xarray as xr
 from kem_pymc import Evolutions
 from kem_pymc.commands import folders, learning
 from kem_pymc.evolution.step import EvolutionStep
-from tests.commands.conftest import COLUMNS, SMALL, fine, refused, run, table
+from tests.commands.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
 from tests.evolution.runs import Moments, in_child, killed_at, same_draws
-
-CANDIDATES = ("--candidates", "LIN0, SE0, SE1")
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +28,7 @@ def small_files(monkeypatch):
 @pytest.fixture
 def command(trial, tmp_path):
     """The command that gave the results of the fixture `fitted`."""
-    return ("fit", "--data", trial, *COLUMNS, *CANDIDATES, *SMALL, "--out", tmp_path / "r")
+    return ("fit", "--data", trial, *COLUMNS, *FITTED, *SMALL, "--out", tmp_path / "r")
 
 
 def same_results(
