@@ -148,15 +148,15 @@ def feature_columns(
                 "Name it among the features, or not among the categories."
             )
     left_out: tuple[tuple[Hashable, str], ...] = ()
-    chosen = features
+    users, chosen = comparable(df[user]), features
     if chosen is None:
         reasons = {
-            c: None if c in asked else _not_a_feature(df, c, user, scope)
+            c: None if c in asked else _not_a_feature(df, c, users, scope)
             for c in df.columns
             if c not in (user, time, target)
         }
         others = [c for c, reason in reasons.items() if reason is None]
-        if others and scope == "pilot" and df[time].nunique() < 2:
+        if others and scope == "pilot" and comparable(df[time]).nunique() < 2:
             reasons[time] = "the same in every row"
             chosen = (*others,)
         else:
@@ -165,7 +165,7 @@ def feature_columns(
     named = isinstance(categorical, Mapping)
     found = []
     for column in chosen:
-        constant = _constant_within(df[column], df[user])
+        constant = _constant_within(df[column], users)
         if column == time:
             found.append(Column(column, "time", constant))
         elif column in asked or (not named and is_category(df[column])):
@@ -182,7 +182,16 @@ def is_category(values: pd.Series) -> bool:
     """Return whether a column has categories: truth values, pandas' categories, or words."""
     if isinstance(values.dtype, pd.CategoricalDtype) or dtypes.infer_dtype(values) == "boolean":
         return True
-    return is_text(values) and bool(not_numbers(values).any()) and not meant_as_numbers(values)
+    if not is_text(values) or meant_as_numbers(values):
+        return False
+    words = all(isinstance(cell, str | int | float) for cell in values.dropna())
+    return words and bool(not_numbers(values).any())
+
+
+def comparable(values: pd.Series) -> pd.Series:
+    """Return values that are equal where these are, and that can be counted and sorted."""
+    mixed = dtypes.is_object_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype)
+    return values.astype(object).map(repr, na_action="ignore") if mixed else values
 
 
 def levels_of(values: pd.Series) -> tuple[str, ...]:
@@ -190,7 +199,13 @@ def levels_of(values: pd.Series) -> tuple[str, ...]:
     if isinstance(values.dtype, pd.CategoricalDtype):
         there = set(values.dropna().unique())
         return tuple(level_name(level) for level in values.cat.categories if level in there)
-    distinct = values.dropna().unique().tolist()
+    known = values.dropna()
+    if not all(isinstance(level, str | int | float | np.generic) for level in known):
+        raise InputError(
+            f"Column {values.name!r} has cells that are neither words nor numbers, which can't be "
+            "categories. Convert them to text, or leave the column out."
+        )
+    distinct = known.unique().tolist()
     if all(isinstance(level, int | float) for level in distinct):
         return tuple(map(level_name, sorted(distinct)))
     return tuple(sorted(map(level_name, distinct)))
@@ -241,10 +256,10 @@ def coded(
     return pd.Series([np.nan if n is None else code[n] for n in names], df.index)
 
 
-def _not_a_feature(df: pd.DataFrame, column: Hashable, user: Hashable, scope: str) -> str | None:
+def _not_a_feature(df: pd.DataFrame, column: Hashable, users: pd.Series, scope: str) -> str | None:
     """Return why a column is no feature by default; None of one that is."""
     values = df[column]
-    known = values.dropna()
+    known = comparable(values.dropna())
     if is_nameless(column):
         return "it has no name in the file"
     if is_time(values) or dtypes.infer_dtype(values) == "date" or _dates_as_text(values):
@@ -259,9 +274,9 @@ def _not_a_feature(df: pd.DataFrame, column: Hashable, user: Hashable, scope: st
     if is_category(values):
         if known.nunique() > MOST_LEVELS:
             return f"text with {known.nunique()} different values"
-        if _one_each(values, df[user]):
+        if _one_each(values, users):
             return "another name for users"
-    elif _row_numbers(values, str(column), df[user]):
+    elif _row_numbers(values, str(column), users):
         return "row numbers or ids"
     if scope == "pilot" and known.nunique() < 2:
         return "the same in every row"
@@ -285,7 +300,7 @@ def _row_numbers(values: pd.Series, name: str, users: pd.Series) -> bool:
 def _one_each(values: pd.Series, users: pd.Series) -> bool:
     """Return whether a column says who a user is: one value each, and another of each."""
     distinct = users.nunique()
-    one_each = _constant_within(values, users) and values.nunique() == distinct
+    one_each = _constant_within(values, users) and comparable(values).nunique() == distinct
     return distinct > 1 and one_each
 
 
@@ -293,8 +308,8 @@ def _constant_within(values: pd.Series, users: pd.Series) -> bool:
     """Return whether no user's value changes, where some user has several rows."""
     if users.isna().any() or not users.duplicated().any():
         return False
-    values = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
-    return bool((values.groupby(users.to_numpy()).nunique(dropna=False) <= 1).all())
+    by_user = comparable(values).groupby(users.to_numpy())
+    return bool((by_user.nunique(dropna=False) <= 1).all())
 
 
 def _dates_as_text(values: pd.Series) -> bool:
@@ -309,7 +324,7 @@ def _codes(df: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Hashab
     """Yield columns of numbers that may be names of groups, and how many these would be."""
     for column in columns:
         values = df[column.name]
-        if column.kind != "numbers" or values.nunique() not in FEW_CODES:
+        if column.kind != "numbers" or comparable(values).nunique() not in FEW_CODES:
             continue
         found = values.dropna().to_numpy(dtype=np.float64)
         if np.all(found == np.floor(found)):

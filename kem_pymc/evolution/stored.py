@@ -51,7 +51,10 @@ def read_posterior(path: Path) -> "DataTree":
         pool = CandidatePool(settings["pool"], settings["dimension"])
     except InputError as error:
         raise _unreadable(path, str(error).split(". ")[0]) from error
-    fault = _fault(idata, pool)
+    try:
+        fault = _fault(idata, pool)
+    except Exception as error:  # labels are read from bytes on the way to NumPy
+        raise _unreadable(path, str(error)) from error
     if fault:
         raise _unreadable(path, fault)
     return idata

@@ -56,7 +56,8 @@ def test_bands_are_in_the_targets_unit():
 def test_axes_cover_whole_bands(continuous):
     """Bands that reach far beyond the points, in the SVG: catches axes that end before they do."""
     at = np.linspace(0, 1, 5)
-    wide = Band.of_observations(at, np.zeros(5), np.linspace(1, 40, 5))
+    ends = np.array([[-2.0], [2.0]]) * np.linspace(1, 40, 5)
+    wide = Band.of_observations(at, np.zeros(5), ends)
     points = np.column_stack([at, np.linspace(-1, 1, 5)])
     steps = [Predicted(points[:3], points[3:], wide, wide.part(slice(3, 5)), continuous)]
     frame = charts.frame_of(steps, "x", "y")
