@@ -64,8 +64,8 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _told(part: str, then: Any, now: Any) -> Iterator[str]:
     if isinstance(now, dict) and isinstance(then, dict):
         inner = sorted(name for name in now if now[name] != then.get(name))
-        told = (f"{n} was {_short(then.get(n))}, is {now[n]}" for n in inner)
-        yield f"{part} ({', '.join(told)})"
+        changes = (f"{n} was {_short(then.get(n))}, is {now[n]}" for n in inner)
+        yield f"{part} ({', '.join(changes)})"
     elif isinstance(now, float) or part in ("feedback", "likelihood"):
         yield f"{part} (was {_short(then)}, is {now})"
     else:

@@ -47,8 +47,12 @@ def sentence(
     values: Mapping[str, float] | None = None,
 ) -> str:
     """Return a whole sentence on what a composition says of the target."""
-    told = describe(composition, features, values)
-    return f"{target} is {told}." if told == NOISE_ONLY else f"{target} is {told}, plus noise."
+    described = describe(composition, features, values)
+    return (
+        f"{target} is {described}."
+        if described == NOISE_ONLY
+        else f"{target} is {described}, plus noise."
+    )
 
 
 def readable(label: str) -> str:
