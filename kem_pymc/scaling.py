@@ -89,8 +89,9 @@ class Scaling:
         x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
         learned = None if transform is None else Transform.learn(transform, y)
-        y = y if learned is None else learned.forward(y)
-        return cls(*_ranges(cohort, x.min(axis=0), x.max(axis=0)), y.mean(), y.std(), learned)
+        ranges = _ranges(cohort, x.min(axis=0), x.max(axis=0))
+        y = cls(*ranges, 0.0, 1.0, learned).targets_of(cohort)
+        return cls(*ranges, y.mean(), y.std(), learned)
 
     def inputs(self, x: npt.ArrayLike) -> np.ndarray:
         """Scale inputs, shape (..., D).
@@ -108,22 +109,39 @@ class Scaling:
             )
         return (x - self.feature_low) / (self.feature_high - self.feature_low)
 
-    def targets(self, y: npt.ArrayLike) -> np.ndarray:
+    def targets(self, y: npt.ArrayLike, whose: str = "") -> np.ndarray:
         """Scale targets, any shape.
+
+        Raises
+        ------
+        InputError
+            If one can't be transformed; `whose` it is, like " of user 3", is in the message.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        y = y if self.transform is None else self.transform.forward(y, whose)
+        return (y - self.target_mean) / self.target_sd
+
+    def targets_of(self, cohort: Cohort) -> np.ndarray:
+        """Scale the targets of all users of a cohort; shape (n,), user by user.
 
         Raises
         ------
         InputError
             If one can't be transformed.
         """
-        y = np.asarray(y, dtype=np.float64)
-        y = y if self.transform is None else self.transform.forward(y)
-        return (y - self.target_mean) / self.target_sd
+        users = zip(cohort.users, cohort.targets, strict=True)
+        return np.concatenate([self.targets(y, f" of user {user}") for user, y in users])
 
     def targets_back(self, y: npt.ArrayLike) -> np.ndarray:
         """Return scaled targets, or quantiles of what they may be, in the target's unit."""
         back = self.mean_back(y)
         return back if self.transform is None else self.transform.inverse(back)
+
+    @property
+    def target_unit(self) -> float:
+        """The target's sd; with a transform, half of what mean - sd to mean + sd of it span."""
+        low, high = self.targets_back([-1.0, 1.0])
+        return float(high - low) / 2
 
     def target_label(self, target: str) -> str:
         """Return what :meth:`mean_back` and :meth:`sd_back` are in the unit of."""

@@ -69,7 +69,7 @@ class Transform:
         Raises
         ------
         InputError
-            If there is no such transform, or a target has no value under it.
+            If there is no such transform.
         """
         y = np.asarray(targets, dtype=np.float64)
         parameter = 0.0
@@ -80,22 +80,20 @@ class Transform:
                 lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
             )
             parameter = float(found.x)
-        made = cls(name, parameter)
-        made.forward(y)
-        return made
+        return cls(name, parameter)
 
     @property
     def lowest(self) -> float:
         """Targets must be at least this, and above it under log and log1p."""
         return {"sqrt": 0.0 - self.parameter, "log": 0.0, "log1p": -1.0}.get(self.name, -np.inf)
 
-    def forward(self, y: npt.ArrayLike) -> np.ndarray:
+    def forward(self, y: npt.ArrayLike, whose: str = "") -> np.ndarray:
         """Return g(y), any shape.
 
         Raises
         ------
         InputError
-            If a value is outside the domain.
+            If a value is outside the domain; `whose` it is, like " of user 3", is in the message.
         """
         y = np.asarray(y, dtype=np.float64)
         out = y < self.lowest if self.name == "sqrt" else y <= self.lowest
@@ -105,7 +103,7 @@ class Transform:
                 ", log1p zeros" if self.name == "log" and not (y <= -1).any() else ""
             )
             raise InputError(
-                f"The target {y[out][0]:g} can't be transformed by {self.name}, which takes "
+                f"The target {y[out][0]:g}{whose} can't be transformed by {self.name}, which takes "
                 f"numbers {least} {self.lowest:g}. Use another transform ({remedy}), or none."
             )
         if self.name == "sqrt":

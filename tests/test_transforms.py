@@ -78,7 +78,7 @@ def test_densities_integrate_to_one(name):
 )
 def test_what_has_no_value_is_refused(name, targets, message):
     with pytest.raises(InputError, match=message):
-        Transform.learn(name, targets)
+        Transform.learn(name, targets).forward(targets)
 
 
 def test_targets_that_a_transform_may_help_are_named():

@@ -69,6 +69,7 @@ def compare(
     batch: options.Batch = None,
     skip_gaps: options.SkipGaps = False,
     missing: options.Missing = None,
+    transform: options.Transform = None,
     candidates: options.Candidates = None,
     base: options.Base = None,
     interactions: options.Interactions = False,
@@ -87,7 +88,7 @@ def compare(
     and each selection is judged by the points of the next one. Whether KEM is behind another
     method is said where there are trials and users enough to tell.
     """
-    from kem_pymc.commands.job import pool_of
+    from kem_pymc.commands.job import pool_of, scaling_of, table_of
     from kem_pymc.commands.tables import read_cohort
     from kem_pymc.experiments import runner
     from kem_pymc.experiments.figures.output import Evidence
@@ -109,12 +110,14 @@ def compare(
             f"{data} has {cohort.n_users} users and at most {cohort.max_steps} time steps. "
             "Give 2 users or more with 2 time steps or more; --batch makes time steps of points."
         )
+    scaling = scaling_of(cohort, priors, table_of(priors), transform)
     pool = pool_of(cohort, options.listed(candidates), options.listed(base), interactions)
     study = Study(
         title=data.stem,
         data="table",
         pool=pool.names,
         priors=TABLES[priors],
+        transform=transform,
         judged="next",
         trials=trials,
     )
@@ -127,6 +130,7 @@ def compare(
     pilots, tests = (own.n_users for own in pieces[0].users())
     shortened = _shortened(known, trials)
     screen.say(f"{cohort!r}, {pilots} of the users to learn from and {tests} to select for.")
+    screen.modelled(cohort, scaling)
     if quick:
         screen.say(shortened)
     with closing(workers(cores, cluster)) as crew, folders.alone(out):
@@ -137,6 +141,7 @@ def compare(
             f"{done} random splits into {pilots} pilot and {tests} test users, who are in {ROLES}. "
             "Intervals are 95 % over distinct users, trials averaged within them.",
             UNITS,
+            *([] if transform is None else [_transformed(transform, cohort.target)]),
             *([shortened] if quick else []),
             *chains_of(pieces, store),
         ]
@@ -159,6 +164,15 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
         for note in output.notes if like == "kem-peers" else []:
             screen.say(note)
         screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def _transformed(name: str, target: str) -> str:
+    """Return what is modelled, and what scores with a transform of the target are of."""
+    return (
+        f"What is modelled is {name} of {target}, with what it needs learned from the pilot users "
+        f"of each split. Scores are of {target} itself: they may be compared with those of another "
+        "transform, or of none."
+    )
 
 
 def _shortened(settings: "Settings", trials: int) -> str:

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
 
-#: What marks a folder as results of this command.
+#: What marks a folder as results of this command, and all that it may hold.
 TABLE = "convergence.csv"
+WRITTEN = frozenset(
+    {
+        *(TABLE, "parts.csv", "edges.csv", "clusters.csv", "relevances.csv", "contrasts.csv"),
+        *("chains.png", "edges.png", "co_clustering.png"),
+    }
+)
 
 Results = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="Results of `kem fit`.", show_default=False)
@@ -72,7 +78,7 @@ def diagnose(
     ]
     shares = groups.relevances(idata)
     out = results / "diagnosis" if out is None else out
-    with folders.results(out, overwrite, marker=TABLE) as folder:
+    with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
         found = diagnosis.diagnose(idata, planned)
         found.parts.to_csv(folder / "parts.csv", index=False)
         found.convergence.to_csv(folder / TABLE, index=False)

@@ -160,7 +160,7 @@ def _sample_and_write(
         clear_run(run)
         job.save(run)
     screen.study(found.model.cohort, found.model.pool)
-    screen.target(found.model)
+    screen.modelled(found.model.cohort, found.model.scaling)
     screen.shared(found.model)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:

@@ -6,7 +6,7 @@ What came to its place meanwhile stays there: other people and other commands wr
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,14 @@ from kem_pymc.machine import lock
 
 #: What a folder holds that a command wrote.
 EVOLUTIONS = "evolutions.json"
+
+#: What a folder of results holds that commands wrote; other files in it are people's own.
+WRITTEN = frozenset(
+    {
+        *(EVOLUTIONS, "evolutions.png", "summary.csv", "settings.json", "study.py"),
+        *("posterior.zarr", "final.zarr", "unshared.zarr", "diagnosis", "report.html"),
+    }
+)
 
 #: Locked in a folder while a command adds to it.
 LOCK = ".kem.lock"
@@ -31,7 +39,11 @@ DISAGREE = "chains_disagree"
 
 @contextmanager
 def results(
-    path: Path, overwrite: bool = False, draft: Path | None = None, marker: str = EVOLUTIONS
+    path: Path,
+    overwrite: bool = False,
+    draft: Path | None = None,
+    marker: str = EVOLUTIONS,
+    written: Collection[str] = WRITTEN,
 ) -> Iterator[Path]:
     """Make a folder of results: yields a folder beside it that takes its place at the end.
 
@@ -48,6 +60,9 @@ def results(
         deleted. By default a hidden folder beside `path`.
     marker : str
         A file by which earlier results are known.
+    written : collection of str
+        Names in earlier results that are replaced, or deleted where the new ones lack them. Other
+        files and folders stay.
 
     Raises
     ------
@@ -69,7 +84,7 @@ def results(
         ) from error
     try:
         yield draft
-        _take_place(draft, path, before)
+        _take_place(draft, path, before, written)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -167,8 +182,10 @@ def _contents(path: Path) -> Contents | None:
     return found
 
 
-def _take_place(draft: Path, path: Path, before: Contents | None) -> None:
-    """Move a draft to its place, and what was there before away.
+def _take_place(
+    draft: Path, path: Path, before: Contents | None, written: Collection[str] = ()
+) -> None:
+    """Move a draft to its place, and what was there before away, but for what nothing here wrote.
 
     Raises
     ------
@@ -195,6 +212,8 @@ def _take_place(draft: Path, path: Path, before: Contents | None) -> None:
                 f"The results are in {kept}: move them to their place."
             ) from error
         if aside.is_dir() and not aside.is_symlink():
+            for name in {*os.listdir(aside)} - {*written, *os.listdir(path)}:
+                _move(aside / name, path / name)
             shutil.rmtree(aside)
         else:
             aside.unlink(missing_ok=True)

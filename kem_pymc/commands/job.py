@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.priors import Priors
+    from kem_pymc.scaling import Scaling
 
 #: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
 NAME, COPY, DRAFT = "fit.json", "study.py", "results"
@@ -251,20 +252,34 @@ def _model(
     transform: Any = None,
 ) -> "EvolutionModel":
     from kem_pymc.evolution.model import EvolutionModel
-    from kem_pymc.scaling import Scaling
 
     pool = pool_of(cohort, candidates, base, interactions)
     table = table_of(priors)
-    scaling = None
-    if transform is not None:
-        if table is not None and table.scaling != "unit":
-            raise InputError(
-                f"--priors {priors} are for targets as they are, and --transform changes them. "
-                "Use other priors, or leave --transform out."
-            )
-        scaling = Scaling.unit(cohort, transform)
+    scaling = scaling_of(cohort, priors, table, transform)
     process = None if shared == "none" else shared
     return EvolutionModel(cohort, pool, table, scaling=scaling, shared=process)
+
+
+def scaling_of(
+    cohort: "Cohort", priors: str | None, table: "Priors | None", transform: Any
+) -> "Scaling | None":
+    """Return the scaling with a transform of the target that was asked for; None without one.
+
+    Raises
+    ------
+    InputError
+        If the priors are for other targets, or a target can't be transformed.
+    """
+    from kem_pymc.scaling import Scaling
+
+    if transform is None:
+        return None
+    if table is not None and table.scaling != "unit":
+        raise InputError(
+            f"--priors {priors} are for targets as they are, and --transform changes them. "
+            "Use other priors, or leave --transform out."
+        )
+    return Scaling.unit(cohort, transform)
 
 
 def table_of(name: str | None) -> "Priors | None":

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 OWN = "quickstart.json"
 
 #: What such a folder holds, with what `kem report` and `kem diagnose` add.
-RESULTS = {
-    *(OWN, "evolutions.json", "evolutions.png", "posterior.zarr", "final.zarr", "unshared.zarr"),
-    *("summary.csv", "selections.csv", "predictions.csv", "predictions.png"),
-    *("report.html", "diagnosis"),
-}
+RESULTS = folders.WRITTEN | {OWN, "selections.csv", "predictions.csv", "predictions.png"}
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 
@@ -78,7 +74,7 @@ def quickstart(
         "random_seed": seed,
     }
     overwrite = overwrite or _own(out)
-    with folders.results(out, overwrite) as folder:
+    with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
         with where(cores, None) as crew:
             step = learning.ready(model, crew)

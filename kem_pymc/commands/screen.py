@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
     from kem_pymc.evolution.model import EvolutionModel
     from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.scaling import Scaling
     from kem_pymc.selection.selection import Selection
 
 #: Evolutions of less probability, or in a smaller share of draws, aren't printed.
@@ -83,17 +84,16 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
             say(f"{'':12}{line}")
 
 
-def target(model: "EvolutionModel") -> None:
-    """Print how a model transforms its target, or why a transform may help."""
+def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
+    """Print how a target is transformed, or warn why a transform may help."""
     import numpy as np
 
     from kem_pymc.transforms import advice
 
-    name = model.cohort.target
-    if model.scaling.transform is not None:
-        say(f"What is modelled is {model.scaling.target_label(name)}.")
-    elif found := advice(np.concatenate(model.cohort.targets)):
-        warn(f"{name} {found}. See --transform.")
+    if scaling is not None and scaling.transform is not None:
+        say(f"What is modelled is {scaling.target_label(cohort.target)}.")
+    elif found := advice(np.concatenate(cohort.targets)):
+        warn(f"{cohort.target} {found}. See --transform.")
 
 
 def shared(model: "EvolutionModel") -> None:

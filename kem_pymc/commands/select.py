@@ -233,7 +233,7 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
                 f"{name} is between {x[:, d].min():.6g} and {x[:, d].max():.6g}; of the pilot "
                 f"users it was between {low:.6g} and {high:.6g}. Check that its unit is the same."
             )
-    if np.abs(scaling.targets(y)).max() > FAR_TARGET:
+    if np.abs(scaling.targets_of(cohort)).max() > FAR_TARGET:
         screen.warn(
             f"{cohort.target} is between {y.min():.6g} and {y.max():.6g}; of the pilot users "
             f"{scaling.target_label('it')} had mean {scaling.target_mean:.6g} and sd "

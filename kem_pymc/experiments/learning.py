@@ -21,6 +21,7 @@ from kem_pymc.experiments.settings import Learns, Method, Sampling, Supposes
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.prior_table import NOISE_FLOOR
 from kem_pymc.priors import Priors
+from kem_pymc.scaling import Scaling
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
@@ -29,6 +30,7 @@ from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
 from kem_pymc.shared.choice import SharedPart, learn_shared
+from kem_pymc.transforms import Name
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -44,7 +46,7 @@ class Lesson:
 
     Attributes
     ----------
-    pilot, pool, priors
+    pilot, pool, priors, scaling
     seed : int
         Of searches at deployment.
     steps : int
@@ -63,6 +65,7 @@ class Lesson:
     pilot: Cohort
     pool: CandidatePool
     priors: Priors
+    scaling: Scaling
     seed: int = 0
     steps: int = 10_000
     evolutions: dict[str, Evolutions] = field(default_factory=dict)
@@ -80,7 +83,8 @@ class Lesson:
     ) -> None:
         """Sample the posteriors that methods of this kind go by."""
         began = time.perf_counter()
-        models = _models(learns, self.pilot, self.pool, self.priors, self.shared)
+        own: dict[str, Any] = {"scaling": self.scaling, "shared": self.shared}
+        models = _models(learns, self.pilot, self.pool, self.priors, **own)
         draws = sampling["joint" if learns == "joint" else "cut"]
         final = None
         if learns in ("cut", "joint"):
@@ -101,7 +105,7 @@ class Lesson:
         """
         began = time.perf_counter()
         seed = int(rng.integers(2**32))
-        model = final_model(self.pilot, self.pool, priors, shared=None)
+        model = final_model(self.pilot, self.pool, priors, scaling=self.scaling, shared=None)
         key = seed, self.pilot.digest(), repr((model.settings(), sampling))
         self.evolutions[UNSHARED] = _kept(
             _UNSHARED,
@@ -143,11 +147,21 @@ def _kept[K, V](known: dict[K, V], key: K, make: Callable[[], V]) -> V:
     return known[key]
 
 
-def shared_by(pilot: Cohort, priors: Priors) -> SharedPart:
-    """Return what pilot users share, in the units of a table of priors."""
-    scaled = scaling_for(pilot, priors).apply(pilot)
-    key = scaled.digest(), priors.noise_floor
-    return _kept(_SHARED, key, lambda: learn_shared(scaled, noise_floor=priors.noise_floor))
+def scaling_of(pilot: Cohort, priors: Priors, transform: Name | None) -> Scaling:
+    """Return the scaling that a table of priors was made for, with a transform of the target.
+
+    Raises
+    ------
+    InputError
+        If a target can't be transformed.
+    """
+    return scaling_for(pilot, priors) if transform is None else Scaling.unit(pilot, transform)
+
+
+def shared_by(scaled: Cohort, noise_floor: float) -> SharedPart:
+    """Return what the users of a cohort in scaled units share."""
+    key = scaled.digest(), noise_floor
+    return _kept(_SHARED, key, lambda: learn_shared(scaled, noise_floor=noise_floor))
 
 
 def _models(
@@ -155,16 +169,16 @@ def _models(
     pilot: Cohort,
     pool: CandidatePool,
     priors: Priors,
-    shared: SharedPart | None,
+    **own: Any,
 ) -> dict[str, EvolutionModel]:
     if learns in ("cut", "joint"):
-        return {learns: EvolutionModel(pilot, pool, priors, feedback=learns, shared=shared)}
+        return {learns: EvolutionModel(pilot, pool, priors, feedback=learns, **own)}
     if learns == "paper":
-        return {learns: EvolutionModel(pilot, pool, priors, schedule=PAPER, shared=shared)}
+        return {learns: EvolutionModel(pilot, pool, priors, schedule=PAPER, **own)}
     if learns == "final":
-        return {learns: final_model(pilot, pool, priors, shared=shared)}
+        return {learns: final_model(pilot, pool, priors, **own)}
     if learns == "stratified":
-        models = stratified_models(pilot, pool, priors, shared=shared)
+        models = stratified_models(pilot, pool, priors, **own)
         return {f"stratified-{step}": model for step, model in enumerate(models)}
     return {}
 
@@ -209,7 +223,7 @@ def _stratified(lesson: Lesson, **options: Any) -> Selector:
 def _ard(lesson: Lesson, **options: Any) -> Selector:
     selector = ARDSelector(
         lesson.pilot.dimension,
-        scaling=scaling_for(lesson.pilot, lesson.priors),
+        scaling=lesson.scaling,
         priors=lesson.priors,
         pilot=lesson.pilot,
         shared=lesson.shared,
@@ -220,19 +234,18 @@ def _ard(lesson: Lesson, **options: Any) -> Selector:
 
 def _two_level(lesson: Lesson, **options: Any) -> Selector:
     own: dict[str, Any] = {
-        "scaling": scaling_for(lesson.pilot, lesson.priors),
+        "scaling": lesson.scaling,
         "noise_floor": lesson.priors.noise_floor,
     }
     return TwoLevelSelector.learn(lesson.pilot, **(own | options))
 
 
 def _memoryless(lesson: Lesson, **options: Any) -> Selector:
-    scaling = scaling_for(lesson.pilot, lesson.priors)
     shared = lesson.shared
     selector = MemorylessSelector(
         lesson.pool,
         lesson.priors,
-        scaling=scaling,
+        scaling=lesson.scaling,
         shared=None if shared is None or shared.nothing else shared.process,
         seed=lesson.seed,
         **({"steps": lesson.steps} | options),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kem_pymc.cohort import Cohort
 from kem_pymc.datasets import pools
+from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.data import Folder, Users, held_out, load, split
 from kem_pymc.experiments.learning import (
@@ -16,6 +17,7 @@ from kem_pymc.experiments.learning import (
     Lesson,
     options_of,
     priors_of,
+    scaling_of,
     shared_by,
     supposed,
 )
@@ -189,13 +191,17 @@ def run(piece: Piece) -> Outcome:
         test = test.subset(test.users[: piece.test_users])
     pool = CandidatePool(piece.candidates(), users.pilot.dimension)
     plain = priors = supposed(piece.study.priors, piece.supposes, pool)
-    shared = shared_by(users.pilot, plain) if piece.shared == "auto" else None
+    scaling = scaling_of(users.pilot, plain, piece.study.transform)
+    shared = None
+    if piece.shared == "auto":
+        shared = shared_by(scaling.apply(users.pilot), plain.noise_floor)
     if shared is not None:
         priors = supposed(piece.study.priors, piece.supposes, pool, shared.unexplained)
     lesson = Lesson(
         users.pilot,
         pool,
         priors,
+        scaling,
         seed=piece.seed,
         steps=piece.steps,
         evolutions=piece.known,
@@ -206,16 +212,17 @@ def run(piece: Piece) -> Outcome:
         if lesson.departs:
             sampling = piece.sampling["cut"]
             lesson.learn_unshared(plain, sampling, piece.generator("unshared"))
+    unit = scaling_for(users.pilot, plain).target_sd  # the same whatever the transform
     rows = [
         {"study": piece.name, "trial": piece.trial, "method": name} | row
         for name, method in piece.methods.items()
-        for row in judged(lesson.selector(method), test, piece.judged, method.single)
+        for row in judged(lesson.selector(method), test, piece.judged, unit, method.single)
     ]
     return Outcome(pd.DataFrame(rows), lesson.evolutions, lesson.seconds, lesson.r_hat)
 
 
 def judged(
-    selector: Selector, cohort: Cohort, by: str, single: bool = False
+    selector: Selector, cohort: Cohort, by: str, unit: float | None = None, single: bool = False
 ) -> list[dict[str, Any]]:
     """Return what is told of every selection for every user of a cohort.
 
@@ -226,6 +233,8 @@ def judged(
         Test users.
     by : {"truth", "next"}
         See :func:`~kem_pymc.experiments.scores.judged_by`.
+    unit : float, optional
+        Of scores, see :func:`~kem_pymc.experiments.scores.predictive_scores`.
     single : bool
         Whether the selected kernel predicts alone.
     """
@@ -242,7 +251,7 @@ def judged(
             row["truth"] = truth[u] if truth else ""
             against = judged_by(cohort, u, step, by)
             if against is not None:
-                row |= predictive_scores(selection, *against, single=single)
+                row |= predictive_scores(selection, *against, single=single, unit=unit)
             rows.append(row)
             previous = selection
     return rows

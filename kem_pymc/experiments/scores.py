@@ -88,7 +88,12 @@ def judged_by(
 
 
 def predictive_scores(
-    selection: Selection, x: np.ndarray, y: np.ndarray, *, single: bool = False
+    selection: Selection,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    single: bool = False,
+    unit: float | None = None,
 ) -> dict[str, float]:
     """Score predictions of new points, in the units of scaled targets.
 
@@ -98,6 +103,9 @@ def predictive_scores(
     x, y : ndarray, shapes (m, D) and (m,)
     single : bool
         Whether the selected kernel predicts alone.
+    unit : float, optional
+        What scores are in units of, by default the scaling's
+        :attr:`~kem_pymc.scaling.Scaling.target_unit`.
 
     Returns
     -------
@@ -106,7 +114,7 @@ def predictive_scores(
         of a mean), and ``cover50`` and so on, the share inside central intervals.
     """
     prediction = selection.predict(x, include_noise=True, single=single)
-    unit = float(selection.scaling.sd_back(1.0))
+    unit = selection.scaling.target_unit if unit is None else unit
     observation = prediction.observation
     density = observation.log_density(y) + math.log(unit)
     centred = np.abs(observation.cdf(y) - 0.5)

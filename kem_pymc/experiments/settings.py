@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from kem_pymc.errors import InputError
+from kem_pymc.transforms import Name
 
 #: What methods go by: posteriors of `EvolutionModel` for either target, or by the paper's schedule;
 #: those of its ablations; ARD's fits to pilot users; two-level models; or nothing.
@@ -51,6 +52,8 @@ class Study(_Strict):
         Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates; "default" for those
         of tables, which the pilot users decide.
     priors : {"default", "paper", "synthetic"}
+    transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
+        Of the target.
     judged : {"truth", "next"}
         What predictions are judged by: the true function on a grid, or the next batch.
     trials : int
@@ -64,6 +67,7 @@ class Study(_Strict):
     options: dict[str, Any] = {}
     pool: str | list[str]
     priors: Literal["default", "paper", "synthetic"] = "default"
+    transform: Name | None = None
     judged: Literal["truth", "next"]
     trials: PositiveInt
     users: Literal["same", "new"] = "same"

@@ -6,12 +6,14 @@ from kem_pymc.commands.folders import LOCK
 from tests.commands.conftest import COLUMNS, fine, refused, run, table
 
 QUICK = ("--quick", "--cores", "1", "--candidates", "LIN0,SE0,LIN1")
+YJ = ("--transform", "yeo-johnson")
 
 
 def test_a_table_of_ones_own(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     table(users=6, weeks=3).to_csv(path, index=False)
-    text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK)
+    text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK, *YJ)
+    assert "What is modelled is yeo-johnson of steps" in " ".join(text.split())
     assert "Coverage of 80 % predictive intervals" in text
     values = pd.read_csv(out / "log-likelihood.csv")
     two_level = {"Two-level GP", "Mixed model", "Pooled GP"}

@@ -150,6 +150,20 @@ def test_results_that_are_there_are_replaced(tmp_path):
     assert names(tmp_path / "r") == {"a.txt"}
 
 
+def test_what_people_put_beside_results_stays(tmp_path):
+    earlier(tmp_path / "r")
+    (tmp_path / "r" / "posterior.zarr").mkdir()
+    (tmp_path / "r" / "notes.txt").write_text("theirs")
+    (tmp_path / "r" / "selected").mkdir()
+    (tmp_path / "r" / "selected" / "s.csv").write_text("theirs")
+    with results(tmp_path / "r", overwrite=True) as folder:
+        (folder / EVOLUTIONS).write_text("new")
+    assert names(tmp_path) == {"r"}
+    assert names(tmp_path / "r") == {EVOLUTIONS, "notes.txt", "selected"}
+    assert (tmp_path / "r" / EVOLUTIONS).read_text() == "new"
+    assert (tmp_path / "r" / "selected" / "s.csv").read_text() == "theirs"
+
+
 def test_one_command_at_a_time(tmp_path):
     pytest.importorskip("fcntl")
 

@@ -34,7 +34,14 @@ def test_missing_values_and_a_logarithm(tmp_path):
     assert (predictions["mean"] > 0).all()
     assert predictions["mean"].max() < 50 * df["steps"].max()
     df.assign(steps=0.0).to_csv(path, index=False)
-    assert "log1p" in run("select", *new, *dropped, *files, "--overwrite").stderr
+    zero = run("select", *new, *dropped, *files, "--overwrite").stderr
+    assert "The target 0 of user 0 can't be transformed by log" in zero
+    assert "log1p" in zero
+    df.assign(steps=df["steps"].where(df["id"] > 0, 0.0)).to_csv(path, index=False)
+    how = (*COLUMNS, *dropped, "--transform", "log", "--out", tmp_path / "compared")
+    assert "The target 0 of user 0" in run("compare", "--data", path, *how).stderr
+    how = (*how, "--priors", "synthetic")
+    assert "--transform changes them" in run("compare", "--data", path, *how).stderr
 
 
 def test_skewed_targets_are_mentioned(tmp_path):

@@ -13,6 +13,7 @@ from kem_pymc.code_cache import PACKAGE
 from kem_pymc.commands.reproduce import chains_of
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
+from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.experiments import runner, store
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
@@ -243,10 +244,33 @@ def test_maximum_a_posteriori_goes_by_the_priors_of_what_was_learned(tiny):
         p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "final"
     ]
     users = piece.users()
-    lesson = Lesson(users.pilot, CandidatePool(piece.candidates()), priors_of("synthetic", POOL))
+    table = priors_of("synthetic", POOL)
+    pool, scaling = CandidatePool(piece.candidates()), scaling_for(users.pilot, table)
+    lesson = Lesson(users.pilot, pool, table, scaling)
     lesson.learn("final", piece.sampling, piece.generator("final"))
     judge = lesson.selector(piece.methods["Final, map"])._judge
     assert str(judge.priors.noise) == str(priors_of("synthetic", POOL).without_parent().noise)
+
+
+@pytest.mark.parametrize("method", ["ARD", "Two-level"])
+def test_scores_with_a_transform_are_of_the_target_itself(tiny, method):
+    """The logarithm's Jacobian and the target's unit are counted, for models of users as well."""
+    logs = make_cohort(((4, 8),) * 4)
+    raw = replace(logs, targets=tuple(np.exp(y) for y in logs.targets))
+    given_methods = {"ARD": tiny.methods["ARD"], "Two-level": given.Method(learns="two-level")}
+    made = {"methods": {method: given_methods[method]}, "sampling": tiny.sampling, "trial": 0}
+    table = {"title": "t", "data": "table", "pool": ["SE0"], "judged": "next", "trials": 1}
+
+    def piece(cohort, transform):
+        study = given.Study(**table, transform=transform)
+        return Piece("t", study, learns=given_methods[method].learns, cohort=cohort, **made)
+
+    through, plain = piece(raw, "log"), piece(logs, None)
+    found, expected = (run(own).selections for own in (through, plain))
+    y = [np.log(raw.targets[raw.users.index(user)][4:8]).mean() for user in found["user"]]
+    found, expected = found["log_likelihood"], expected["log_likelihood"]
+    pilots = [np.concatenate(own.users().pilot.targets).std() for own in (through, plain)]
+    np.testing.assert_allclose(found, expected - y + np.log(pilots[0] / pilots[1]), rtol=1e-8)
 
 
 def test_users_of_the_packages_settings():

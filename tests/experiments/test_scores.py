@@ -18,6 +18,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.walk import walk
+from kem_pymc.transforms import Transform
 from tests.refusals import refused
 from tests.selection.pilots import user
 
@@ -40,6 +41,11 @@ def test_scores_are_in_units_of_scaled_targets(selection):
     crps = z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / math.sqrt(math.pi)
     assert scores["crps"] == pytest.approx(np.mean(crps * prediction.sd) / 2)
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((y - prediction.mean) ** 2)) / 2)
+
+
+def test_with_a_transform_the_unit_is_half_a_range_of_the_target():
+    scaling = Scaling(np.zeros(1), np.ones(1), 1.0, 0.5, Transform("log"))
+    assert scaling.target_unit == pytest.approx((math.exp(1.5) - math.exp(0.5)) / 2)
 
 
 def test_coverage_counts_what_lies_inside(selection):
