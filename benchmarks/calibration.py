@@ -1,16 +1,17 @@
-"""Simulation-based calibration of the joint model's sampler, drawn: ranks of what data came from.
+"""Run simulation-based calibration of the joint model's sampler, and draw the rank histograms.
 
 Parameters are drawn from the prior and data from the parameters; then the sampler draws from the
-posterior. If it is right, the rank of a parameter among its draws is uniform (Talts et al. 2020).
-Bars of a histogram leave their band somewhere in 5 % of right samplers. Prints p-values of the
-ranks' distribution functions, and how small a fault this number of replicates finds.
+posterior. For a correct sampler the rank of a parameter among its draws is uniform (Talts et al.
+2020), and at least one bar of a histogram is outside the band with a probability of 5 %. The
+program also prints p-values of the ranks' distribution functions, and the power to detect small
+errors with this number of replicates.
 
     uv run python benchmarks/calibration.py --simulations 1000 --out docs/calibration.png
 """
 
 import os
 
-# Matrices are small: threads only get in each other's way.
+# Matrices are small, so several threads would only slow each other down.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
@@ -26,18 +27,18 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # what the tests calibrate is drawn here
+sys.path.insert(0, str(Path(__file__).parents[1]))  # to import the calibration code from the tests
 
 from tests.statistical.calibration import p_value
 from tests.statistical.test_calibration import EVOLUTION, engine_ranks
 
-#: Posterior draws of each replicate, and sweeps between two of them.
+#: Number of posterior draws of each replicate, and of sweeps between two draws.
 DRAWS, THIN = 19, 15
 
-#: Of the band around a histogram; of the tests whose power is computed.
+#: Level of the band of a histogram, and one minus the level of the tests in `power`.
 LEVEL = 0.95
 
-#: Faults by name: mean and sd of the truth, where the posterior claims 0 and 1.
+#: Errors by name: true mean and sd of a parameter whose posterior has mean 0 and sd 1.
 FAULTS = {"mean off by 0.15 sd": (0.15, 1.0), "sd too small by 15 %": (0.0, 1 / 0.85)}
 
 
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def picture(ranks: Mapping[str, np.ndarray]) -> Figure:
-    """Return a histogram of ranks for every quantity."""
+    """Return a figure with a histogram of ranks for every quantity."""
     figure = Figure(figsize=(2.4 * len(ranks), 2.3), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(ranks), sharey=True))
     for ax, (name, values) in zip(axes, ranks.items(), strict=True):
@@ -81,7 +82,7 @@ def _draw(ax: Axes, values: np.ndarray) -> None:
 
 
 def band(n: int, bins: int, repeats: int = 4000) -> tuple[float, float]:
-    """Return between which counts all bars of a histogram of uniform ranks lie, with `LEVEL`."""
+    """Return the counts between which all bars lie with probability `LEVEL` for uniform ranks."""
     counts = np.random.default_rng(0).multinomial(n, np.full(bins, 1 / bins), size=repeats)
     tails = np.minimum(
         stats.binom.cdf(counts, n, 1 / bins), stats.binom.sf(counts - 1, n, 1 / bins)
@@ -92,14 +93,16 @@ def band(n: int, bins: int, repeats: int = 4000) -> tuple[float, float]:
 
 
 def power(n: int, mean: float, sd: float, repeats: int = 200) -> float:
-    """Return how often a test at 5 % notices normal posteriors that are off.
+    """Return the power of a test at 5 % to detect wrong normal posteriors.
 
     Parameters
     ----------
     n : int
-        Replicates.
+        Number of replicates.
     mean, sd : float
-        Of the truth, where the posterior claims 0 and 1.
+        True mean and sd of a parameter whose posterior has mean 0 and sd 1.
+    repeats : int
+        Number of simulated tests.
     """
     rng = np.random.default_rng(1)
     below = stats.norm.cdf(rng.normal(mean, sd, size=(repeats, n)))

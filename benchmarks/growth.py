@@ -1,7 +1,8 @@
-"""How the time of a sweep for `cut` grows with a study (figure 8 is that of the authors' program).
+"""Measure how the time of a sweep for `cut` grows with the size of a study.
 
-One size at a time changes, the others stay. An exponent is the slope of log seconds on log size. A
-sweep's time depends on where its chain is, so every size is measured from a chain that has settled.
+The paper's figure 8 shows this for the authors' program. One size at a time changes while the
+others stay fixed. The exponent is the slope of log seconds on log size. The time of a sweep depends
+on the state of its chain, so every size is measured after a warm-up of the chain.
 """
 
 import os
@@ -21,9 +22,10 @@ from kem_pymc.evolution.moves.sweep import CUT, start, sweep
 
 
 class Size(NamedTuple):
-    """A study's size; `points` of each user arrive in `steps` equal parts.
+    """Size of a study; the `points` of each user arrive in `steps` equal parts.
 
-    Candidates enter with chances of .1 and .02, or `entering` of them are expected to enter.
+    Candidates enter with the paper's prior probabilities, .1 and .02; with `entering` these are
+    rescaled so that their sum, the expected number of candidates that enter, is `entering`.
     """
 
     users: int = 10
@@ -34,7 +36,7 @@ class Size(NamedTuple):
     entering: float | None = None
 
 
-#: What grows, its sizes, and the largest exponent allowed.
+#: Kinds of growth by name: sizes of studies, numbers that grow, and largest exponent allowed.
 GROWTH: dict[str, tuple[list[Size], list[int], float]] = {
     "users": ([Size(users=n) for n in (10, 30, 100, 300, 1000)], [10, 30, 100, 300, 1000], 1.1),
     "time steps of 5 points": (
@@ -60,12 +62,12 @@ GROWTH: dict[str, tuple[list[Size], list[int], float]] = {
     ),
 }
 
-#: Sweeps to settle, but no more seconds than these; seconds and sweeps to measure.
+#: Number of warm-up sweeps, maximum seconds for them; minimum seconds and sweeps to measure.
 SETTLING, LONGEST, SECONDS, FEWEST = 20, 20.0, 2.0, 5
 
 
 def cohort_of(size: Size) -> kem.Cohort:
-    """Simulate users of two kinds: linear and periodic, or smooth."""
+    """Simulate users of two kinds: linear plus periodic, or smooth."""
     rng = np.random.default_rng(0)
     inputs, targets = [], []
     for user in range(size.users):
@@ -80,7 +82,7 @@ def cohort_of(size: Size) -> kem.Cohort:
 
 
 def pool_of(size: Size) -> kem.CandidatePool:
-    """Return so many candidates: base kernels, dimensions in turn, then products of two."""
+    """Return a pool of `size.candidates`: base kernels in all dimensions, then products of two."""
     bases = ("LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52")
     turns, dimensions = range(len(bases)), range(size.dimension)
     single = [f"{bases[(turn + d) % len(bases)]}{d}" for turn in turns for d in dimensions]
@@ -89,7 +91,7 @@ def pool_of(size: Size) -> kem.CandidatePool:
 
 
 def priors_of(size: Size, pool: kem.CandidatePool) -> kem.priors.Priors:
-    """Return the default priors, with as many candidates entering as wanted."""
+    """Return the paper's priors, with the size's expected number of entering candidates."""
     priors = kem.priors.paper()
     if size.entering is None:
         return priors
@@ -98,7 +100,7 @@ def priors_of(size: Size, pool: kem.CandidatePool) -> kem.priors.Priors:
 
 
 def seconds_of(size: Size) -> float:
-    """Return CPU seconds of a sweep."""
+    """Return the median CPU seconds of a sweep."""
     pool = pool_of(size)
     engine = kem.EvolutionModel(
         cohort_of(size), pool, priors=priors_of(size, pool), shared=None
@@ -119,7 +121,7 @@ def seconds_of(size: Size) -> float:
 
 
 def measured(name: str) -> tuple[list[int], list[float], float]:
-    """Return sizes, seconds a sweep, and the exponent, of one kind of growth."""
+    """Return sizes, seconds per sweep and the exponent of one kind of growth."""
     sizes, numbers, _ = GROWTH[name]
     seconds = [seconds_of(size) for size in sizes]
     exponent = float(np.polyfit(np.log(numbers), np.log(seconds), 1)[0])
@@ -127,7 +129,7 @@ def measured(name: str) -> tuple[list[int], list[float], float]:
 
 
 def rows(picture: Path) -> list[Row]:
-    """Measure every kind of growth, and draw them."""
+    """Measure every kind of growth, and draw the results."""
     results = {name: measured(name) for name in GROWTH}
     draw(results, picture)
     out = []
@@ -140,7 +142,7 @@ def rows(picture: Path) -> list[Row]:
 
 
 def draw(results: dict[str, tuple[list[int], list[float], float]], file: Path) -> None:
-    """Draw seconds against size, one panel for every kind of growth."""
+    """Draw seconds against size, in one panel for every kind of growth."""
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullLocator
 

@@ -1,8 +1,9 @@
-"""All-prefix log likelihoods and their gradients against the least that they could take.
+"""Time all-prefix log likelihoods and their gradients, relative to a lower bound.
 
-The floor is what nobody gets around: the exponentials of the covariances' entries on and below the
-diagonal (NumPy, vectorised; one for every factor of every component that has one), LAPACK's `potrf`
-and `trtrs`, one thread, timed in the same run. A gradient is compared with a value.
+The lower bound ("floor") is the time of operations that no implementation can avoid: the
+exponentials of the covariances' entries on and below the diagonal (NumPy, vectorised; one for every
+factor of every component that has one), and LAPACK's `potrf` and `trtrs`. It uses one thread and is
+timed in the same run. The time of a gradient is compared with that of a value.
 """
 
 import os
@@ -19,7 +20,7 @@ from kem_pymc.gp.likelihood import Data, as_active, weighted_gradient
 from kem_pymc.gp.many import all_prefixes
 from kem_pymc.kernels.library import kernels
 
-#: Users, points and components, with the factors among them that have an exponential.
+#: Number of users, number of points, and composition.
 SIZES = (
     (10, 30, "PER0 + SE0"),
     (10, 50, "LIN0 + PER0 + SE0"),
@@ -53,7 +54,7 @@ def all_gradients(kernels, layout, active, h, log_noise, data, weights, out, cou
 
 
 def one_size(users: int, points: int, text: str) -> list[Row]:
-    """Measure one size."""
+    """Measure likelihood and gradient at one size."""
     rng = np.random.default_rng(0)
     pool = kem.CandidatePool(text.split(" + "), dimension=1)
     ends = np.linspace(points / STEPS, points, STEPS).round().astype(np.int64)
@@ -97,5 +98,5 @@ def one_size(users: int, points: int, text: str) -> list[Row]:
 
 
 def rows() -> list[Row]:
-    """Measure every size."""
+    """Measure likelihood and gradient at every size."""
     return [row for size in SIZES for row in one_size(*size)]

@@ -1,4 +1,4 @@
-"""Honest timings: what is compared runs in turns, in one process."""
+"""Timings for fair comparisons: the functions compared run in turns, in one process."""
 
 import time
 from collections.abc import Callable
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One row of the table of results.
 
     Attributes
     ----------
     figure : str
-        What is measured.
+        Name of the measured quantity.
     target : str
-        What it should be.
+        Required value.
     measured : str
     met : bool
     distance : float
-        Part of what was allowed: above 1 the target is missed.
+        Measured value over the target, or its inverse for a lower bound: above 1 the target is
+        missed.
     """
 
     figure: str
@@ -29,21 +30,21 @@ class Row:
 
 
 def at_most(figure: str, measured: float, target: float, unit: str = "") -> Row:
-    """Return a row for a figure that should be `target` or less."""
+    """Return a row for a quantity that should be `target` or less."""
     met = bool(measured <= target)
     return Row(figure, f"<= {target:g}{unit}", f"{measured:.3g}{unit}", met, measured / target)
 
 
 def at_least(figure: str, measured: float, target: float, unit: str = "") -> Row:
-    """Return a row for a figure that should be `target` or more."""
+    """Return a row for a quantity that should be `target` or more."""
     met = bool(measured >= target)
     return Row(figure, f">= {target:g}{unit}", f"{measured:.3g}{unit}", met, target / measured)
 
 
 def in_turns(*functions: Callable[[], object], seconds: float = 2.0) -> list[float]:
-    """Return each function's CPU seconds a call: the median of blocks run in turns.
+    """Return each function's CPU seconds per call, the median of blocks that run in turns.
 
-    Blocks of some 20 ms take turns, so that whatever slows the machine down slows all of them.
+    Blocks take about 20 ms, so that any slowdown of the machine affects all functions alike.
     """
     repeats = []
     for function in functions:

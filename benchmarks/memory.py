@@ -1,8 +1,8 @@
-"""Memory of a pilot study as large as HeartSteps: `kem fit`, all its processes together.
+"""Measure the memory of `kem fit`, with all its processes, for a study as large as HeartSteps.
 
-18 users with 23 features and 4 to 12 batches of 5 points, 150 datasets in all; 95 candidates; 4
-chains of 500 draws (paper, table 1 and 10.2.3). Memory is what the processes hold together, pages
-that they share counted once, at the worst moment; disk is the posterior that is written.
+The study has 18 users with 23 features and 4 to 12 batches of 5 points, 150 datasets in total; 95
+candidates; and 4 chains of 500 draws (paper, table 1 and 10.2.3). Memory is the peak of the sum
+over processes, with shared pages counted once; disk is the size of the posterior written.
 """
 
 import os
@@ -27,7 +27,7 @@ MIB = 2**20
 
 
 def table() -> pd.DataFrame:
-    """Simulate users of different lengths, a row per day."""
+    """Simulate users with different numbers of days, one row per day."""
     rng = np.random.default_rng(0)
     lengths = 4 + rng.multinomial(DATASETS - 4 * USERS, np.full(USERS, 1 / USERS))
     frames = []
@@ -40,14 +40,14 @@ def table() -> pd.DataFrame:
 
 
 def candidates() -> list[str]:
-    """Return linear and smooth effects of every feature, and what a flag does to the latter."""
+    """Return linear and smooth effects of every feature, and interactions with three features."""
     single = [f"{base}{d}" for base in ("LIN", "SE") for d in range(FEATURES)]
     products = [f"LIN{flag} x SE{d}" for flag in range(3) for d in range(3, FEATURES)]
     return [*single, *products][:CANDIDATES]
 
 
 def held(process: int) -> int:
-    """Return bytes that a process and its descendants hold; 0 where it has ended."""
+    """Return the memory in bytes of a process and its descendants; 0 if they have ended."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -69,7 +69,7 @@ def held(process: int) -> int:
 
 
 def rows() -> list[Row]:
-    """Fit in a process of its own, and watch."""
+    """Measure the peak memory of a fit in a separate process, and the size of its posterior."""
     with TemporaryDirectory() as folder:
         data, out = Path(folder, "pilot.csv"), Path(folder, "fit")
         table().to_csv(data, index=False)

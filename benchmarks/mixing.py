@@ -1,15 +1,15 @@
-"""Do chains agree, and how fast do they move? Every set of moves at equal CPU time.
+"""Compare the agreement and mixing speed of chains between sets of moves at equal CPU time.
 
-Four chains for each target and set of moves on the synthetic study: two start sequentially
-(datasets seated one after the other), two from the union of short runs on every user alone. The
-first half of each chain's time is left out.
+Four chains run for each target and set of moves on the synthetic study: two start sequentially
+(datasets are assigned to clusters one after the other), two from the union of short runs on every
+user alone. The first half of each chain's time is discarded.
 
     uv run python benchmarks/mixing.py --seconds 60 --out kem-out-mixing
 """
 
 import os
 
-# Matrices are small: threads only get in each other's way.
+# Matrices are small, so several threads would only slow each other down.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
@@ -46,7 +46,7 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
     },
 }
 
-#: Inclusion of a candidate in a dataset is an open question between these probabilities.
+#: Inclusion of a candidate in a dataset is uncertain between these probabilities.
 OPEN = (0.02, 0.98)
 
 
@@ -62,7 +62,7 @@ class Job(NamedTuple):
 
 @dataclass
 class Chain:
-    """What one chain went through, sweep by sweep, in the second half of its CPU time."""
+    """Values of one chain after each sweep in the second half of its CPU time."""
 
     job: Job
     log_density: np.ndarray
@@ -75,7 +75,7 @@ class Chain:
 
 
 def engine_of(job: Job) -> kem.EvolutionModel:
-    """Return the engine of the synthetic study of a seed."""
+    """Return the engine of the synthetic study with the job's seed."""
     cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=job.data_seed)
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     return kem.EvolutionModel(
@@ -84,12 +84,12 @@ def engine_of(job: Job) -> kem.EvolutionModel:
 
 
 def run(job: Job) -> Chain:
-    """Run one chain for its CPU time."""
+    """Run one chain for the job's CPU time."""
     engine = engine_of(job)
     schedule = SCHEDULES[job.target][job.moves]
     rng = np.random.default_rng([job.data_seed, job.chain])
     warm_up = start_sequentially(engine.study, schedule, np.random.default_rng(0))
-    sweep(engine.study, warm_up, schedule, np.random.default_rng(0))  # load the compiled code
+    sweep(engine.study, warm_up, schedule, np.random.default_rng(0))  # loads the compiled code
 
     began = time.process_time()
     if job.chain % 2:
@@ -119,7 +119,7 @@ def run(job: Job) -> Chain:
 
 
 def edges(inclusion: np.ndarray, steps: int) -> dict[tuple[bytes, bytes], float]:
-    """Return each evolution's share of the datasets in all draws (draw, N, C)."""
+    """Return the share of datasets with each evolution, over all draws (draw, N, C)."""
     draws, n, candidates = inclusion.shape
     paths = inclusion.reshape(draws, n // steps, steps, candidates)
     parents = np.zeros_like(paths)
@@ -131,7 +131,7 @@ def edges(inclusion: np.ndarray, steps: int) -> dict[tuple[bytes, bytes], float]
 
 
 def summarise(chains: list[Chain]) -> dict[str, float | str]:
-    """Return the figures of one set of moves."""
+    """Return the diagnostics of one target and set of moves."""
     shortest = min(len(c.log_density) for c in chains)
     thinned = [np.linspace(0, len(c.log_density) - 1, shortest).astype(int) for c in chains]
 
@@ -215,7 +215,7 @@ def main() -> None:
 
 
 def report(frame: pd.DataFrame) -> None:
-    """Print figures down, sets of moves across."""
+    """Print the diagnostics, with one column for each target and set of moves."""
     table = Table("", *(f"{t}, {m}" for t, m in zip(frame["target"], frame["moves"], strict=True)))
     for name in frame.columns[2:]:
         cells = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in frame[name]]

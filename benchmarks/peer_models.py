@@ -1,9 +1,9 @@
-"""Other packages' models of many users: what each predicts of a new one.
+"""Models of many users from other packages, with their predictions for a new user.
 
-A peer is fitted to the pilot users' rows, in scaled units, and gives the joint normal predictive
-distribution of all observations of a new user, noise included. Conditioning it on the user's
-earlier rows is then the same for all of them. Libraries are imported where they are used: a peer
-whose library isn't installed raises `ImportError`.
+Each model is fitted to the pilot users' rows, in scaled units, and returns the joint normal
+predictive distribution of all observations of a new user, noise included. Conditioning it on the
+user's earlier rows is then the same for all models. Libraries are imported where they are used: a
+model whose library isn't installed raises `ImportError`.
 """
 
 import warnings
@@ -22,10 +22,11 @@ class Rows(NamedTuple):
     Attributes
     ----------
     x : ndarray, shape (n, D)
-        From 0 to 1.
+        Inputs, from 0 to 1.
     y : ndarray, shape (n,)
-        Mean 0, sd 1.
+        Targets, with mean 0 and standard deviation 1.
     users : ndarray of int, shape (n,)
+        Number of each row's user.
     """
 
     x: np.ndarray
@@ -34,13 +35,13 @@ class Rows(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """Mean (m,) and covariance (m, m), with noise, of a new user's m observations."""
+    """Mean (m,) and covariance (m, m), noise included, of a new user's m observations."""
 
     mean: np.ndarray
     covariance: np.ndarray
 
 
-#: From a new user's inputs (m, D) to what is expected of the observations there.
+#: Function from a new user's inputs (m, D) to the distribution of the observations there.
 type Fitted = Callable[[np.ndarray], Joint]
 
 
@@ -53,15 +54,20 @@ class Conditioned:
 
 
 def given(joint: Joint, y: np.ndarray, coming: slice) -> Conditioned:
-    """Return the predictive distribution of coming observations given the first ones.
+    """Return the predictive distribution of later observations given the first ones.
 
     Parameters
     ----------
     joint : Joint
-        Of all of the user's observations.
+        Distribution of all of the user's observations.
     y : ndarray, shape (k,)
-        The first k.
+        The first k observations.
     coming : slice
+        Positions of the observations to predict.
+
+    Returns
+    -------
+    Conditioned
     """
     mean, covariance = joint
     k = len(y)
@@ -76,12 +82,12 @@ def given(joint: Joint, y: np.ndarray, coming: slice) -> Conditioned:
 
 
 def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is drawn
-    """Fit a linear mixed model by statsmodels, by REML.
+    """Fit a linear mixed model with statsmodels, by REML.
 
-    Fixed effects are a line in every feature (features that are linear in others left out); random
-    effects an intercept, or an intercept and a slope on the first feature (time, where there is
-    one), whichever has the lower AIC by maximum likelihood. The predictive covariance holds the
-    uncertainty of the fixed effects.
+    Fixed effects are an intercept and a slope for every feature, except features that are linear in
+    others. Random effects are an intercept, or an intercept and a slope for the first feature
+    (time, if there is one), whichever has the lower AIC by maximum likelihood. The predictive
+    covariance includes the uncertainty of the fixed effects.
     """
     from statsmodels.regression.mixed_linear_model import MixedLM
 
@@ -98,11 +104,11 @@ def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is dr
         return model.fit(reml=reml, method=["bfgs", "lbfgs", "powell"])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of variances at zero, which are an answer too
+        warnings.simplefilter("ignore")  # about variances at zero, which are valid estimates
         aic = {slopes: _aic(fit(slopes, reml=False), slopes) for slopes in (0, 1)}
         slopes = min(aic, key=aic.__getitem__)
         found = fit(slopes, reml=True)
-        if not np.isfinite(found.llf):  # a variance of zero, where its REML fails
+        if not np.isfinite(found.llf):  # REML of statsmodels fails at a variance of zero
             found = fit(slopes, reml=False)
         own = np.atleast_2d(found.cov_re)
         _check_blups(found, rows, fixed, lambda x: effects(x, slopes))
@@ -116,7 +122,7 @@ def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is dr
         scores += y @ weighed
     uncertainty = np.linalg.inv(information)
     coefficients = uncertainty @ scores
-    # Where a variance is zero its own are of no use.
+    # The coefficients of statsmodels are unreliable if a variance is zero.
     regular = np.linalg.eigvalsh(own)[0] > 1e-8
     assert not regular or np.allclose(coefficients, found.fe_params, atol=1e-4)
 
@@ -129,7 +135,7 @@ def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is dr
 
 
 def _independent(x: np.ndarray) -> np.ndarray:
-    """Return the columns that, beside a constant, aren't linear in others."""
+    """Return the indices of columns that aren't linear in a constant and other columns."""
     _, triangle, order = qr(x - x.mean(axis=0), mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
     return np.sort(order[: int(np.sum(size > 1e-6 * size[0]))])
@@ -141,11 +147,11 @@ def _aic(found, slopes: int) -> float:
 
 
 def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
-    """Check that conditioning on rows gives statsmodels' own predictors of random effects."""
+    """Check that conditioning on rows gives the random effects (BLUPs) of statsmodels."""
     own, noise = np.atleast_2d(found.cov_re), float(found.scale)
     try:
         effects_of = found.random_effects
-    except ValueError:  # it has none where a variance is zero
+    except ValueError:  # statsmodels has none if a variance is zero
         return
     for user, told in effects_of.items():
         mine = rows.users == user
@@ -159,9 +165,9 @@ def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
 
 
 def pooled_gp(rows: Rows, seed: int) -> Fitted:
-    """Fit scikit-learn's GP to the rows of all users: SE with ARD, linear, noise.
+    """Fit scikit-learn's GP to the rows of all users, with kernel SE (ARD) + linear + noise.
 
-    Hyperparameters by marginal likelihood, from two starts.
+    Hyperparameters maximise the marginal likelihood, from two starts.
     """
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
@@ -174,7 +180,7 @@ def pooled_gp(rows: Rows, seed: int) -> Fitted:
     )
     model = GaussianProcessRegressor(kernel, alpha=1e-10, n_restarts_optimizer=1, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values near bounds
+        warnings.simplefilter("ignore")  # about values near bounds
         model.fit(rows.x, rows.y)
     return lambda x: Joint(*model.predict(x, return_cov=True))
 
@@ -183,11 +189,11 @@ def pooled_gp(rows: Rows, seed: int) -> Fitted:
 
 
 def two_level_gp(rows: Rows, seed: int) -> Fitted:
-    """Fit a two-level GP in GPyTorch: what all share, and what is a user's own.
+    """Fit a two-level GP with GPyTorch: a function shared by all users plus one of each user.
 
-    Both are SE with ARD plus linear, the user's own also a level, times a kernel that is 1 for rows
-    of one user and else 0. Priors are those of BoTorch: log-normal lengthscales that grow with the
-    number of features, log-normal noise.
+    Both kernels are SE with ARD plus linear. The user's kernel also has a constant, and is
+    multiplied by a kernel that is 1 for two rows of the same user and otherwise 0. Priors are those
+    of BoTorch: log-normal lengthscales that grow with the number of features, and log-normal noise.
     """
     import gpytorch
     import torch
@@ -212,7 +218,7 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
         search = torch.optim.LBFGS(
             model.parameters(), max_iter=200, line_search_fn="strong_wolfe", tolerance_change=1e-7
         )
-        # A line search may try values at which a matrix can't be factorised: begin anew.
+        # A line search may try values at which a matrix can't be factorised; then restart.
         with _exact(), suppress(NotPSDError):
             search.step(loss)
             break
@@ -230,7 +236,7 @@ def two_level_gp(rows: Rows, seed: int) -> Fitted:
 
 
 def _exact():
-    """Return the settings of GPyTorch under which it factorises matrices."""
+    """Return a context with settings of GPyTorch for exact computations by Cholesky."""
     from gpytorch import settings
 
     stack = ExitStack()
@@ -286,7 +292,7 @@ def _two_level(rows: Rows):
     return TwoLevel()
 
 
-#: What is compared, by name.
+#: Models to compare, by name.
 PEERS: dict[str, Callable[[Rows, int], Fitted]] = {
     "statsmodels MixedLM": mixed_model,
     "scikit-learn GP": pooled_gp,

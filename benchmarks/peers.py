@@ -1,10 +1,11 @@
-"""The same log likelihoods and the same fits by other libraries, over ours.
+"""Compare the speed of log likelihoods and fits with that of other libraries.
 
-LIN + PER with all its hyperparameters and the noise; the same data, one thread, CPU seconds of
-calls from Python. Every library first has to return our log likelihood. Fits are those of several
-data sets, from the same values, once each; the figures are a fit's mean time and the mean log
-likelihood that fits reach: of several optima, searches from one start don't all end at the same.
-Imports and compilation aren't timed.
+The kernel is LIN + PER with all its hyperparameters and the noise. All libraries use the same data
+and one thread; times are CPU seconds of calls from Python, as ratios to ours. Every library's log
+likelihood is first checked to equal ours. Each of several data sets is fitted once, from the same
+start values; the figures are the mean time of a fit and the mean log likelihood reached, because
+searches from the same start may end at different local optima. Imports and compilation aren't
+timed.
 
     uv run --extra peers python benchmarks/peers.py [--json FILE] [--out FOLDER]
 """
@@ -33,7 +34,7 @@ from kem_pymc.prior_table import NOISE_FLOOR
 
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GPyTorch uses what PyTorch deprecates
+        warnings.simplefilter("ignore")  # GPyTorch uses deprecated parts of PyTorch
         import gpytorch
         import torch
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -51,16 +52,16 @@ except ImportError as missing:
     ) from None
 
 #: Seconds of one log likelihood of LIN + PER at 30 points by the authors' public program
-#: (TensorFlow, GPflow), measured on a machine of this kind. SE took 4.8 ms, LIN x PER + SE 9.3 ms;
-#: there is no figure for fits or for other numbers of points.
+#: (TensorFlow, GPflow), measured on a comparable machine. SE took 4.8 ms, LIN x PER + SE 9.3 ms;
+#: fits and other numbers of points weren't measured.
 AUTHORS = 7.3e-3
 
 POINTS = (30, 200)
 
-#: Data sets that are fitted.
+#: Number of data sets that are fitted.
 SETS = 5
 
-#: Where likelihoods are computed and fits start, some way from what the data come from.
+#: Values at which likelihoods are computed and fits start; they differ from the true values.
 START = {
     "LIN0.amplitude": 1.0,
     "LIN0.shift": 1.0,
@@ -75,7 +76,7 @@ COORDINATES = Coordinates(kem.CandidatePool(COMPOSITION.candidates), COMPOSITION
 
 
 class Peer(NamedTuple):
-    """What is timed of a library.
+    """Functions of a library that are timed.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class Peer(NamedTuple):
     likelihood : callable
         Returns the log likelihood of the first data set at `START`.
     fit : callable
-        Fits to a data set, x and y (n,), and returns the log likelihood reached.
+        Fits the kernel to a data set, x and y (n,), and returns the log likelihood reached.
     """
 
     name: str
@@ -92,14 +93,14 @@ class Peer(NamedTuple):
 
 
 def data(points: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a trend and an oscillation of period 2, with noise."""
+    """Simulate a linear trend plus an oscillation of period 2, with noise."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(0, 10, points))
     return x, 0.3 * (x - 3) + np.sin(math.pi * x) + 0.3 * rng.normal(size=points)
 
 
 def ours(x: np.ndarray, y: np.ndarray) -> Peer:
-    """Return our log likelihood, one compiled call, and our fit."""
+    """Return our log likelihood, which is one compiled call, and our fit."""
     start = COORDINATES.from_named(START, NOISE)
     h, log_noise = COORDINATES.expand(start)
     user = Data(x[None, None], y[None, None], np.array([[len(x)]]), np.array([1]), nested=True)
@@ -119,7 +120,7 @@ def ours(x: np.ndarray, y: np.ndarray) -> Peer:
 class Linear(Kernel):
     """LIN for scikit-learn, whose `DotProduct` has no shift.
 
-    A search is over logs of hyperparameters: the shift is the log of this one.
+    The hyperparameter is the shift's exponential, as scikit-learn optimises logs.
     """
 
     def __init__(self, exp_shift: float) -> None:
@@ -142,7 +143,7 @@ class Linear(Kernel):
 
 
 def by_scikit_learn(x: np.ndarray, y: np.ndarray) -> Peer:
-    """Return scikit-learn's, with its default optimiser (SciPy's L-BFGS-B)."""
+    """Return the functions of scikit-learn, with its default optimiser (SciPy's L-BFGS-B)."""
     linear = ConstantKernel(START["LIN0.amplitude"]) * Linear(math.exp(START["LIN0.shift"]))
     periodic = ExpSineSquared(START["PER0.lengthscale"], START["PER0.period"])
     noise = WhiteKernel(NOISE, noise_level_bounds=(NOISE_FLOOR, 1e5))
@@ -185,7 +186,7 @@ class Model(gpytorch.models.ExactGP):
         values = {name: torch.tensor(v, dtype=torch.double) for name, v in START.items()}
         linear.initialize(variance=values["LIN0.amplitude"], shift=values["LIN0.shift"])
         periodic.outputscale = values["PER0.amplitude"]
-        # GPyTorch doesn't square it.
+        # GPyTorch doesn't square the lengthscale.
         periodic.base_kernel.lengthscale = values["PER0.lengthscale"] ** 2
         periodic.base_kernel.period_length = values["PER0.period"]
         likelihood.noise = torch.tensor(NOISE, dtype=torch.double)
@@ -198,7 +199,7 @@ class Model(gpytorch.models.ExactGP):
 
 
 def by_gpytorch(x: np.ndarray, y: np.ndarray) -> Peer:
-    """Return GPyTorch's, with PyTorch's L-BFGS: faster here than SciPy's on its gradients."""
+    """Return the functions of GPyTorch, with PyTorch's L-BFGS (faster here than SciPy's)."""
     still = Model(x, y)
 
     def likelihood() -> float:
@@ -223,7 +224,7 @@ def by_gpytorch(x: np.ndarray, y: np.ndarray) -> Peer:
 
 
 def by_pymc(x: np.ndarray, y: np.ndarray) -> Peer:
-    """Return those of PyMC's `gp.Marginal`, compiled once, with SciPy's L-BFGS-B."""
+    """Return the functions of PyMC's `gp.Marginal`, compiled once, with SciPy's L-BFGS-B."""
     start = COORDINATES.from_named(START, NOISE)
     limits = list(zip(*bounds(COORDINATES, NOISE_FLOOR), strict=True))
     with pm.Model() as model:
@@ -241,7 +242,7 @@ def by_pymc(x: np.ndarray, y: np.ndarray) -> Peer:
         model.compile_fn(outputs, inputs=model.value_vars, point_fn=False)
         for outputs in (value, [-value, -slope])
     )
-    # Types aren't checked at every call.
+    # Skip type checks at every call.
     log_likelihood.trust_input = descent.trust_input = True
 
     def likelihood() -> float:
@@ -256,7 +257,7 @@ def by_pymc(x: np.ndarray, y: np.ndarray) -> Peer:
 
 
 def one_size(points: int) -> list[Row]:
-    """Measure one number of points."""
+    """Measure likelihoods and fits at one number of points."""
     sets = [data(points, seed) for seed in range(SETS)]
     peers = [make(*sets[0]) for make in (ours, by_scikit_learn, by_gpytorch, by_pymc)]
     expected = peers[0].likelihood()
@@ -288,21 +289,21 @@ def one_size(points: int) -> list[Row]:
 
 
 def shown(seconds: float) -> str:
-    """Return milliseconds or microseconds, whichever reads well."""
+    """Return a time as text, in milliseconds or microseconds."""
     return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} us"
 
 
 def rows() -> list[Row]:
-    """Measure both numbers of points."""
+    """Measure likelihoods and fits at both numbers of points."""
     torch.set_num_threads(1)
     with (
-        # Exact, by Cholesky, and without what only takes time here.
+        # Exact computations by Cholesky, without features that only take time here.
         gpytorch.settings.fast_computations(False, False, False),
         gpytorch.settings.lazily_evaluate_kernels(False),
         gpytorch.settings.debug(False),
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore")  # scikit-learn's, of values near bounds
+        warnings.simplefilter("ignore")  # of scikit-learn, about values near bounds
         return [row for points in POINTS for row in one_size(points)]
 
 

@@ -1,15 +1,15 @@
-"""Other packages' predictions on the experiments' own splits, scored as KEM's selections are.
+"""Score predictions of other packages on the experiments' splits, in the same way as KEM's.
 
 uv run --extra peers python benchmarks/peers_prediction.py --out FOLDER [--study NAME] [--peer NAME]
 
 Pilot and test users of a trial are those of `kem reproduce` with the same seed, in the same scaled
-units, and scores are those of `kem_pymc.experiments.scores`. For every study and peer a CSV file
-holds a row per trial, user and time step; what is there isn't run again.
+units, and scores are those of `kem_pymc.experiments.scores`. The results of every study and model
+are a CSV file with a row per trial, user and time step; existing files aren't computed again.
 """
 
 import os
 
-# Matrices are small: threads only get in each other's way.
+# Matrices are small, so several threads would only slow each other down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -46,21 +46,21 @@ SCORES = ("log_likelihood", "crps", "rmse", "cover95")
 
 @dataclass(frozen=True)
 class Forecast:
-    """What `predictive_scores` looks at of a selection: its scaling, and a prediction."""
+    """Substitute for a Selection in `predictive_scores`: a scaling and a fixed prediction."""
 
     scaling: Scaling
     mean: np.ndarray
     sd: np.ndarray
 
     def predict(self, x: np.ndarray, include_noise: bool = True) -> Prediction:
-        """Return mean and sd of new observations, in the users' units."""
+        """Return the mean and sd of new observations, in the users' units."""
         assert include_noise
         assert len(x) == len(self.mean)
         return Prediction(self.scaling.mean_back(self.mean), self.scaling.sd_back(self.sd))
 
 
 def users_of(study: str, trial: int, seed: int) -> Users:
-    """Return the pilot and test users of a trial, as `kem reproduce` deals them."""
+    """Return the pilot and test users of a trial, split as in `kem reproduce`."""
     known = default()
     return Piece(study, known.studies[study], trial, "ard", {}, known.sampling, seed=seed).users()
 
@@ -74,7 +74,7 @@ def pilot_rows(users: Users, scaling: Scaling) -> Rows:
 
 
 def scored(fitted: Fitted, test: Cohort, scaling: Scaling) -> Iterator[dict[str, Any]]:
-    """Yield the scores of every test user and time step but the last, by the next batch."""
+    """Yield scores for the next batch, of every test user and time step but the last."""
     for user, x, y, ends in zip(test.users, test.inputs, test.targets, test.ends, strict=True):
         joint = fitted(scaling.inputs(x))
         earlier = scaling.targets(y)
@@ -86,7 +86,7 @@ def scored(fitted: Fitted, test: Cohort, scaling: Scaling) -> Iterator[dict[str,
 
 
 def one_trial(peer: str, study: str, trial: int, seed: int) -> pd.DataFrame:
-    """Fit a peer to a trial's pilot users and score it on its test users."""
+    """Fit a model to the pilot users of a trial and score it on the test users."""
     users = users_of(study, trial, seed)
     scaling = Scaling.unit(users.pilot)
     began = time.perf_counter()
@@ -100,7 +100,7 @@ def one_trial(peer: str, study: str, trial: int, seed: int) -> pd.DataFrame:
 def by_step(table: pd.DataFrame) -> pd.DataFrame:
     """Return mean log-likelihoods by study and method: all, first, middle and last time step.
 
-    Trials are averaged within users before users are.
+    Values are averaged over trials within each user, then over users.
     """
     rows = []
     for (study, method), own in table.groupby(["study", "method"], sort=False):
@@ -122,7 +122,7 @@ def by_step(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def show(table: pd.DataFrame) -> Table:
-    """Return the summary for people to read."""
+    """Return the summary as a formatted table."""
     summary = by_step(table)
     out = Table(*summary.columns, title="Log-likelihood of the next batch, nats per point")
     for row in summary.itertuples(index=False):
@@ -131,7 +131,7 @@ def show(table: pd.DataFrame) -> Table:
 
 
 def main() -> None:
-    """Run what is asked for and isn't there, then show all that is."""
+    """Compute the requested results that don't exist yet, then show all requested results."""
     parser = argparse.ArgumentParser(description="Other packages' predictions.")
     parser.add_argument("--study", choices=STUDIES, action="append", help="(repeatable)")
     parser.add_argument("--peer", choices=list(PEERS), action="append", help="(repeatable)")

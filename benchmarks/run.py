@@ -1,11 +1,11 @@
-"""All figures of speed: one table, the same rows as JSON, and a picture.
+"""Run the speed benchmarks and report them as a table, as JSON and as a plot.
 
 uv run python benchmarks/run.py [--only NAME] [--json FILE] [--out FOLDER]
 """
 
 import os
 
-# Matrices are small: threads only get in each other's way.
+# Matrices are small, so several threads would only slow each other down.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
@@ -25,13 +25,13 @@ from rich.table import Table
 
 FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
 
-#: Measured if asked for: other libraries, which `uv run --extra peers` installs.
+#: Measured only on request, as they need other libraries (installed by `uv run --extra peers`).
 ASKED = ("peers",)
 
-#: Least part of what was allowed that the picture shows.
+#: Smallest ratio of a measurement to its target that the plot shows.
 SHORTEST = 0.02
 
-#: Those that draw a picture of their own.
+#: Benchmarks that also draw a plot.
 DRAWN = ("growth",)
 
 
@@ -46,8 +46,8 @@ def table(rows: list[Row]) -> Table:
 
 
 def picture(rows: list[Row], file: Path) -> None:
-    """Draw how far every figure is from its target, on a logarithmic scale."""
-    # An exponent may even be negative: shorter bars would tell nothing.
+    """Draw every measurement as a share of its target, on a logarithmic scale."""
+    # A measured exponent may be negative, which a logarithmic scale can't show.
     distances = [max(row.distance, SHORTEST) for row in rows]
     figure, ax = plt.subplots(figsize=(12, 0.35 * len(rows) + 1.2), layout="constrained")
     colours = ["#2b6c8f" if row.met else "#c0562f" for row in rows]
@@ -65,7 +65,7 @@ def picture(rows: list[Row], file: Path) -> None:
 
 
 def main(usual: Sequence[str] = FIGURES) -> None:
-    """Measure what is asked for, by default the usual figures, and show what came out."""
+    """Run the requested benchmarks, by default the usual ones, and show the results."""
     parser = argparse.ArgumentParser(description="All figures of speed.")
     parser.add_argument(
         "--only", choices=FIGURES + ASKED, action="append", help="a figure (repeatable)"

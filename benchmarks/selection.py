@@ -1,11 +1,13 @@
-"""A selection for one user at one time step, with the defaults, against the authors' program.
+"""Time a selection for one user at one time step, and compare with the authors' program.
 
-At most six children of the last composition and that composition itself are considered, from the
-values of pilot users' clusters: what users get. For 30 points the median over users; for more
-points one user, whose time must not grow more than ninefold with twice the points.
+Selections use the defaults: at most six children of the last composition, at most six other final
+compositions of pilot users and the last composition itself are considered, with fits that start
+from the values of pilot users' clusters. The time for 30 points is the median over users. More
+points are measured for one user, whose time must not grow more than ninefold with twice the points.
 
-Between selections, a user's further points are conditioned on at the same hyperparameters: the
-Cholesky factor is extended, and compared with one from scratch.
+Between selections, predictions are conditioned on a user's further points at the same
+hyperparameters by extending the Cholesky factor; this is compared with a factorisation from
+scratch.
 """
 
 import os
@@ -24,17 +26,17 @@ from kem_pymc.errors import SelectionWarning
 from kem_pymc.gp.objective import Coordinates, Objective
 from kem_pymc.gp.predict import Conditioned
 
-#: Seconds of a selection by the authors' program on a machine of this kind: 0.85 to 1.69.
+#: Seconds of a selection by the authors' program on a comparable machine, which took 0.85 to 1.69.
 AUTHORS = 0.85
 
 USERS, POINTS = 40, 30
 
-#: Numbers of points of a user who has many, and at most so many seconds for the last of them.
+#: Numbers of points of a user with many points, and maximum seconds for the last number.
 MANY, SECONDS = (120, 500, 1000, 2000), 60.0
 
 
 def learned() -> kem.Evolutions:
-    """Learn evolutions, and where users end up, from a few draws of the synthetic study."""
+    """Learn evolutions and final compositions from a few draws of the synthetic study."""
     pilot = kem.datasets.synthetic(users=10, seed=0)
     pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
     study = pilot, pool, kem.priors.synthetic()
@@ -45,7 +47,7 @@ def learned() -> kem.Evolutions:
 
 
 def extension(points: int = 400, further: int = 5) -> Row:
-    """Condition on a few further points, by extension and from scratch."""
+    """Measure conditioning on a few further points, by extension and from scratch."""
     rng = np.random.default_rng(0)
     composition = kem.Composition.parse("LIN0 + PER0 + SE0")
     coordinates = Coordinates(kem.CandidatePool(composition.candidates), composition)
@@ -61,7 +63,7 @@ def extension(points: int = 400, further: int = 5) -> Row:
 
 
 def typical(selector: kem.KEMSelector) -> list[Row]:
-    """Select for new users at a later time step, and predict; the median over users."""
+    """Measure a selection and prediction at a later time step, as the median over users."""
     test = kem.datasets.synthetic(users=USERS, seed=1)
     seconds, options = [], []
     for user in range(USERS):
@@ -82,7 +84,7 @@ def typical(selector: kem.KEMSelector) -> list[Row]:
 
 
 def growing(selector: kem.KEMSelector) -> list[Row]:
-    """Select for a user with many points: a wave, a random walk and noise."""
+    """Measure selections for a user with many points from a wave, a random walk and noise."""
     rng = np.random.default_rng(1)
     most = MANY[-1]
     x = np.sort(rng.uniform(0, most / 5, (most, 1)), axis=0)
@@ -103,7 +105,7 @@ def growing(selector: kem.KEMSelector) -> list[Row]:
 
 
 def rows() -> list[Row]:
-    """Learn from a few draws, then select for new users."""
+    """Learn from a few draws, then measure selections for new users."""
     selector = kem.KEMSelector(learned())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)

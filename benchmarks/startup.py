@@ -1,6 +1,7 @@
-"""How long people wait before anything happens, and for a first and a second `kem quickstart`.
+"""Time the import, `kem --help`, and a first and a second `kem quickstart`.
 
-Wall-clock seconds of whole processes. The first quickstart has an empty folder for compiled code.
+Times are wall-clock seconds of whole processes. The first quickstart has an empty folder for
+compiled code.
 """
 
 import os
@@ -15,7 +16,7 @@ from measure import Row, at_most
 
 
 def seconds(*command: str, folder: str, cache: str | None = None) -> float:
-    """Return how long a command takes in a folder."""
+    """Return the wall-clock seconds of a command that runs in a folder."""
     environment = dict(os.environ)
     if cache is not None:
         environment |= {"KEM_CACHE": cache, "PYTENSOR_FLAGS": f"base_compiledir={cache}/pytensor"}
@@ -25,7 +26,7 @@ def seconds(*command: str, folder: str, cache: str | None = None) -> float:
 
 
 def rows() -> list[Row]:
-    """Measure all of it; imports and help three times each."""
+    """Measure all commands; import and help are the median of three runs."""
     kem = str(Path(sys.executable).with_name("kem"))
     with tempfile.TemporaryDirectory() as folder:
         imports, helps = (

@@ -1,7 +1,8 @@
-"""A sweep for `cut` with the paper's schedule, against the authors' program.
+"""Time a sweep for `cut` with the paper's schedule, and compare with the authors' program.
 
-The study is the paper's synthetic one: 10 users, 6 time steps of 5 points, 8 candidates; 10 seating
-sweeps and 100 Metropolis-Hastings steps per cluster make an iteration (paper, 10.2.4 and 10.3.3).
+The study is the paper's synthetic study: 10 users, 6 time steps of 5 points, 8 candidates. An
+iteration consists of 10 sweeps of cluster assignments and 100 Metropolis-Hastings steps per cluster
+(paper, 10.2.4 and 10.3.3).
 """
 
 import os
@@ -17,14 +18,14 @@ import kem_pymc as kem
 from kem_pymc.evolution.moves.sweep import PAPER, start, sweep
 
 #: CPU seconds of one Gibbs iteration of the authors' program (TensorFlow, GPflow; one thread, this
-#: study, a machine of this kind): the mean of a range from 83 to 125.
+#: study, a comparable machine): the mean of measurements from 83 to 125.
 AUTHORS = 98.0
 
 SETTLING, BLOCKS, BLOCK = 200, 15, 20
 
 
 def rows() -> list[Row]:
-    """Measure an iteration from a settled chain: the median over blocks of CPU time."""
+    """Measure the CPU time of an iteration after warm-up, as the median over blocks."""
     cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     engine = kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic(), shared=None).engine

@@ -1,6 +1,7 @@
-"""Selections for many users on a Dask cluster of one worker and of two, started by its own command.
+"""Time selections for many users on a Dask cluster of one worker and of two workers.
 
-Seconds are those of the wall clock; both clusters are warm (everything compiled, connections open).
+The clusters are started with `kem cluster`. Times are wall-clock seconds; both clusters are warm
+(code compiled, connections open).
 """
 
 import os
@@ -26,7 +27,7 @@ USERS = 1000
 
 @contextmanager
 def cluster(size: int) -> Iterator[str]:
-    """Start a cluster of so many workers; give its address."""
+    """Start a cluster with `size` workers, and yield its address."""
     program = str(Path(sys.executable).with_name("kem"))
     command = [program, "cluster", "--workers", str(size), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -36,7 +37,7 @@ def cluster(size: int) -> Iterator[str]:
 
 
 def rows() -> list[Row]:
-    """Select for 1,000 users at six time steps each."""
+    """Measure selections for 1,000 users at six time steps each."""
     test = kem.datasets.synthetic(users=USERS, seed=1)
     selector = kem.KEMSelector(learned())
     seconds = []

@@ -1,7 +1,7 @@
 """The Kernel Evolution Model for PyMC.
 
 Learn from pilot users how the kernels of Gaussian processes evolve as data arrive, then select a
-kernel for each new user, one time step at a time::
+kernel for each new user at each time step::
 
     import kem_pymc as kem
     import pymc as pm
@@ -14,7 +14,7 @@ kernel for each new user, one time step at a time::
     selection = selector.select(x, y)
     selection.predict(x_new)
 
-Names are imported when they are first used, so that ``import kem_pymc`` costs nothing.
+Public names are imported when they are first used, so that ``import kem_pymc`` is fast.
 """
 
 from importlib import import_module
@@ -143,7 +143,7 @@ __all__ = [
     "walk",
 ]
 
-#: Where each public name is defined; the other names of ``__all__`` are modules.
+#: Module in which each public name is defined; the other names of ``__all__`` are modules.
 _HOMES = {
     "ARDSelector": "selection.ard",
     "BaseKernel": "kernels.base",

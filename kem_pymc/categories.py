@@ -1,4 +1,4 @@
-"""Candidates for features that are categories: CAT, alone and times a smooth function of time."""
+"""Candidates for categorical features: CAT, alone and multiplied by a smooth function of time."""
 
 from collections.abc import Iterable
 
@@ -6,28 +6,31 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Factor
 
-#: The base kernel of categories.
+#: Name of the base kernel of categories.
 CAT = "CAT"
 
 
 def category_features(cohort: Cohort) -> frozenset[int]:
-    """Return the features of a cohort that are categories, by number."""
+    """Return the indices of the features of a cohort that are categories."""
     return frozenset(d for d, name in enumerate(cohort.features) if name in cohort.levels)
 
 
 def number_features(cohort: Cohort) -> list[int]:
-    """Return the other features, by number."""
+    """Return the indices of the features of a cohort that aren't categories."""
     return [d for d in range(cohort.dimension) if d not in category_features(cohort)]
 
 
 def smooth_function(features: Iterable[int]) -> list[Candidate]:
-    """Return the product of SE over these features, if there are any."""
+    """Return a list with the product of SE over these features; empty if there are none."""
     factors = tuple(Factor("SE", d) for d in features)
     return [Candidate(factors)] if factors else []
 
 
 def over_time(cohort: Cohort, categories: Iterable[int]) -> list[Candidate]:
-    """Return CAT of each of these features times SE of the time, if that is a feature."""
+    """Return CAT of each of these features times SE of the time.
+
+    Empty if the time isn't a feature.
+    """
     if cohort.time is None:
         return []
     time = Factor("SE", cohort.features.index(cohort.time))
@@ -37,7 +40,7 @@ def over_time(cohort: Cohort, categories: Iterable[int]) -> list[Candidate]:
 def suits(candidate: Candidate, cohort: Cohort) -> bool:
     """Return whether a candidate treats no categories as numbers, and no numbers as categories.
 
-    Two levels are 0 and 1, which may be numbers as well.
+    A feature with two levels, coded 0 and 1, may also be treated as numbers.
     """
     return all(_suits(factor, cohort) for factor in candidate.factors)
 
@@ -45,10 +48,12 @@ def suits(candidate: Candidate, cohort: Cohort) -> bool:
 def check_categories(candidates: Iterable[Candidate], cohort: Cohort) -> None:
     """Check that candidates suit the features of a cohort; see :func:`suits`.
 
+    Factors of features that the cohort doesn't have are not checked.
+
     Raises
     ------
     InputError
-        If one doesn't.
+        If a candidate doesn't suit the features.
     """
     for candidate in candidates:
         for factor in candidate.factors:

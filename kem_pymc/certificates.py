@@ -1,4 +1,4 @@
-"""Certificates by which a Dask cluster and those who use it know each other."""
+"""TLS certificates by which a Dask cluster and its clients authenticate each other."""
 
 import os
 from pathlib import Path
@@ -9,25 +9,25 @@ from kem_pymc.errors import InputError
 if TYPE_CHECKING:
     from distributed.security import Security
 
-#: Names the folder with the certificates of a cluster.
+#: Environment variable that names the folder with the certificates of a cluster.
 VARIABLE = "KEM_CERTIFICATES"
 
-#: In that folder: who signed certificates, one's own certificate, and its key, all PEM.
+#: Files in that folder, in PEM format: the certificate authority, the certificate, and its key.
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 
 
 def certificates(folder: Path) -> "Security":
-    """Return what Dask connects by: each side shows a certificate, and checks that of the other.
+    """Return Dask's security settings from certificates; both sides of a connection check them.
 
     Parameters
     ----------
     folder : Path
-        With the files ``ca.pem``, ``cert.pem`` and ``key.pem``.
+        Folder with the files ``ca.pem``, ``cert.pem`` and ``key.pem``.
 
     Raises
     ------
     InputError
-        If one is missing, or can't be used.
+        If a file is missing, or can't be used.
     """
     import ssl
 
@@ -54,7 +54,7 @@ def certificates(folder: Path) -> "Security":
 
 
 def make_certificates(folder: Path) -> None:
-    """Make a certificate that signs itself, and write it to a new or empty folder.
+    """Make a self-signed certificate, and write it to a new or empty folder.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def make_certificates(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         for name, text in texts.items():
-            # Nobody else may read the key, not even while it is written.
+            # Other users may not read the key, not even while it is being written.
             with open(folder / name, "x", opener=_private, encoding="ascii") as file:
                 file.write(text)
     except OSError as error:
@@ -89,12 +89,12 @@ def make_certificates(folder: Path) -> None:
 
 
 def given_certificates() -> "Security | None":
-    """Return the certificates in the folder that ``KEM_CERTIFICATES`` names; None without it.
+    """Return the certificates in the folder that ``KEM_CERTIFICATES`` names; None if it isn't set.
 
     Raises
     ------
     InputError
-        If they can't be used.
+        If a certificate is missing, or can't be used.
     """
     folder = os.environ.get(VARIABLE)
     return certificates(Path(folder)) if folder else None

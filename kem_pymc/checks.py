@@ -1,6 +1,6 @@
-"""What data have to be before anything is computed from them: the door of the package.
+"""Input validation of arrays and tables, before anything is computed from them.
 
-Every refusal is an :class:`InputError` that names the column, the row or the user.
+Every check that fails raises an :class:`InputError` that names the column, the row or the user.
 """
 
 import re
@@ -16,19 +16,19 @@ from pandas.api import types as dtypes
 
 from kem_pymc.errors import InputError
 
-#: Beyond this, squares and products of values lose the digits that a covariance needs.
+#: Largest absolute value of data; beyond it, squares and products lose digits in covariances.
 LARGEST = 1e12
 
-#: At most so many characters of columns' names are in a message.
+#: Largest number of characters in a list of column names in an error message.
 LISTED = 500
 
-#: Names of an index whose labels are places in a file; other indices label rows.
+#: Names of indices whose labels are positions in a file; labels of other indices are row labels.
 FILE_ROWS = ("line", "data row")
 
-#: A column with a smaller share of other cells is meant to hold numbers.
+#: A text column with a smaller fraction of non-numeric cells is treated as numbers with errors.
 FEW_CELLS = 0.5
 
-#: What pandas calls a column without a name, such as row numbers that `DataFrame.to_csv` wrote.
+#: Name that pandas gives to a column without one, such as row numbers from `DataFrame.to_csv`.
 NAMELESS = re.compile(r"Unnamed: \d+")
 
 
@@ -40,9 +40,11 @@ def check_points(
     Parameters
     ----------
     x : array_like, shape (n, D), or (n,) if D is 1
+        Inputs.
     y : array_like, shape (n,)
+        Targets.
     dimension : int
-        D.
+        Number of features, D.
 
     Raises
     ------
@@ -66,7 +68,20 @@ def check_points(
 
 
 def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
-    """Return real, finite numbers as a float64 array."""
+    """Return real, finite numbers as a float64 array.
+
+    Parameters
+    ----------
+    name : str
+        Name of the values in error messages.
+    values : array_like
+
+    Raises
+    ------
+    InputError
+        If the values aren't a regular array of real numbers, or one of them is missing, infinite
+        or larger than 1e12 in size.
+    """
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -82,7 +97,7 @@ def number_array(name: str, values: npt.ArrayLike) -> np.ndarray:
 
 
 def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> np.ndarray:
-    """Return a read-only copy."""
+    """Return a read-only, C-contiguous copy of an array."""
     array = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
@@ -99,7 +114,7 @@ def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:
 
 
 def check_options(batch: int | None, gaps: str, scope: str, missing: str) -> None:
-    """Check the options of a table reader."""
+    """Check the options of :meth:`kem_pymc.Cohort.from_frame`."""
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise InputError(f"batch={batch!r} is no number of points. Give 1 or more, or None.")
     if gaps not in ("error", "skip"):
@@ -117,7 +132,7 @@ def check_roles(
     target: Hashable,
     features: Sequence[Hashable] | None = None,
 ) -> None:
-    """Check that a table has the columns named, each in its one role, and rows."""
+    """Check that a table has rows, the named columns, and different user, time and target."""
     if not isinstance(df, pd.DataFrame):
         raise InputError(f"The table is a {type(df).__name__}. Give a pandas DataFrame.")
     if not df.columns.is_unique:
@@ -143,7 +158,7 @@ def check_roles(
 
 
 def check_features(user: Hashable, target: Hashable, features: Sequence[Hashable]) -> None:
-    """Check that features are named, each once and none with another role."""
+    """Check that features are named, each once, and that none is the user or the target."""
     if not features or len(set(features)) < len(features) or {user, target} & set(features):
         raise InputError(
             f"The features {list(features)} are none, repeated, or hold the user or the target. "
@@ -152,12 +167,18 @@ def check_features(user: Hashable, target: Hashable, features: Sequence[Hashable
 
 
 def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
-    """Return the names of columns that an argument gives: one name, or several.
+    """Return the column names given by an argument: a single name, or several.
+
+    Parameters
+    ----------
+    columns : str or iterable of column names
+    argument : str
+        Name of the argument, for error messages.
 
     Raises
     ------
     InputError
-        If they aren't names.
+        If `columns` isn't iterable, or holds something that can't be a column's name.
     """
     if isinstance(columns, str):
         return (columns,)
@@ -171,28 +192,28 @@ def names_of(columns: Any, argument: str) -> tuple[Hashable, ...]:
 
 
 def is_nameless(column: Hashable) -> bool:
-    """Return whether pandas read a column whose name is empty: row numbers, as a rule."""
+    """Return whether pandas read a column with an empty name, which usually holds row numbers."""
     return isinstance(column, str) and NAMELESS.fullmatch(column) is not None
 
 
 def place(index: pd.Index, position: int | np.integer) -> str:
-    """Return how people find a row: by its label, or its line in a file that it was read from."""
+    """Return a row's label, or its line in the file that it was read from, as text."""
     kind = index.name if index.name in FILE_ROWS else "row"
     return f"{kind} {index[position]}"
 
 
 def not_numbers(values: pd.Series) -> np.ndarray:
-    """Return which cells are there, but aren't numbers."""
+    """Return a mask of the cells that aren't missing and can't be parsed as numbers."""
     try:
         text = values.astype("str")
-    except UnicodeEncodeError:  # of characters that no file can hold
+    except UnicodeEncodeError:  # lone surrogates can't be encoded
         text = values.map(lambda cell: str(cell).encode("utf-8", "replace").decode())
     found = pd.to_numeric(text, errors="coerce")
     return (found.isna() & values.notna()).to_numpy()
 
 
 def check_numeric(df: pd.DataFrame, columns: Sequence[Hashable]) -> None:
-    """Check that columns have the type of numbers."""
+    """Check that columns have a real numeric dtype."""
     for column in columns:
         values = df[column]
         if dtypes.is_numeric_dtype(values) and not dtypes.is_complex_dtype(values):
@@ -216,7 +237,13 @@ def check_numeric(df: pd.DataFrame, columns: Sequence[Hashable]) -> None:
 
 
 def numbers(df: pd.DataFrame, column: Hashable) -> np.ndarray:
-    """Return a complete column of numbers as float64, once none is huge."""
+    """Return a complete column of numbers as float64.
+
+    Raises
+    ------
+    InputError
+        If a value is larger than 1e12 in size.
+    """
     found = df[column].to_numpy(dtype=np.float64)
     huge = np.abs(found) > LARGEST
     if huge.any():
@@ -228,11 +255,17 @@ def numbers(df: pd.DataFrame, column: Hashable) -> np.ndarray:
 
 
 def users_of(df: pd.DataFrame, user: Hashable) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return each row's user, counted from 0, and the users' labels, once every row has one."""
+    """Return the number of each row's user, counted from 0, and the labels of the users.
+
+    Raises
+    ------
+    InputError
+        If a row has no user, or a cell can't be a label.
+    """
     try:
         codes, labels = pd.factorize(df[user])
         found = tuple(labels.tolist())
-    except (TypeError, ValueError, UnicodeEncodeError) as error:  # of cells that are lists
+    except (TypeError, ValueError, UnicodeEncodeError) as error:  # for example, cells with lists
         raise InputError(
             f"Column {user!r} has cells that can't be a user's label ({error}). "
             "Give numbers or text."
@@ -246,9 +279,15 @@ def users_of(df: pd.DataFrame, user: Hashable) -> tuple[np.ndarray, tuple[Hashab
 
 
 def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:
-    """Return the time column, once it holds numbers, dates or durations and nothing else."""
+    """Return the time column, with ``datetime.date`` objects converted to datetime64.
+
+    Raises
+    ------
+    InputError
+        If it doesn't hold numbers, dates or durations.
+    """
     times = df[time]
-    if dtypes.infer_dtype(times) == "date":  # as parquet files have them
+    if dtypes.infer_dtype(times) == "date":  # read from parquet files
         times = pd.to_datetime(times)
     numeric = dtypes.is_numeric_dtype(times) and not dtypes.is_complex_dtype(times)
     if not (numeric or is_time(times)):
@@ -262,7 +301,17 @@ def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:
 def check_complete(
     index: pd.Index, users: Sequence[Hashable], columns: dict[Hashable, pd.Series]
 ) -> None:
-    """Check that columns miss no value; `users` has the user of every row."""
+    """Check that columns have no missing or infinite values.
+
+    Parameters
+    ----------
+    index : Index
+        Index of the table.
+    users : sequence of labels
+        User of every row.
+    columns : dict of column name to Series
+        Columns to check.
+    """
     missing = np.column_stack([_missing(values) for values in columns.values()])
     rows = missing.any(axis=1)
     if not rows.any():
@@ -289,7 +338,7 @@ def _missing(values: pd.Series) -> np.ndarray:
 
 
 def meant_as_numbers(values: pd.Series) -> bool:
-    """Return whether a column of text holds numbers but for a few cells."""
+    """Return whether a column of text holds numbers except in a few cells."""
     if not is_text(values):
         return False
     bad = not_numbers(values)
@@ -297,7 +346,7 @@ def meant_as_numbers(values: pd.Series) -> bool:
 
 
 def is_text(values: pd.Series) -> bool:
-    """Return whether a column holds text, or text beside other things."""
+    """Return whether a column holds text, or text mixed with other values."""
     return dtypes.infer_dtype(values) in ("string", "mixed", "mixed-integer")
 
 
@@ -307,14 +356,19 @@ def is_time(values: pd.Series) -> bool:
 
 
 def days(times: pd.Series, users: np.ndarray) -> np.ndarray | None:
-    """Return dates as days since their user's first row, durations as days, None of numbers.
+    """Convert dates to days since the user's first row, and durations to days.
 
     Parameters
     ----------
     times : Series
-        From :func:`times_of`, complete, and in order for every user.
+        Times from :func:`times_of`, complete, and in order for every user.
     users : ndarray of int
-        Each row's user.
+        Number of each row's user.
+
+    Returns
+    -------
+    ndarray or None
+        None if the times are numbers.
     """
     if not is_time(times):
         return None
@@ -325,7 +379,17 @@ def days(times: pd.Series, users: np.ndarray) -> np.ndarray | None:
 
 
 def check_order(user: Hashable, index: pd.Index, order: np.ndarray) -> None:
-    """Check that a user's rows are in order of time."""
+    """Check that a user's rows are in order of time.
+
+    Parameters
+    ----------
+    user : hashable
+        Label of the user.
+    index : Index
+        Index of the user's rows.
+    order : ndarray of int
+        Rank of the time of each row.
+    """
     late = np.diff(order) < 0
     if late.any():
         raise InputError(
@@ -336,7 +400,7 @@ def check_order(user: Hashable, index: pd.Index, order: np.ndarray) -> None:
 
 
 def check_gaps(users: Sequence[Hashable], rows: list[np.ndarray], times: np.ndarray) -> None:
-    """Check that whole-numbered times leave none out."""
+    """Check that no user's whole-numbered times skip a number; other times aren't checked."""
     if np.any(times != np.floor(times)):
         return
     for label, own in zip(users, rows, strict=True):
@@ -349,9 +413,16 @@ def check_gaps(users: Sequence[Hashable], rows: list[np.ndarray], times: np.ndar
 
 
 def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
-    """Check that no column (n, names) is constant; the last is the target."""
+    """Check that no column is constant.
+
+    Parameters
+    ----------
+    names : sequence of column names
+        Names of the features, then of the target.
+    values : ndarray, shape (n, number of names)
+    """
     for name, column in zip(names, values.T, strict=True):
-        # The sd of distinct but tiny values can underflow to zero.
+        # The standard deviation of distinct but tiny values can underflow to zero.
         if np.ptp(column) == 0 or column.std() == 0:
             remedy = (
                 "Predict another" if name == names[-1] else "Leave it out (features=, --features)"

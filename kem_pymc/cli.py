@@ -1,7 +1,8 @@
-"""The ``kem`` command: its commands, and how errors become messages and exit codes.
+"""The ``kem`` command-line program: its commands, and how errors become messages and exit codes.
 
-0 is fine, 2 is the user's input, 1 is a fault of ours, 130 is Ctrl-C. What is slow to import is
-imported by the commands when they run, so that ``kem --help`` comes at once.
+Exit codes are 0 for success, 2 for invalid input, 1 for any other error, and 130 for Ctrl-C.
+Modules that are slow to import are imported by the commands when they run, so that ``kem --help``
+responds at once.
 """
 
 import shlex
@@ -32,13 +33,13 @@ from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWar
 
 
 class _Kem(TyperGroup):
-    """Runs a command and tells of what goes wrong, without a traceback unless asked for."""
+    """Command group that prints errors as messages, with a traceback only under ``--debug``."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for; turn what it raises into a message and a code."""
+        """Run the requested command; turn an exception into a message and an exit code."""
         debug = ctx.params["debug"]
         with warnings.catch_warnings():
-            if not debug:  # nobody at a terminal can act on the warnings of other packages
+            if not debug:  # users of the command line can't act on warnings of other packages
                 warnings.simplefilter("ignore")
                 for category in (DataWarning, SelectionWarning):
                     warnings.simplefilter("always", category)
@@ -50,7 +51,7 @@ class _Kem(TyperGroup):
                 raise typer.Exit(130) from None
             except Exception as error:
                 if isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
-                    raise  # typer's own
+                    raise  # typer handles these
                 if debug:
                     screen.errors.print_exception()
                 theirs = isinstance(error, InputError)
@@ -60,10 +61,13 @@ class _Kem(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command that refuses input in the words of its options; study files have arguments."""
+    """Command whose messages on invalid input name options instead of Python arguments.
+
+    With a study file, messages keep the arguments, since study files are written in Python.
+    """
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command; reword the message if it raises an `InputError`."""
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -128,7 +132,7 @@ app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
 
 def main() -> None:
     """Run the ``kem`` command."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal may not know every character
+    for stream in (sys.stdout, sys.stderr):  # some encodings lack characters
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     completion.prepare()

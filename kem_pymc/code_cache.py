@@ -1,4 +1,4 @@
-"""Compiled code on disk: where it is, when it is out of date, and how several processes make it."""
+"""Cache of compiled code on disk: its folder, its invalidation, and writes by several processes."""
 
 import multiprocessing
 import os
@@ -17,20 +17,20 @@ from numba.core.caching import CacheImpl, IndexDataCacheFile, _CacheLocator
 
 PACKAGE = Path(__file__).parent
 
-#: Whether processes can start as copies of this one, with everything compiled and loaded.
+#: Whether this process can be forked, so that new processes have all compiled code already.
 FORKS = sys.platform == "linux"
 
 
-#: What sources of compiled code have in them.
+#: Strings by which source files with compiled code are found.
 MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
 
 
 @cache
 def source_stamp() -> str:
-    """Return a hash of all sources that hold compiled functions, or types of their arguments.
+    """Return a hash of all source files with compiled functions, or types of their arguments.
 
-    Numba notices that a compiled function's own file has changed, but not the file of a function
-    it calls; the stamp makes every cached function depend on all of them.
+    Numba detects changes in the file of a compiled function, but not in the files of functions
+    that it calls. With the stamp, every cached function depends on all of these files.
     """
     digest = sha256(numba.__version__.encode())
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -41,13 +41,13 @@ def source_stamp() -> str:
 
 
 def cache_folder() -> Path:
-    """Return where compiled code is kept: ``KEM_CACHE``, or the user's cache folder."""
+    """Return the folder of compiled code: ``KEM_CACHE``, or one in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("KEM_CACHE") or Path(base) / "kem_pymc")
 
 
 class _PackageCacheLocator(_CacheLocator):
-    """Keeps this package's compiled functions in :func:`cache_folder`, stamped as a whole."""
+    """Locator of this package's compiled functions: :func:`cache_folder`, with a common stamp."""
 
     def __init__(self, py_func: Callable, py_file: str) -> None:
         self._py_func = py_func
@@ -70,7 +70,7 @@ class _PackageCacheLocator(_CacheLocator):
         locator = cls(py_func, py_file)
         try:
             locator.ensure_cache_path()
-        except OSError:  # a read-only home: numba's own locators may still find a place
+        except OSError:  # a read-only home: Numba's own locators may still find a folder
             return None
         return locator
 
@@ -79,16 +79,17 @@ CacheImpl._locator_classes.insert(0, _PackageCacheLocator)
 
 
 class _CacheFiles(IndexDataCacheFile):
-    """The files of a function's cached code, which several processes may write at the same time.
+    """Files of a function's cached code, which several processes may write at the same time.
 
-    Numba numbers the files of a function's signatures as they come. Two processes that save two
-    signatures together would give both one number, and load the wrong code. Here the name follows
-    from the signature and the sources, and the index never tells of a file that isn't there yet.
+    Numba numbers the files of a function's signatures in the order in which they are saved. Two
+    processes that save two signatures at the same time would use the same number, and then load
+    the wrong code. Here, the file name is a hash of the signature and the sources, and a file is
+    written before it is added to the index.
     """
 
     def save(self, key: Any, data: Any) -> None:
         known = self._load_index()
-        if not known:  # what there is belongs to other sources
+        if not known:  # existing files belong to other sources
             pattern = self._data_name_pattern.replace("{number:d}", "*")
             for old in Path(self._cache_path).glob(pattern):
                 old.unlink(missing_ok=True)
@@ -99,7 +100,7 @@ class _CacheFiles(IndexDataCacheFile):
 
 
 def several_may_write(function: Any) -> Any:
-    """Return a function that Numba compiles, its cache safe from processes that write together."""
+    """Return a Numba function after making its cache safe for simultaneous writes by processes."""
     cache, locator = function._cache, function._cache._impl.locator
     cache._cache_file = _CacheFiles(
         cache.cache_path, cache._impl.filename_base, locator.get_source_stamp()
@@ -108,16 +109,16 @@ def several_may_write(function: Any) -> Any:
 
 
 def compile_side_by_side(functions: Sequence[Any], arguments: tuple, cores: int) -> None:
-    """Compile functions for the same arguments, each in a process of its own as far as cores reach.
+    """Compile functions for the same arguments in parallel, in at most `cores` processes.
 
-    What is in the cache already isn't compiled. Where processes can't start as copies of this one,
-    nothing is: the first call of each function does it, here.
+    Functions that are in the cache already aren't compiled. If this process can't be forked, or
+    there is only work for one process, none are: they are then compiled at their first calls.
 
     Parameters
     ----------
     functions : sequence of functions decorated with :data:`compiled`
     arguments : tuple
-        Only their types count.
+        Arguments of the functions, of which only the types matter.
     cores : int
     """
     signature = tuple(numba.typeof(argument) for argument in arguments)
@@ -131,7 +132,7 @@ def compile_side_by_side(functions: Sequence[Any], arguments: tuple, cores: int)
         for share in shares[1:]
     ]
     with warnings.catch_warnings():
-        # None of the other threads holds what compiling needs.
+        # Compiling needs no lock that another thread may hold.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded")
         for process in others:
             process.start()
@@ -148,8 +149,8 @@ def _is_cached(function: Any, signature: tuple) -> bool:
 
 
 def _compile_share(functions: Sequence[Any], signature: tuple) -> None:
-    # Whoever started this decides what Ctrl-C means; and meets what goes wrong, as it compiles
-    # what it doesn't find.
+    # Ctrl-C is handled by the parent process. It also compiles functions that are missing in the
+    # cache, so it raises any error that is suppressed here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(Exception):
         for function in functions:

@@ -1,7 +1,8 @@
-"""A cohort: users x time steps as arrays, from a tidy table and back.
+"""The data structure for the points of users at time steps, read from and written to tidy tables.
 
 The data set of user u at time step t is cumulative: the first ``ends[u][t]`` points of the user.
-So a user is one array of points in order of arrival, and the places where the time steps end.
+So a user is stored as one array of points in order of arrival, with the positions at which the time
+steps end.
 """
 
 import warnings
@@ -35,19 +36,21 @@ from kem_pymc.display import Display, Displayed, Listing, beyond, from_to
 from kem_pymc.errors import DataWarning, InputError
 from kem_pymc.missing import without_missing
 
-#: At most so many columns and users are shown.
+#: Largest numbers of columns and users in the display of a cohort.
 COLUMNS_SHOWN, USERS_SHOWN = 15, 10
 
 
 class PaddedCohort(NamedTuple):
-    """A cohort as rectangular arrays for the numerical engine; the padding is zero.
+    """A cohort as rectangular arrays, padded with zeros, for the numerical engine.
 
     Attributes
     ----------
     x : ndarray, shape (U, D, n_max)
-        Inputs, C-contiguous: the values of one feature lie side by side.
+        Inputs, C-contiguous: the values of one feature are contiguous in memory.
     y : ndarray, shape (U, n_max)
+        Targets.
     ends : ndarray of int64, shape (U, T_max)
+        Number of points of each user at the end of each time step.
     steps : ndarray of int64, shape (U,)
         Number of time steps of each user.
     """
@@ -60,29 +63,31 @@ class PaddedCohort(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cohort(Displayed):
-    """Users and their points, in order of arrival and in the users' own units.
+    """Users and their points, in order of arrival and in the units of the table.
 
     Parameters
     ----------
     users : tuple of hashable, length U
-        Distinct labels.
-    inputs : tuple of ndarray
-        Per user (n_u, D); kept as read-only float64 copies.
-    targets : tuple of ndarray
-        Per user (n_u,); kept likewise.
-    ends : tuple of ndarray
-        Per user (T_u,), strictly increasing: how many points the user has at the end of each time
-        step. The last one is n_u. Kept as int64.
+        Distinct labels of the users.
+    inputs : tuple of ndarray, shape (n_u, D) each
+        Inputs of each user; stored as read-only float64 copies.
+    targets : tuple of ndarray, shape (n_u,) each
+        Targets of each user; stored as read-only float64 copies.
+    ends : tuple of ndarray, shape (T_u,) each
+        Number of points that each user has at the end of each time step, strictly increasing. The
+        last one is n_u. Stored as read-only int64 copies.
     features : tuple of str, length D
+        Names of the features.
     target : str
+        Name of the target.
     truth : optional
-        What a simulator drew (:class:`kem_pymc.datasets.Truth`). It needs a method
-        ``take(indices)`` that keeps the users at these positions.
+        True functions and kernels of simulated users (:class:`kem_pymc.datasets.Truth`). It needs a
+        method ``take(indices)`` that keeps the users at these positions.
     levels : mapping of str to tuple of str
-        Of features that are categories: the levels' names. Inputs have the number of a level, from
-        0; below 0 are levels that the pilot study didn't have.
+        Names of the levels, by feature, for features that are categories. The inputs contain the
+        number of a level, from 0; negative numbers are levels that the pilot study didn't have.
     time : str, optional
-        The feature that is the time, if one is.
+        Name of the feature that is the time, if there is one.
 
     Raises
     ------
@@ -134,7 +139,7 @@ class Cohort(Displayed):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "levels": dict(self.levels)}  # views can't be sent to processes
+        return {**self.__dict__, "levels": dict(self.levels)}  # mapping proxies can't be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, levels=MappingProxyType(state["levels"]))
@@ -164,26 +169,33 @@ class Cohort(Displayed):
         user, time, target : column names
             Users keep their order of first appearance. The time is a number, a date or a duration.
         features : sequence of column names, optional
-            By default the time, then every other column of numbers or categories but row numbers,
-            ids and what is the same in every row; :func:`kem_pymc.feature_columns` says which, and
-            why others aren't. Dates of the time are days since the user's first row, durations are
-            days, and numbers stay as they are.
+            Columns to use as features. By default the time, then every other column of numbers or
+            categories except row numbers, ids and columns with the same value in every row;
+            :func:`kem_pymc.feature_columns` returns the choice, and why other columns are left out.
+            If the time is a feature, dates become days since the user's first row, durations become
+            days, and numbers are unchanged.
         categorical : sequence of column names, or mapping of these to names of levels, optional
-            Features that are categories, beside text, truth values and pandas' categories. Of new
-            users give the pilot cohort's ``levels``: then those features are categories and no
-            others, and the levels are numbered alike.
+            Features that are categories, in addition to text, booleans and pandas' categoricals.
+            For new users give the pilot cohort's ``levels``: then exactly those features are
+            categories, and their levels have the same numbers.
         batch : int, optional
-            Points per time step; a user's last time step may have fewer. By default each distinct
-            time of a user is a time step.
+            Number of points per time step; a user's last time step may have fewer. By default each
+            distinct time of a user is a time step.
         gaps : {"error", "skip"}
-            What to do when whole-numbered times leave one out between a user's first and last.
-            Gaps aren't looked for in dates, nor if `batch` is given.
+            Whether to raise an error if whole-numbered times skip a number between a user's first
+            and last, or to ignore it. Dates and durations are not checked, and nothing is checked
+            if `batch` is given.
         missing : {"error", "drop"}
-            What to do with rows that miss a value. Where some are dropped, gaps are allowed; pilot
-            users of whom fewer than two rows are left are dropped as well.
+            Whether to raise an error if rows have missing values, or to drop these rows. If some
+            are dropped, gaps are allowed. Pilot users who lose rows and keep fewer than two, and
+            new users who keep none, are dropped as well.
         scope : {"pilot", "new"}
-            Users of a pilot study need two points each, and a target and features that vary over
-            the cohort. New users, for whom a kernel is selected, don't.
+            Whether users belong to a pilot study, which needs two points per user, and a target and
+            features that vary over the cohort, or are new users, for whom a kernel is selected.
+
+        Returns
+        -------
+        Cohort
 
         Raises
         ------
@@ -264,8 +276,18 @@ class Cohort(Displayed):
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
         """Return a tidy table with columns user, time step (from 0), features and target.
 
-        ``Cohort.from_frame`` reads it back, with ``features=cohort.features``. Categories have the
-        names of their levels; those that the pilot study didn't have are missing.
+        ``Cohort.from_frame`` reads it back, with ``features=cohort.features``. Categories are given
+        by the names of their levels; levels that the pilot study didn't have become missing values.
+
+        Parameters
+        ----------
+        user, time : str
+            Names of the columns of users and time steps.
+
+        Returns
+        -------
+        DataFrame
+            One row per point.
 
         Raises
         ------
@@ -295,7 +317,7 @@ class Cohort(Displayed):
         )
 
     def _named(self, feature: str, values: np.ndarray) -> Any:
-        """Return a feature's values, those of categories by name."""
+        """Return the values of a feature; categories become a categorical of level names."""
         if feature not in self.levels:
             return values
         codes = np.maximum(values, -1).astype(np.int64)
@@ -303,9 +325,9 @@ class Cohort(Displayed):
 
     @property
     def constant(self) -> frozenset[int]:
-        """Features that are the same throughout the rows of every user, by number.
+        """Indices of the features whose value is the same in all rows of every user.
 
-        None where no user has several rows.
+        Empty if no user has several rows.
         """
         if max(map(len, self.targets)) < 2:
             return frozenset()
@@ -314,12 +336,12 @@ class Cohort(Displayed):
 
     @property
     def n_users(self) -> int:
-        """U."""
+        """Number of users, U."""
         return len(self.users)
 
     @property
     def dimension(self) -> int:
-        """D, the number of features."""
+        """Number of features, D."""
         return len(self.features)
 
     @property
@@ -329,7 +351,7 @@ class Cohort(Displayed):
 
     @property
     def max_steps(self) -> int:
-        """Number of time steps of the user who has most."""
+        """Largest number of time steps of a user."""
         return int(self.steps.max())
 
     @property
@@ -348,7 +370,7 @@ class Cohort(Displayed):
         Raises
         ------
         InputError
-            If a user isn't in the cohort, is named twice, or none is named.
+            If a user isn't in the cohort or is named twice, or no user is named.
         """
         position = {label: i for i, label in enumerate(self.users)}
         chosen = list(users)
@@ -365,15 +387,22 @@ class Cohort(Displayed):
         Parameters
         ----------
         rng : Generator or int
+            Random number generator, or its seed.
         fraction : float
-            Share of the users in the pilot cohort, rounded down to whole users.
+            Fraction of the users in the pilot cohort, rounded down to whole users.
+
+        Returns
+        -------
+        tuple of Cohort
+            Pilot cohort and test cohort.
 
         Raises
         ------
         InputError
             If either cohort would be empty.
         """
-        # The paper's 15 Energy users make 7 pilot users; .29 * 100 must still make 29.
+        # The paper's 15 Energy users make 7 pilot users. The tolerance corrects rounding errors:
+        # .29 * 100 must still make 29.
         pilot = int(np.floor(fraction * self.n_users + 1e-9))
         if not 0 < pilot < self.n_users:
             raise InputError(
@@ -402,17 +431,18 @@ class Cohort(Displayed):
         )
 
     def at(self, time_step: int) -> Self:
-        """Return the datasets of one time step, as a cohort of a single time step.
+        """Return the data sets of one time step, as a cohort with a single time step.
 
         Parameters
         ----------
         time_step : int
-            Counted from 0; -1 is each user's last. Users who didn't get so far are left out.
+            Time step, counted from 0; -1 is each user's last. Users with fewer time steps are left
+            out.
 
         Raises
         ------
         InputError
-            If no user has it.
+            If no user has this time step.
         """
         reached = [u for u in range(self.n_users) if -1 <= time_step < self.steps[u]]
         if not reached:
@@ -429,7 +459,7 @@ class Cohort(Displayed):
         )
 
     def padded(self) -> PaddedCohort:
-        """Return the cohort as rectangular arrays."""
+        """Return the cohort as rectangular arrays, padded with zeros."""
         longest = max(len(y) for y in self.targets)
         x = np.zeros((self.n_users, self.dimension, longest))
         y = np.zeros((self.n_users, longest))
@@ -441,7 +471,7 @@ class Cohort(Displayed):
         return PaddedCohort(x, y, ends, self.steps)
 
     def digest(self) -> str:
-        """Return a hash of everything in the cohort but its truth."""
+        """Return a SHA-256 hash of the cohort's data and names, without its truth and `time`."""
         names: tuple[Any, ...] = (self.users, self.features, self.target)
         names += (dict(self.levels),) if self.levels else ()
         digest = sha256(repr(names).encode())

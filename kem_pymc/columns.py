@@ -1,7 +1,7 @@
-"""Which columns of a table are features, of what kind they are, and why others are left out.
+"""Choice of the columns of a table that are features, and of the kind of each.
 
-The rules are one function, :func:`feature_columns`, that :meth:`kem_pymc.Cohort.from_frame` and the
-command line both follow.
+The rules are in one function, :func:`feature_columns`, which :meth:`kem_pymc.Cohort.from_frame` and
+the command line both use. It also returns why other columns are left out.
 """
 
 import re
@@ -29,19 +29,19 @@ from kem_pymc.checks import (
 from kem_pymc.errors import DataWarning, InputError
 from kem_pymc.missing import mostly_missing
 
-#: Names of columns that hold row numbers or ids, where their values are such as well.
+#: Usual names of columns of row numbers or ids; the values are checked as well.
 ROW_NAMES = re.compile(
     r"(?i)(row|line|record|obs|observation|case|subject|patient|participant|person|user)?"
     r"[ _.-]*(names?|numbers?|num|nr|no|ids?|index|idx)?"
 )
 
-#: Text with more different values than this is no feature unless it is asked for.
+#: Text with more different values than this isn't a feature by default.
 MOST_LEVELS = 20
 
-#: Whole numbers with so many different values may be names of groups.
+#: Numbers of different values with which a column of whole numbers may be codes of groups.
 FEW_CODES = range(3, 7)
 
-#: How a feature is described that doesn't change while a user is observed.
+#: Description of a feature that is constant within every user.
 CONSTANT = "the same throughout each user's rows"
 
 
@@ -54,9 +54,9 @@ class Column:
     name : column name
     kind : {"time", "numbers", "categories"}
     constant : bool
-        Whether it is the same in all rows of every user.
+        Whether the value is the same in all rows of every user.
     levels : tuple of str
-        Names of its categories, in the order of their codes; none of numbers and times.
+        Names of the categories, in the order of their codes; empty for numbers and times.
     """
 
     name: Hashable
@@ -70,16 +70,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table are.
+    """The features of a table, and the columns that were left out.
 
     Attributes
     ----------
     features : tuple of Column
-        In order.
+        Features, in the order of the columns of the inputs.
     left_out : tuple of (column name, str)
-        Columns without a role, where no features were named, and why each is none.
+        Columns that are neither user, time, target nor feature, each with the reason why it isn't
+        a feature. Empty if the features were named.
     codes : tuple of (column name, int)
-        Features that were chosen as numbers but have only so many different whole ones.
+        Features that were chosen as numbers but may be codes of groups: whole numbers with few
+        different values, and how many of them. Empty if the features were named.
     """
 
     features: tuple[Column, ...]
@@ -88,12 +90,12 @@ class Columns:
 
     @property
     def names(self) -> tuple[Hashable, ...]:
-        """The features."""
+        """Names of the features."""
         return tuple(column.name for column in self.features)
 
     @property
     def levels(self) -> dict[Hashable, tuple[str, ...]]:
-        """Names of categories by feature, of those that have them."""
+        """Names of the categories, by feature; features without categories are not included."""
         return {column.name: column.levels for column in self.features if column.levels}
 
     def __str__(self) -> str:
@@ -110,29 +112,36 @@ def feature_columns(
     categorical: Sequence[Hashable] | Mapping[Any, Sequence[str]] | None = None,
     scope: Literal["pilot", "new"] = "pilot",
 ) -> Columns:
-    """Return which columns of a table are features, and of what kind.
+    """Choose the columns of a table that are features, and determine the kind of each.
 
-    By default they are the time, then all other columns of numbers or categories but row numbers
-    and ids, dates, text that differs in more than 20 ways or names every user another way, and what
-    is the same in every row. Text, truth values and pandas' categories are categories.
+    By default the features are the time, then all other columns of numbers or categories. Left out
+    are row numbers and ids, dates, columns without a name, columns with more than half of their
+    values missing, text with more than 20 different values or with a different value for every
+    user, and columns with the same value in every row. Text, booleans and pandas' categoricals are
+    categories.
 
     Parameters
     ----------
     df : DataFrame
     user, time, target : column names
     features : sequence of column names, optional
-        Exactly these.
+        Exactly the columns to use as features.
     categorical : sequence of column names, or mapping of these to names of levels, optional
-        Columns, of numbers for instance, that are categories as well. A mapping says which columns
-        are categories, no others, and what levels they have; text of others is refused then.
+        Further columns to treat as categories, for instance columns of numbers. With a mapping,
+        exactly its keys are categories, with the levels given. Text in other columns then counts
+        as numbers, which :meth:`kem_pymc.Cohort.from_frame` refuses.
     scope : {"pilot", "new"}
-        Columns of new users aren't left out for being the same in every row.
+        With "new", columns aren't left out for having the same value in every row.
+
+    Returns
+    -------
+    Columns
 
     Raises
     ------
     InputError
         If a column is missing or has two roles, a category isn't a feature, or a column of numbers
-        has a cell that isn't one.
+        has a cell that isn't a number.
     """
     check_roles(df, user, time, target, features)
     asked = () if categorical is None else names_of(categorical, "categorical")
@@ -179,7 +188,7 @@ def feature_columns(
 
 
 def is_category(values: pd.Series) -> bool:
-    """Return whether a column has categories: truth values, pandas' categories, or words."""
+    """Return whether a column has categories: booleans, pandas' categoricals, or words."""
     if isinstance(values.dtype, pd.CategoricalDtype) or dtypes.infer_dtype(values) == "boolean":
         return True
     if not is_text(values) or meant_as_numbers(values):
@@ -189,13 +198,25 @@ def is_category(values: pd.Series) -> bool:
 
 
 def comparable(values: pd.Series) -> pd.Series:
-    """Return values that are equal where these are, and that can be counted and sorted."""
+    """Return values that are equal wherever the given ones are, and can be counted and sorted.
+
+    Objects and categoricals are replaced by their repr.
+    """
     mixed = dtypes.is_object_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype)
     return values.astype(object).map(repr, na_action="ignore") if mixed else values
 
 
 def levels_of(values: pd.Series) -> tuple[str, ...]:
-    """Return the names of a column's categories: pandas' in their order, others sorted."""
+    """Return the names of a column's categories.
+
+    Categories of a pandas categorical keep their order, and unused ones are left out; others are
+    sorted.
+
+    Raises
+    ------
+    InputError
+        If a cell is neither text nor a number.
+    """
     if isinstance(values.dtype, pd.CategoricalDtype):
         there = set(values.dropna().unique())
         return tuple(level_name(level) for level in values.cat.categories if level in there)
@@ -212,7 +233,7 @@ def levels_of(values: pd.Series) -> tuple[str, ...]:
 
 
 def level_name(level: object) -> str:
-    """Return a category's name: numbers as they are written, whole ones without a point."""
+    """Return the name of a category as text; whole numbers have no decimal point."""
     if isinstance(level, float | np.floating) and float(level).is_integer():
         return str(int(level))
     return str(level)
@@ -221,19 +242,33 @@ def level_name(level: object) -> str:
 def coded(
     df: pd.DataFrame, column: Hashable, levels: Sequence[str], user: Hashable, scope: str
 ) -> pd.Series:
-    """Return a column of categories as numbers: the k-th level is k, from 0; missing ones are NaN.
+    """Encode a column of categories as numbers.
 
-    The k-th level of new users that is none of these is -k, from 1.
+    The k-th level becomes k, counted from 0, and missing cells become NaN. The k-th level of new
+    users that isn't among `levels` becomes -k, counted from 1.
+
+    Parameters
+    ----------
+    df : DataFrame
+    column : column name
+    levels : sequence of str
+        Names of the levels.
+    user : column name
+    scope : {"pilot", "new"}
+
+    Returns
+    -------
+    Series of float
 
     Raises
     ------
     InputError
-        If a pilot user has a level that is none of these.
+        If a pilot user has a level that isn't among `levels`.
 
     Warns
     -----
     DataWarning
-        If a new user does.
+        If a new user has such a level.
     """
     values = df[column]
     names = [None if gone else level_name(v) for v, gone in zip(values, values.isna(), strict=True)]
@@ -257,7 +292,7 @@ def coded(
 
 
 def _not_a_feature(df: pd.DataFrame, column: Hashable, users: pd.Series, scope: str) -> str | None:
-    """Return why a column is no feature by default; None of one that is."""
+    """Return why a column isn't a feature by default, or None if it is one."""
     values = df[column]
     known = comparable(values.dropna())
     if is_nameless(column):
@@ -267,7 +302,7 @@ def _not_a_feature(df: pd.DataFrame, column: Hashable, users: pd.Series, scope: 
     if mostly_missing(values):
         return f"{values.isna().mean():.0%} of its values are missing"
     if meant_as_numbers(values):
-        check_numeric(df, [column])  # names the cells that aren't
+        check_numeric(df, [column])  # raises, and names a cell that isn't a number
     numeric = dtypes.is_numeric_dtype(values) and not dtypes.is_complex_dtype(values)
     if not (numeric or is_category(values)):
         return "not numbers"
@@ -284,7 +319,10 @@ def _not_a_feature(df: pd.DataFrame, column: Hashable, users: pd.Series, scope: 
 
 
 def _row_numbers(values: pd.Series, name: str, users: pd.Series) -> bool:
-    """Return whether numbers count rows, or are called like ids and name every row or user."""
+    """Return whether a column counts the rows, or is an id of rows or users.
+
+    An id has a name that is usual for ids, and a different value for every row or every user.
+    """
     if values.isna().any():
         return False
     found = values.to_numpy(dtype=np.float64)
@@ -298,14 +336,17 @@ def _row_numbers(values: pd.Series, name: str, users: pd.Series) -> bool:
 
 
 def _one_each(values: pd.Series, users: pd.Series) -> bool:
-    """Return whether a column says who a user is: one value each, and another of each."""
+    """Return whether a column identifies users: one value per user, and no two users share it."""
     distinct = users.nunique()
     one_each = _constant_within(values, users) and comparable(values).nunique() == distinct
     return distinct > 1 and one_each
 
 
 def _constant_within(values: pd.Series, users: pd.Series) -> bool:
-    """Return whether no user's value changes, where some user has several rows."""
+    """Return whether the value is the same in all rows of every user.
+
+    False if no user has several rows, or a row has no user.
+    """
     if users.isna().any() or not users.duplicated().any():
         return False
     by_user = comparable(values).groupby(users.to_numpy())
@@ -321,7 +362,7 @@ def _dates_as_text(values: pd.Series) -> bool:
 
 
 def _codes(df: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Hashable, int]]:
-    """Yield columns of numbers that may be names of groups, and how many these would be."""
+    """Yield columns of numbers that may be codes of groups, and their number of groups."""
     for column in columns:
         values = df[column.name]
         if column.kind != "numbers" or comparable(values).nunique() not in FEW_CODES:

@@ -1,12 +1,14 @@
-"""How numerical code is compiled: Numba with a cache on disk, and PyTensor graphs as C pointers.
+"""Compilation of numerical code: Numba with a cache on disk, and PyTensor graphs as C pointers.
 
-Two rules keep start-up short. The engine (likelihood, moves) is ordinary Python compiled once by
-:func:`compiled`, whatever the study. What changes from study to study (kernels, priors) reaches it
-as data or as *function pointers* made from PyTensor graphs, so replacing one compiles that one.
+Two rules keep start-up short. The engine (likelihood, moves) is ordinary Python that
+:func:`compiled` compiles once for all studies. Everything that differs between studies (kernels,
+priors) is passed to it as data or as *function pointers* made from PyTensor graphs, so if one of
+these is replaced, only this one is compiled.
 
 Arithmetic is strict (no ``fastmath``): a function is compiled alone and again inside its callers,
-and which copy a process runs depends on whether its code came from the cache. With additions
-reordered or fused freely the copies differ in their last bits, and runs can't be repeated.
+and which copy a process runs depends on whether its code came from the cache. If additions could be
+reordered or fused freely, the copies would differ in their last bits, and runs wouldn't be
+reproducible.
 """
 
 import warnings
@@ -49,16 +51,19 @@ def _decorator(**options: Any) -> Callable[[Callable], Any]:
     return decorate
 
 
-#: Decorator of every function of the engine.
+#: Decorator for all functions of the engine.
 compiled = _decorator()
 
-#: Decorator of a large function with one caller that matters, whose code it becomes part of. It may
-#: not take a reference of its arguments: the caller doesn't keep what it doesn't use any more.
+#: Decorator for a large function that is mainly called in one place, into which it is inlined. It
+#: may not take a reference to its arguments: the caller frees values that it doesn't use any more.
 inlined = _decorator(inline="always")
 
 
 class FunctionPointer(WrapperAddressProtocol):
-    """A compiled function as an argument: callers are compiled for its signature, not for it."""
+    """A compiled function that is passed as an argument.
+
+    Callers are compiled for its signature, so they needn't be compiled again for another function.
+    """
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -76,7 +81,10 @@ class FunctionPointer(WrapperAddressProtocol):
 
 
 class _Pointer(types.FunctionType):
-    """The type of a function pointer; Numba's own asks Python twice for every address, 3 us."""
+    """Numba type of a function pointer.
+
+    Numba's own type calls Python twice to get the address, which takes 3 microseconds.
+    """
 
 
 register_model(_Pointer)(FunctionModel)
@@ -99,8 +107,8 @@ def _unbox_pointer(kind: _Pointer, value: Any, c: Any) -> NativeValue:
 
 @compiled
 def _call(function, *args):
-    # Called straight from Python, functions that PyTensor lowered would crash the interpreter:
-    # they are compiled without an entry for it.
+    # If Python called functions that PyTensor lowered directly, the interpreter would crash: they
+    # are compiled without an entry point for Python.
     return function(*args)
 
 
@@ -112,17 +120,17 @@ def pointer(source: str, name: str, signature: Any, environment: dict, key: str)
     source, name : str
         Python source that defines `name`.
     signature : numba signature
-        Its types.
+        Types of the function's arguments and result.
     environment : dict
         Global names that the source uses.
     key : str
-        Identifies everything the source depends on; the same key may reuse code from disk. Empty
-        where that can't be told: nothing is kept on disk then.
+        Identifier of everything that the source depends on; with the same key, code on disk may be
+        reused. If it is empty, because there is no such identifier, no code is stored on disk.
     """
     reusable = bool(key)
     parts = (__name__, "strict", "inlined", source, signature, key, numba.__version__)
     key = sha256(" ".join(map(str, parts)).encode()).hexdigest()
-    # Numba rebuilds cached code in the module that a function says it comes from.
+    # Numba rebuilds cached code in the module that the function's ``__name__`` refers to.
     environment = {**environment, "__name__": __name__}
     function = compile_numba_function_src(source, name, environment, cache_key=key)
     compile_ = numba.cfunc(signature, cache=reusable, nopython=True, error_model="numpy")
@@ -139,14 +147,14 @@ def scalar_function(
     ----------
     inputs, outputs : sequence of 0-dimensional PyTensor variables
     name : str
-        For error messages and mangled names.
+        Name for error messages.
 
     Returns
     -------
     function : callable
-        Numba function of ``len(inputs)`` floats; a float, or a tuple of floats.
+        Numba function of ``len(inputs)`` floats, which returns a float or a tuple of floats.
     key : str
-        Identifies the expressions; empty where they can't be identified.
+        Identifier of the expressions; empty if they can't be identified.
 
     Raises
     ------
@@ -179,14 +187,14 @@ def scalar_function(
         else:
             results = vectorisable(node.op.scalar_op).make_node(*arguments).outputs
         scalars.update(zip(node.outputs, results, strict=True))
-    # A constant or passed-through output still has to be a float of its own.
+    # Outputs that are constants or inputs have to be separate floats, too.
     results = [ps.identity(ps.cast(lowered(v), "float64")) for v in graph.outputs]
     lowered_graph = FunctionGraph([scalars[v] for v in inputs], results, clone=True)
     with pytensor.config.change_flags(numba__fastmath=False):
         function, key = numba_funcify_and_cache_key(
             lowered_graph, fgraph_name="scalar_expression", squeeze_output=True
         )
-    # LLVM leaves long expressions alone otherwise, and a loop with a call in it isn't vectorised.
+    # Otherwise LLVM doesn't inline long expressions, and loops with calls aren't vectorised.
     function.targetoptions["forceinline"] = True
     return function, str(key or "")
 
@@ -194,29 +202,30 @@ def scalar_function(
 def graph_function(
     inputs: Sequence[Variable], outputs: Sequence[Variable], *, impossible: bool = False
 ) -> tuple[Callable, str]:
-    """Lower any PyTensor graph, random generators among its inputs, to one Numba function.
+    """Lower any PyTensor graph, which may have random generators as inputs, to a Numba function.
 
     Parameters
     ----------
     inputs, outputs : sequence of PyTensor variables
-        A random generator that is an input advances in place.
+        A random generator among the inputs is advanced in place.
     impossible : bool
-        Whether a distribution's parameters may lie outside their range: its log density is minus
-        infinity then. (Otherwise that is an error, which a function pointer can't pass on.)
+        Whether parameters of distributions may be outside their range, in which case the log
+        density is minus infinity. (Otherwise this is an error, which a function pointer can't
+        raise.)
 
     Returns
     -------
     function : callable
         Numba function of arrays (and generators) that returns a tuple of arrays.
     key : str
-        Identifies the graph; empty where it can't be identified.
+        Identifier of the graph; empty if it can't be identified.
     """
     arguments = [pytensor.In(v, mutable=isinstance(v.type, RandomGeneratorType)) for v in inputs]
     mode = get_mode("NUMBA")
     if impossible:
         mode = mode.including("local_check_parameter_to_ninf_switch")
     with warnings.catch_warnings(), pytensor.config.change_flags(numba__fastmath=False):
-        # Some distributions are drawn by Python code; that is slower, not wrong.
+        # Some distributions are sampled by Python code, which is slower, but correct.
         warnings.filterwarnings("ignore", message="Numba will use object mode")
         graph = pytensor.function(
             arguments, list(outputs), mode=mode, on_unused_input="ignore"

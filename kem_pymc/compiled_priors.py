@@ -1,4 +1,4 @@
-"""A study's priors compiled for the engine, and checked wherever population parameters may go."""
+"""Compilation of a study's priors, with checks at all plausible population parameters."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from kem_pymc.errors import InputError
 from kem_pymc.population import PopulationParameter, names_of, parameters_in
 from kem_pymc.prior_table import PriorTable
 
-#: At so many draws of the population parameters is looked whether priors make sense there.
+#: Number of draws of the population parameters at which the validity of priors is checked.
 POPULATION_DRAWS = 200
 
-#: So wide may the prior of a positive population parameter be: the standard deviation of its log.
+#: Upper limit of the prior standard deviation of the log of a positive population parameter.
 WIDEST = 30.0
 
-#: Coordinates at which a density is looked at, besides draws.
+#: Coordinates at which a density is evaluated, in addition to draws.
 ANYWHERE = (-3.0, -1.0, 0.0, 1.0, 3.0)
 
 
@@ -31,24 +31,31 @@ def compile_priors(
     stay: np.ndarray,
     enter: np.ndarray,
 ) -> PriorTable:
-    """Return the priors as the engine wants them. Equal priors are compiled once.
+    """Compile the priors of a study for the engine.
+
+    Equal priors are compiled once.
 
     Parameters
     ----------
     hyperparameters : sequence of (PyMC distribution, bool), length H
-        The prior of each, and whether it is positive.
+        Prior of each hyperparameter, and whether the hyperparameter is positive.
     noise : callable
-        From a parent's inclusion indicators (C,) to the prior of the noise variance.
+        Function from a parent's inclusion indicators (C,) to the prior of the noise variance.
     population : sequence of PopulationParameter, length P
-        What these depend on.
+        Population parameters that the priors depend on.
     stay, enter : ndarray, shape (C,)
-        Probability that a candidate is in, given that the parent has it or hasn't.
+        Inclusion probability of each candidate if the parent has it, and if it doesn't.
+
+    Returns
+    -------
+    PriorTable
 
     Raises
     ------
     InputError
-        If the prior of a positive hyperparameter isn't positive, or population parameters can go
-        where a prior is none.
+        If the prior of a positive hyperparameter has negative values, the prior of a population
+        parameter is too vague, or population parameters can have values for which a prior isn't a
+        valid distribution.
     """
     names = [p.name for p in population]
     distinct: list[tuple[TensorVariable, bool]] = []
@@ -100,7 +107,7 @@ def compile_priors(
 def _located(
     draw: FunctionPointer, entries: np.ndarray, population: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations of some entries, as coordinates."""
+    """Return medians and standard deviations of the coordinates of some entries."""
     located = [location_and_scale(draw, int(entry), population) for entry in entries]
     centres, scales = np.array(located).reshape(-1, 2).T
     return centres, scales
@@ -127,10 +134,11 @@ def _check_support(priors: Sequence[TensorVariable], scales: np.ndarray) -> None
 
 
 def _impossible(table: PriorTable) -> Iterator[int | None]:
-    """Yield distinct priors, None for the noise's, without a density at some population parameters.
+    """Yield priors that aren't valid at some draw of the population parameters; None for the noise.
 
-    That is where a density is zero wherever one looks. (It may be in places: those of a uniform
-    distribution, or draws of a very wide one, which overflow.)
+    A prior isn't valid if its density is zero at all coordinates that are tried. (It may be zero at
+    some of them, e.g. outside the support of a uniform distribution, or at draws of a very wide
+    distribution that overflow.)
     """
     rng = np.random.default_rng(0)
     population = table.reference.copy()
@@ -158,7 +166,7 @@ def _impossible(table: PriorTable) -> Iterator[int | None]:
 
 
 def _uses(priors: Sequence[TensorVariable], names: Sequence[str]) -> np.ndarray:
-    """Return which priors depend on which population parameters (number of priors, P)."""
+    """Return whether each prior depends on each population parameter (number of priors, P)."""
     inside = [{p.name for p in parameters_in([rv])} for rv in priors]
     uses = [[name in found for name in names] for found in inside]
     return np.array(uses, dtype=np.bool_).reshape(len(priors), len(names))

@@ -1,8 +1,8 @@
-"""How objects show themselves: as HTML in notebooks, and in the terminal.
+"""Display of objects: as HTML in notebooks, and with Rich in the terminal.
 
-An object that inherits from :class:`Displayed` says what there is to see, as a :class:`Display`;
-both looks are made from it here. The HTML has no colours of its own, so it suits light and dark
-themes, loads nothing, and every text in it is escaped. In the terminal nothing is read as markup.
+A class that inherits from :class:`Displayed` describes its content as a :class:`Display`, from
+which both forms are made. The HTML sets no colours, so it suits light and dark themes. It loads
+nothing, and all text in it is escaped. In the terminal, text isn't interpreted as markup.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 type Cell = str | float
 
-#: Secondary text is fainter than what surrounds it, whatever colour that has.
+#: Style of secondary text, which is fainter than the surrounding text, whatever its colour.
 _FAINT = "opacity:.65"
 _MARGIN = "margin:.3em 0"
 
-#: In the terminal, columns of text have room for so many letters, unless their words are shorter.
+#: Minimum width in letters of text columns in the terminal, unless all words are shorter.
 WORD = 12
 
 
@@ -34,12 +34,12 @@ class Listing:
     rows : sequence of sequences of str, int or float
         Columns of numbers are aligned to the right. NaN is shown as a dash.
     forms : mapping of str to str
-        Format of a column's numbers, like ``".2f"``; by default :func:`number`.
+        Format of the numbers of a column by its name, like ``".2f"``; by default :func:`number`.
     title : str
     more : str
-        What to say below it, such as how many rows were left out.
+        Text below the table, such as the number of rows that were left out.
     folded : bool
-        Whether notebooks show it when asked only, and the terminal not at all.
+        Whether the table is collapsed in notebooks, and not shown in the terminal.
     """
 
     columns: Sequence[str]
@@ -50,7 +50,7 @@ class Listing:
     folded: bool = False
 
     def texts(self) -> list[list[str]]:
-        """Return all cells as they are shown."""
+        """Return all cells as formatted text."""
         return [
             [
                 _text(cell, self.forms.get(name))
@@ -60,7 +60,7 @@ class Listing:
         ]
 
     def numeric(self) -> list[bool]:
-        """Return which columns hold numbers alone."""
+        """Return for each column whether it contains only numbers."""
         cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
         return [all(not isinstance(cell, str) for cell in column) for column in cells]
 
@@ -96,7 +96,7 @@ class Listing:
         made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         rows = self.texts()
         for i, (name, right) in enumerate(zip(self.columns, self.numeric(), strict=True)):
-            # Where there is little room, names and texts are wrapped between words, numbers never.
+            # In narrow terminals, names and texts are wrapped between words; numbers never are.
             words = name.split() + [w for row in rows for w in row[i].split()]
             longest = max(map(len, words), default=1)
             made.add_column(
@@ -113,7 +113,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Display:
-    """What there is to see of an object.
+    """Description of the content of an object that is displayed.
 
     Attributes
     ----------
@@ -121,10 +121,11 @@ class Display:
     facts : mapping of str to str
         Single values by name.
     listings : sequence of Listing
+        Tables that follow the facts.
     notes : sequence of str
-        Sentences to heed.
+        Sentences that follow the tables, such as warnings.
     first : sequence of Listing
-        What comes before the facts.
+        Tables before the facts.
     """
 
     title: str
@@ -134,7 +135,7 @@ class Display:
     first: Sequence[Listing] = ()
 
     def html(self) -> str:
-        """Return it for a notebook."""
+        """Return the display as HTML, for notebooks."""
         lines = [
             f'<span style="{_FAINT}">{escape(name)}:</span> {escape(value)}'
             for name, value in self.facts.items()
@@ -147,7 +148,7 @@ class Display:
         return f"<div>{''.join(parts)}</div>"
 
     def rich(self) -> "Group":
-        """Return it for the terminal."""
+        """Return the display as a Rich renderable, for the terminal."""
         from rich.console import Group
         from rich.text import Text
 
@@ -164,7 +165,10 @@ class Display:
 
 
 class Displayed:
-    """Shows itself in notebooks and in the terminal, by one description of what there is to see."""
+    """Mixin for objects that are displayed in notebooks and in the terminal.
+
+    Subclasses implement ``_display``, which describes their content.
+    """
 
     def _display(self) -> Display:
         raise NotImplementedError
@@ -177,7 +181,7 @@ class Displayed:
 
 
 def number(value: float) -> str:
-    """Return a number with four figures that count, or all before the point."""
+    """Return a number as text, with four significant digits, or all digits before the point."""
     if isnan(value):
         return "-"
     if 1000 <= abs(value) < 1e6:
@@ -186,19 +190,19 @@ def number(value: float) -> str:
 
 
 def some(names: Iterable[object], most: int) -> str:
-    """Return the first names in a row, and how many more there are."""
+    """Return at most `most` names, separated by commas, and the number of the others, as text."""
     texts = list(map(str, names))
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def from_to(low: float, high: float) -> str:
-    """Return a range, or the one number that it is."""
+    """Return a range as text, or a single number if both ends are equal."""
     return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
 def beyond(shown: int, total: int, what: str) -> str:
-    """Return how many of a listing's rows are there; nothing where all are."""
+    """Return how many rows of a listing are shown, as text; "" if all are."""
     return f"{shown} of {total} {what}" if shown < total else ""
 
 

@@ -1,8 +1,8 @@
-"""PyMC distributions as text, as plain data, and as compiled densities and samplers.
+"""Conversion of PyMC distributions to text, plain data, and compiled densities and samplers.
 
-Densities are those of unconstrained coordinates: of the log where the quantity is positive, with
-the Jacobian, of the value otherwise. Their parameters may be population parameters, whose values
-(natural ones, in an order that the caller chooses) compiled functions get as one more argument.
+Densities are those of unconstrained coordinates: of the log of positive quantities (with the
+Jacobian), of the value of all others. Their parameters may be population parameters; compiled
+functions take the natural values of these, in an order chosen by the caller, as a further argument.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +32,18 @@ from kem_pymc.compiled import (
 from kem_pymc.errors import InputError
 from kem_pymc.population import PopulationParameter, parameters_in, with_values
 
-#: Draws from which a prior's median and scale are estimated (they only make proposals).
+#: Number of draws from which a prior's median and scale, used by proposals, are estimated.
 SCALE_DRAWS = 4000
 
 
 def describe(rv: TensorVariable) -> str:
-    """Return a distribution as text, e.g. ``LogNormal(0, 2)``, with PyTensor's parameters."""
+    """Return a distribution as text, e.g. ``LogNormal(0, 2)``.
+
+    The parameters are those of the PyTensor random variable.
+    """
     values = _arguments(rv)
     if values is None:
-        # Of all that has a name, PyMC tells that of random variables alone, however deep they lie.
+        # PyMC prints the names of random variables only, so these stand in for parameters.
         named = {p.name: pm.Normal.dist() for p in parameters_in([rv])}
         for name, stand_in in named.items():
             stand_in.name = name
@@ -50,9 +53,10 @@ def describe(rv: TensorVariable) -> str:
 
 
 def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
-    """Return the parameters of a distribution, if it is one random variable of scalars.
+    """Return the parameters of a distribution that is one random variable with scalar parameters.
 
-    They are constants or population parameters; of expressions of the latter, this knows nothing.
+    Each is a constant or a population parameter. The result is None for all other distributions,
+    including those whose parameters are expressions of population parameters.
     """
     node = rv.owner
     if not isinstance(node.op, RandomVariable):
@@ -73,7 +77,7 @@ def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
 
 
 def constants(rv: TensorVariable) -> list[float] | None:
-    """Return the parameters of a distribution, if it is one random variable of scalar constants."""
+    """Return the parameters of a random variable with scalar constant parameters, else None."""
     values = _arguments(rv)
     if values is None:
         return None
@@ -82,7 +86,7 @@ def constants(rv: TensorVariable) -> list[float] | None:
 
 
 def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
-    """Return shape and rate of a scalar Gamma distribution of constants; None of anything else."""
+    """Return shape and rate of a scalar Gamma distribution with constant parameters, else None."""
     if rv.owner is None or type(rv.owner.op) is not type(pm.Gamma.rv_op) or rv.ndim != 0:
         return None
     values = constants(rv)
@@ -90,13 +94,16 @@ def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
 
 
 def random_variable(op: RandomVariable, *parameters: Any) -> TensorVariable:
-    """Return a variable of a random operation with a generator of its own."""
+    """Return a random variable of an operation, with a separate random generator."""
     generator = pytensor.shared(np.random.default_rng())  # PyMC reseeds shared generators
     return op.make_node(generator, None, *map(pt.as_tensor, parameters)).outputs[1]
 
 
 def fresh(rv: TensorVariable) -> TensorVariable:
-    """Return a copy of a distribution with random generators of its own, fit to be registered."""
+    """Return an unnamed copy of a distribution with separate random generators.
+
+    The copy can be registered in a PyMC model.
+    """
     swapped = {g: pytensor.shared(np.random.default_rng()) for g in _generators(rv)}
     (copy,) = clone_replace([rv], swapped)
     copy.name = None
@@ -104,9 +111,10 @@ def fresh(rv: TensorVariable) -> TensorVariable:
 
 
 def in_double(rv: TensorVariable) -> TensorVariable:
-    """Return a distribution with its constant parameters as doubles.
+    """Return a distribution with its constant parameters in double precision.
 
-    PyTensor keeps a number such as 0.5 in single precision, and takes its logarithm so.
+    PyTensor stores a number such as 0.5 in single precision, and computes its logarithm in single
+    precision too.
     """
     values = _arguments(rv)
     if values is None:
@@ -115,7 +123,7 @@ def in_double(rv: TensorVariable) -> TensorVariable:
 
 
 def to_data(rv: TensorVariable) -> dict[str, Any]:
-    """Return a distribution as plain data; as text, where it isn't one of PyMC's own."""
+    """Return a distribution as plain data; as text if PyMC doesn't provide it."""
     values = _arguments(rv)
     if values is not None:
         name = rv.owner.op._print_name[0]
@@ -131,7 +139,7 @@ def to_data(rv: TensorVariable) -> dict[str, Any]:
 def from_data(
     data: Mapping[str, Any], population: Mapping[str, PopulationParameter] | None = None
 ) -> TensorVariable:
-    """Return the distribution that `to_data` wrote.
+    """Return the distribution from the data that :func:`to_data` returned.
 
     Parameters
     ----------
@@ -139,10 +147,14 @@ def from_data(
     population : mapping, optional
         Population parameters by name.
 
+    Returns
+    -------
+    TensorVariable
+
     Raises
     ------
     InputError
-        If it was written as text.
+        If the distribution was stored as text.
     """
     if "distribution" not in data:
         raise InputError(
@@ -158,10 +170,11 @@ def from_data(
 
 
 def _family(rv: TensorVariable) -> tuple[TensorVariable, list, list]:
-    """Return a distribution with its parameters as inputs, and what these are.
+    """Return a distribution with its parameters as inputs, the inputs, and the parameters' values.
 
-    Distributions that differ in their parameters only are then compiled once. Where they are
-    expressions of population parameters, the values of these are the one input.
+    Distributions that only differ in their parameters can then share a compiled function. If the
+    parameters aren't constants or population parameters, the distribution is returned unchanged,
+    without inputs.
     """
     values = _arguments(rv)
     if values is None:
@@ -173,9 +186,9 @@ def _family(rv: TensorVariable) -> tuple[TensorVariable, list, list]:
 def _at_population(
     rv: TensorVariable, names: Sequence[str]
 ) -> tuple[TensorVariable, list[TensorVariable]]:
-    """Return a distribution as a function of the population's values (P,), and that input.
+    """Return a distribution as a function of the population parameters' values (P,), and the input.
 
-    There is none where it doesn't depend on them.
+    There is no input if the distribution doesn't depend on population parameters.
     """
     if not parameters_in([rv]):
         return rv, []
@@ -196,7 +209,7 @@ def _density(rv: TensorVariable, positive: bool) -> tuple[Any, Any, Any]:
 
 
 def _generators(rv: TensorVariable) -> dict[Any, Any]:
-    """Return the random generators that a distribution draws from, each with its next state."""
+    """Return the random generators of a distribution, each with its state after a draw."""
     updates = collect_default_updates([rv], must_be_shared=False)
     own = {v: n for v, n in updates.items() if isinstance(v.type, RandomGeneratorType)}
     order = [v for node in io_toposort([], [rv]) for v in node.inputs if v in own]
@@ -204,9 +217,10 @@ def _generators(rv: TensorVariable) -> dict[Any, Any]:
 
 
 def _sampler(rv: TensorVariable, positive: bool) -> tuple[Any, Any]:
-    """Return a generator variable and an unconstrained draw that uses nothing else.
+    """Return a generator variable and an unconstrained draw that only uses this generator.
 
-    Where a distribution has several generators (a mixture), each takes over from the one before.
+    If a distribution has several generators (e.g. a mixture), each continues from the state of the
+    one before.
     """
     generator = current = random_generator_type("generator")
     generators = _generators(rv)
@@ -229,9 +243,15 @@ def compile_entries(
     Parameters
     ----------
     distinct : sequence of (distribution, bool)
-        Each with whether its unconstrained coordinate is the log.
+        Distributions, and whether the unconstrained coordinate is the log.
     names : sequence of str
-        Of the population parameters, in the order of their values.
+        Names of the population parameters, in the order of their values.
+
+    Returns
+    -------
+    list of FunctionPointer
+        ``f(entry, v, population)`` for the log density and its derivative, and
+        ``f(entry, generator, population)`` for draws, where ``entry`` is the index in `distinct`.
     """
     functions: dict[Any, tuple[tuple, tuple, tuple]] = {}
     branches: list[tuple[int, list[str]]] = []
@@ -273,7 +293,7 @@ def compile_entries(
 
 
 def _source(value: float | PopulationParameter, names: Sequence[str]) -> str:
-    """Return the source of a distribution's parameter in a compiled function."""
+    """Return the source code of a distribution's parameter in a compiled function."""
     if isinstance(value, PopulationParameter):
         return f"population[{list(names).index(value.name)}]"
     return repr(value)
@@ -282,9 +302,20 @@ def _source(value: float | PopulationParameter, names: Sequence[str]) -> str:
 def compile_noise(
     noise: Callable[[Any], TensorVariable], names: Sequence[str] = ()
 ) -> list[FunctionPointer]:
-    """Compile density, gradient and draws of the noise, a function of the parent's inclusion.
+    """Compile density, gradient and draws of the noise prior, which depends on the parent.
 
-    `names` are those of the population parameters, in the order of their values.
+    Parameters
+    ----------
+    noise : callable
+        Function from a parent's inclusion indicators (C,) to the prior of the noise variance.
+    names : sequence of str
+        Names of the population parameters, in the order of their values.
+
+    Returns
+    -------
+    list of FunctionPointer
+        ``f(parent, v, population)`` for the log density and its derivative, and
+        ``f(parent, generator, population)`` for draws.
     """
     parent = pt.TensorType("bool", (None,))("parent")
     rv, population = _at_population(in_double(noise(parent)), names)
@@ -322,9 +353,23 @@ def _draws(draw, entry, generator, population, out):
 def location_and_scale(
     draw: FunctionPointer, entry: int, population: np.ndarray
 ) -> tuple[float, float]:
-    """Return a prior's median and standard deviation, as coordinates; NaN beyond its support.
+    """Return the median and standard deviation of a prior's unconstrained coordinate, from draws.
 
-    `population` (P,) are values of the population parameters. Draws that overflow don't count.
+    Draws that overflow are ignored; if all do, both are infinite. Both are NaN if a draw is NaN,
+    e.g. the log of a negative value.
+
+    Parameters
+    ----------
+    draw : FunctionPointer
+        Sampler ``f(entry, generator, population)``.
+    entry : int
+        Index of the prior.
+    population : ndarray, shape (P,)
+        Values of the population parameters.
+
+    Returns
+    -------
+    tuple of float
     """
     out = np.empty(SCALE_DRAWS)
     _draws(draw, entry, np.random.default_rng(0), population, out)

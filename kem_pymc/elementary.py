@@ -1,11 +1,12 @@
-"""exp, log1p, sin and cos as plain arithmetic: loops do several numbers at once.
+"""exp, log1p, sin and cos in plain arithmetic, so that loops over them can be vectorised.
 
-The C library's functions work on one number at a time, and most of a covariance matrix's time went
-into them. Each function here reduces its argument, evaluates a Taylor polynomial and puts the rest
-into the exponent or the sign, without a branch. Errors are below 1 unit in the last place for exp
-and log1p, and 2.5 for the others; fused multiplications make results the same on every machine.
+The functions of the C library process one number at a time, and took most of the time to compute a
+covariance matrix. Each function here reduces its argument, evaluates a Taylor polynomial, and
+applies the reduction to the exponent or the sign of the result, without branches. Errors are below
+1 unit in the last place for exp and log1p, and below 2.5 for sin and cos. Because of fused
+multiplications and additions, results are the same on all machines.
 
-Functions lowered by :mod:`kem_pymc.compiled` use them in the place of PyTensor's scalar operations.
+Functions lowered by :mod:`kem_pymc.compiled` use them instead of PyTensor's scalar operations.
 """
 
 import math
@@ -19,7 +20,8 @@ from numba.core import types
 from numba.extending import intrinsic
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-#: Added and taken away again, rounds to an integer, which the sum holds in its last bits.
+#: A float rounds to an integer if this is added and subtracted again. The last bits of the sum are
+#: those of the integer.
 ROUND = 1.5 * 2.0**52
 
 # log 2 and pi as sums of floats, so that multiples of them are subtracted without loss.
@@ -30,13 +32,15 @@ PI_REST = float.fromhex("0x1.1a62633145c07p-53")
 PI_LAST = float.fromhex("-0x1.f1976b7ed8fbcp-109")
 PER_LOG_2, PER_PI = 1 / LOG_2, 1 / PI
 
-# Bits of floats, for log1p: of the root of 1/2, how far it is below 1, of `ROUND`, a mantissa's.
+# Bits of floats, for log1p: those of the square root of 1/2, their difference from those of 1,
+# those of `ROUND`, and a mask of the mantissa.
 ROOT_BITS = 0x3FE6A09E667F3BCD
 HALF_TO_ONE = 0x3FF0000000000000 - ROOT_BITS
 ROUND_BITS = 0x4338000000000000
 MANTISSA = 0x000FFFFFFFFFFFFF
 
-#: Arguments of sin and cos from here on count as zero: they aren't known to a quarter of a turn.
+#: Absolute value of arguments from which on sin and cos are those of zero: the spacing of floats is
+#: a quarter of a radian there, or more.
 LARGEST_ANGLE = 2.0**50
 
 E2, E3, E4, E5, E6, E7, E8, E9, E10, E11, E12, E13 = (1 / math.factorial(k) for k in range(2, 14))
@@ -48,13 +52,13 @@ S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, S11 = (
 
 @intrinsic
 def fma(_typing_context: Any, _a: Any, _b: Any, _c: Any) -> Any:
-    """a b + c, rounded once."""
+    """Return a b + c, rounded once."""
     return types.float64(*[types.float64] * 3), lambda _, builder, __, args: builder.fma(*args)
 
 
 @intrinsic
 def _bits(_typing_context: Any, _x: Any) -> Any:
-    """A float's bits as an integer."""
+    """Return the bits of a float as an integer."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -64,7 +68,7 @@ def _bits(_typing_context: Any, _x: Any) -> Any:
 
 @intrinsic
 def _float(_typing_context: Any, _n: Any) -> Any:
-    """The float with these bits."""
+    """Return the float with the bits of an integer."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
@@ -74,7 +78,7 @@ def _float(_typing_context: Any, _n: Any) -> Any:
 
 @numba_njit(fastmath=False)
 def exp(x):
-    """e^x; zero where it is below the smallest normal number."""
+    """Return e^x; zero if it is below the smallest normal number."""
     y = 710.0 if x > 710.0 else x
     y = -708.5 if y < -708.5 else y
     rounded = fma(y, PER_LOG_2, ROUND)
@@ -86,16 +90,16 @@ def exp(x):
     middle = fma(fma(E9, r, E8), r2, fma(E7, r, E6))
     high = fma(fma(E13, r, E12), r2, fma(E11, r, E10))
     p = 1.0 + fma(fma(high, r4 * r4, fma(middle, r4, low)), r2, r)
-    # 2^n in two factors: the largest powers have no exponent of their own.
+    # 2^n in two factors, because a float can't represent the largest power, 2^1024.
     return p * _float((_bits(rounded) + 1022) << 52) * 2.0
 
 
 @numba_njit(fastmath=False)
 def log1p(x):
-    """The logarithm of 1 + x; not a number below -1."""
+    """Return the logarithm of 1 + x; minus infinity at -1, and NaN below."""
     u = 1.0 + x
-    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # what rounding took from 1 + x
-    # u = 2^n (1 + f) with 1 + f between the roots of 1/2 and 2.
+    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # rounding error of 1 + x
+    # u = 2^n (1 + f) with 1 + f between the square roots of 1/2 and 2.
     shifted = _bits(u) + HALF_TO_ONE
     n = _float(((shifted >> 52) & 4095) + ROUND_BITS) - ROUND - 1023.0
     f = _float((shifted & MANTISSA) + ROOT_BITS) - 1.0
@@ -116,7 +120,7 @@ def log1p(x):
 
 @numba_njit(fastmath=False)
 def _sine(r, turns):
-    """Sin r for abs(r) <= pi / 2, with the other sign for an odd number of half turns."""
+    """Return sin r for abs(r) <= pi / 2, with the opposite sign for an odd number of half turns."""
     z = r * r
     z2 = z * z
     z4 = z2 * z2
@@ -129,13 +133,13 @@ def _sine(r, turns):
 
 @numba_njit(fastmath=False)
 def _reduced(x, n):
-    """x - n pi, with one rounding."""
+    """Return x - n pi, with one rounding."""
     return fma(n, -PI_LAST, fma(n, -PI_REST, fma(n, -PI, x)))
 
 
 @numba_njit(fastmath=False)
 def sin(x):
-    """The sine, of 0 from `LARGEST_ANGLE` on."""
+    """Return the sine of x; that of 0 if abs(x) is `LARGEST_ANGLE` or more."""
     y = x if abs(x) < LARGEST_ANGLE else 0.0 * x
     rounded = fma(y, PER_PI, ROUND)
     return _sine(_reduced(y, rounded - ROUND), _bits(rounded))
@@ -143,26 +147,26 @@ def sin(x):
 
 @numba_njit(fastmath=False)
 def cos(x):
-    """The cosine, of 0 from `LARGEST_ANGLE` on."""
+    """Return the cosine of x; that of 0 if abs(x) is `LARGEST_ANGLE` or more."""
     y = x if abs(x) < LARGEST_ANGLE else 0.0 * x
     rounded = fma(y, PER_PI, -0.5) + ROUND
     return _sine(_reduced(y, rounded - ROUND + 0.5), _bits(rounded) + 1)
 
 
 class Exp(ps.basic.Exp):
-    """PyTensor's operation, computed as here."""
+    """PyTensor's scalar operation, computed by :func:`exp`."""
 
 
 class Log1p(ps.basic.Log1p):
-    """PyTensor's operation, computed as here."""
+    """PyTensor's scalar operation, computed by :func:`log1p`."""
 
 
 class Sin(ps.basic.Sin):
-    """PyTensor's operation, computed as here."""
+    """PyTensor's scalar operation, computed by :func:`sin`."""
 
 
 class Cos(ps.basic.Cos):
-    """PyTensor's operation, computed as here."""
+    """PyTensor's scalar operation, computed by :func:`cos`."""
 
 
 _REPLACED = {
@@ -176,7 +180,7 @@ _FUNCTIONS = {Exp: exp, Log1p: log1p, Sin: sin, Cos: cos}
 
 
 def vectorisable(operation: ps.ScalarOp) -> ps.ScalarOp:
-    """Return the operation that stands for a scalar operation of PyTensor's: itself, mostly."""
+    """Return the replacement of a PyTensor scalar operation, or the operation if it has none."""
     return _REPLACED.get(operation, operation)
 
 

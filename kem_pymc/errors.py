@@ -1,31 +1,31 @@
-"""The errors and warnings that a user of the package meets.
+"""Errors and warnings that the package raises for its users.
 
-Every message has two short sentences: what is wrong, and what to do about it.
+Every message has two short sentences: what is wrong, and how to fix it.
 """
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used as it is.
+    """Invalid input from the user.
 
-    The command line turns it into exit code 2 without a traceback.
+    The command line reports it without a traceback and with exit code 2.
     """
 
 
 class SamplingError(RuntimeError):
-    """No chain of a run gave draws to go on with; what the files of the run hold stays there."""
+    """Chains of a run failed, and no other has posterior draws; files in its folder are kept."""
 
 
 class WorkerError(RuntimeError):
-    """Workers on other machines, or in other processes, kept dying."""
+    """Workers in other processes or on other machines died repeatedly."""
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but a person should look at them."""
+    """The data can be used, but the user should check them."""
 
 
 class SelectionWarning(UserWarning):
-    """A kernel was selected, but under circumstances a person should know of."""
+    """A kernel was selected, but under circumstances that the user should consider."""
 
 
 class SamplingWarning(UserWarning):
-    """A run ended early or lost a chain; its draws can be used, and the run can go on."""
+    """A run was interrupted or a chain failed; its draws can be used, and it can be resumed."""

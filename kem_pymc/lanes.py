@@ -1,7 +1,7 @@
-"""Several numbers at once: values of `LANES` floats for loops that Numba leaves scalar.
+"""Vectors of `LANES` floats, to vectorise loops that Numba compiles to scalar code.
 
-A row of a matrix whose width is a multiple of `LANES` is loaded, combined and stored in such
-values. LLVM turns them into the registers that a processor has; indices aren't checked.
+Rows of a matrix whose width is a multiple of `LANES` are loaded, combined and stored as such
+vectors. LLVM maps them to the registers of the processor. Indices aren't checked.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_jitable, register_model
 
-#: Numbers in one value.
+#: Number of floats in one vector.
 LANES = 8
 
 
@@ -36,7 +36,7 @@ def padded(n):
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, i: Any, j: Any) -> Any:
-    """Pointer to LANES entries of row i, from column j on."""
+    """Return a pointer to entries j to j + LANES - 1 of row i of a matrix."""
     struct = context.make_array(kind)(context, builder, array)
     width = builder.extract_value(struct.shape, 1)
     offset = builder.add(builder.mul(i, width), j)
@@ -73,7 +73,7 @@ def store(_typing_context: Any, array: Any, _i: Any, _j: Any, _value: Any) -> An
 
 
 def _spread(builder: Any, number: Any) -> Any:
-    """LANES copies of a number."""
+    """Return a vector of LANES copies of a number."""
     one = builder.insert_element(
         ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0)
     )
@@ -83,7 +83,7 @@ def _spread(builder: Any, number: Any) -> Any:
 
 @intrinsic
 def multiple(_typing_context: Any, _factor: Any, _value: Any) -> Any:
-    """Return factor * value for a number `factor`."""
+    """Return factor * value for a float `factor` and a vector `value`."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         return builder.fmul(_spread(builder, args[0]), args[1])
@@ -93,7 +93,7 @@ def multiple(_typing_context: Any, _factor: Any, _value: Any) -> Any:
 
 @intrinsic
 def add_multiple(_typing_context: Any, _value: Any, _factor: Any, _other: Any) -> Any:
-    """Return value + factor * other for a number `factor`, rounded once."""
+    """Return value + factor * other, rounded once, for a float `factor` and two vectors."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         value, factor, other = args

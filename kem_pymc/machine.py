@@ -1,4 +1,4 @@
-"""What this machine offers the process: cores, memory, locks, and whether a folder is far away."""
+"""Resources of this machine: cores, BLAS threads, memory, file systems and file locks."""
 
 import math
 import os
@@ -16,18 +16,18 @@ except ImportError:  # Windows
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-#: Where the kernel tells of control groups, processes and memory.
+#: Folders in which Linux describes control groups, and processes and memory.
 CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
 
-#: File systems that other machines serve.
+#: Parts of the names of network file systems.
 REMOTE = ("nfs", "cifs", "smb", "afs", "sshfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "gluster")
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use.
+    """Return the number of cores that this process may use.
 
-    The machine's, or fewer where the process is bound to some of them, or its container has a
-    share of the time of all.
+    They are fewer than the machine's if the process is bound to some of them, or its container is
+    limited to a share of their time.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_cores()
@@ -36,23 +36,23 @@ def usable_cores() -> int:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep linear algebra to one thread meanwhile; a function too, as its decorator.
+    """Limit linear algebra to one thread, as a context manager or decorator.
 
-    Several threads round sums otherwise than one, so that a seed would give other results where
-    there are other cores. Our matrices are small: more threads wouldn't be faster, and would take
-    cores from other workers.
+    Sums are rounded differently by several threads than by one, so the same seed would give
+    different results on machines with different numbers of cores. As matrices are small, more
+    threads wouldn't be faster, and would take cores from other workers.
     """
     with _linear_algebra().limit(limits=1, user_api="blas"):
         yield
 
 
 def one_blas_thread_from_now_on() -> None:
-    """Keep linear algebra to one thread for good, in a process that is there to work."""
+    """Limit linear algebra to one thread permanently, in a worker process."""
     _linear_algebra().limit(limits=1, user_api="blas")
 
 
 def cgroup_cores() -> float | None:
-    """Return how many cores' time the control groups of this process allow; None without limit."""
+    """Return the number of cores that the process's control groups allow; None without limit."""
     quotas = []
     for folder in _groups("cpu"):
         words = _words(folder / "cpu.max") or [
@@ -65,7 +65,7 @@ def cgroup_cores() -> float | None:
 
 
 def memory() -> tuple[int, int] | None:
-    """Return the bytes of memory that are available and in all; None where nobody tells."""
+    """Return the available and the total memory in bytes; None if the system doesn't report it."""
     told = (line.split() for line in _lines(PROC / "meminfo"))
     kilobytes = {words[0].rstrip(":"): int(words[1]) for words in told if len(words) > 1}
     if not {"MemAvailable", "MemTotal"} <= set(kilobytes):
@@ -81,7 +81,7 @@ def memory() -> tuple[int, int] | None:
 
 
 def file_system(path: Path) -> str:
-    """Return the type of the file system that a path is on, like ``ext4``; "" if nobody tells."""
+    """Return the type of the file system that a path is on, like ``ext4``; "" if unknown."""
     place, best, kind = path.resolve(), -1, ""
     for line in _lines(PROC / "self/mountinfo"):
         before, _, after = line.partition(" - ")
@@ -92,21 +92,22 @@ def file_system(path: Path) -> str:
 
 
 def is_remote(kind: str) -> bool:
-    """Return whether other machines serve file systems of this type."""
+    """Return whether a type of file system is a network file system."""
     return any(name in kind for name in REMOTE)
 
 
 def lock(descriptor: int, forks: bool) -> bool:
-    """Lock an open file against other processes; return whether it is locked now.
+    """Lock an open file against other processes, and return whether this succeeded.
 
-    Where the system or the file system can't lock files, everything counts as locked.
+    True is also returned if the system or the file system can't lock files.
 
     Parameters
     ----------
     descriptor : int
-        Of the file, or with `forks` of a folder too; it is locked until it is closed.
+        Descriptor of the file, or if `forks` is True also of a folder; it is locked until it is
+        closed.
     forks : bool
-        Whether processes that are forked meanwhile hold the lock too, until they end.
+        Whether processes that are forked meanwhile also hold the lock, until they end.
     """
     if fcntl is None:
         return True
@@ -122,7 +123,7 @@ def lock(descriptor: int, forks: bool) -> bool:
 
 @cache
 def _linear_algebra() -> "ThreadpoolController":
-    # A controller knows the libraries that are there when it is made: both bring one.
+    # A controller finds the libraries that are loaded when it is created, and both load one.
     import numpy as np  # noqa: F401
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
@@ -144,7 +145,7 @@ def _groups(controller: str) -> Iterator[Path]:
 def _lines(path: Path) -> list[str]:
     try:
         return path.read_text("utf-8", errors="replace").splitlines()
-    except OSError:  # another system, or not ours to read
+    except OSError:  # another operating system, or no permission to read
         return []
 
 

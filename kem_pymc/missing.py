@@ -1,4 +1,4 @@
-"""Rows with missing values, left out and counted."""
+"""Removal of rows with missing values, with a summary of what was removed."""
 
 from collections.abc import Hashable, Sequence
 
@@ -6,39 +6,42 @@ import pandas as pd
 
 from kem_pymc.display import some
 
-#: At most so many columns and users are named.
+#: Largest number of columns and of users named in a message.
 NAMED = 10
 
-#: A column that misses a larger share of its values is no feature by default.
+#: A column with a larger fraction of missing values isn't a feature by default.
 MOSTLY = 0.5
 
 
 def mostly_missing(values: pd.Series) -> bool:
-    """Return whether a column misses most of its values."""
+    """Return whether more than half of a column's values are missing."""
     return bool(values.isna().mean() > MOSTLY)
 
 
 def without_missing(
     df: pd.DataFrame, user: Hashable, columns: Sequence[Hashable], least: int
 ) -> tuple[pd.DataFrame, str]:
-    """Return the rows that miss no value, and what was left out in a sentence or two.
+    """Drop rows with missing values, and describe what was dropped.
 
-    Users who lose rows and keep fewer than `least` are left out as a whole.
+    Users who lose rows and keep fewer than `least` are dropped entirely.
 
     Parameters
     ----------
     df : DataFrame
     user : column name
     columns : sequence of column names
-        Whose values count, the user's among them. Infinite ones aren't missing.
+        Columns that are checked for missing values, including the user. Infinite values don't count
+        as missing.
     least : int
-        So many rows a user needs.
+        Smallest number of rows that a user must keep.
 
     Returns
     -------
     DataFrame
+        Remaining rows.
     str
-        Empty where nothing was missing.
+        Description of the dropped rows and users in one or two sentences; empty if no value was
+        missing.
     """
     missing = df[list(dict.fromkeys(columns))].isna()
     gone = missing.any(axis=1).to_numpy()

@@ -1,7 +1,8 @@
-"""Priors of the noise variance: functions of the parent composition.
+"""Priors of the noise variance, as functions of the parent composition.
 
-Any function that takes a :class:`Parent` and returns a PyMC distribution is one. Those of this
-module can be told, stored, and looked into for population parameters.
+Any function that takes a :class:`Parent` and returns a PyMC distribution can be used.
+:class:`NoiseBySize` and :class:`SameNoise` can in addition be stored as data, and searched for
+population parameters without a parent.
 """
 
 import inspect
@@ -22,14 +23,14 @@ from kem_pymc.population import PopulationParameter, with_values
 
 
 class Parent:
-    """What the noise prior may look at: the parent composition, as PyTensor expressions.
+    """The parent composition as PyTensor expressions, which a noise prior may depend on.
 
     Attributes
     ----------
     inclusion : vector (C,) of bool
-        Which candidates the parent has.
+        Inclusion indicators of the candidates in the parent.
     size : scalar
-        How many.
+        Number of candidates in the parent.
     """
 
     def __init__(self, inclusion: Any, pool: CandidatePool) -> None:
@@ -56,7 +57,7 @@ NoisePrior = Callable[[Parent], TensorVariable]
 class NoiseBySize:
     """The paper's noise prior: LogNormal(mu[k], sigma[k]) below a parent of size k.
 
-    Parents with more candidates than the last entry get the last entry.
+    The last entries also apply to all larger parents.
     """
 
     mu: tuple[float, ...]
@@ -76,10 +77,20 @@ class NoiseBySize:
 def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
     """Return the noise prior LogNormal(mu[k], sigma[k]) below a parent of size k.
 
+    Parameters
+    ----------
+    mu, sigma : sequence of float
+        Mean and sd of the log noise variance by size of the parent, from 0; the last entries also
+        apply to all larger parents.
+
+    Returns
+    -------
+    NoiseBySize
+
     Raises
     ------
     InputError
-        If there isn't one sigma for every mu, or a sigma isn't positive.
+        If there isn't one sigma for every mu, a sigma isn't positive, or an entry isn't a number.
     """
     if any(isinstance(v, TensorVariable) for v in (*mu, *sigma)):
         raise InputError(
@@ -96,7 +107,7 @@ def noise_by_size(mu: Sequence[float], sigma: Sequence[float]) -> NoiseBySize:
 
 @dataclass(frozen=True, eq=False)
 class SameNoise:
-    """One noise prior, whatever the parent."""
+    """A noise prior that doesn't depend on the parent."""
 
     distribution: TensorVariable
 
@@ -110,7 +121,7 @@ class SameNoise:
 
 @dataclass(frozen=True, eq=False)
 class NoiseAt:
-    """A noise prior at values of population parameters."""
+    """A noise prior in which population parameters are replaced by values."""
 
     noise: NoisePrior
     values: Mapping[str, float]
@@ -125,12 +136,12 @@ class NoiseAt:
 
 
 def distributions_in(noise: NoisePrior) -> list[TensorVariable]:
-    """Return the distributions of a noise prior, as far as they are known without a parent."""
+    """Return the distributions of a noise prior, if they are available without a parent."""
     return [noise.distribution] if isinstance(noise, SameNoise) else []
 
 
 def noise_at(noise: NoisePrior, values: Mapping[str, float]) -> NoisePrior:
-    """Return a noise prior with numbers in place of population parameters, by name."""
+    """Return a noise prior with population parameters replaced by numbers, by name."""
     if isinstance(noise, SameNoise):
         return SameNoise(with_values(noise.distribution, values))
     if isinstance(noise, NoiseBySize) or not values:
@@ -139,14 +150,14 @@ def noise_at(noise: NoisePrior, values: Mapping[str, float]) -> NoisePrior:
 
 
 def noise_text(noise: NoisePrior) -> str:
-    """Return a noise prior as text: a function's docstring, where it isn't of this module."""
+    """Return a noise prior as text; for functions outside this module, their docstring."""
     if isinstance(noise, NoiseBySize | SameNoise | NoiseAt):
         return str(noise)
     return inspect.getdoc(noise) or "a function of the parent"
 
 
 def noise_to_data(noise: NoisePrior) -> dict[str, Any]:
-    """Return a noise prior as plain data; as text, where it is a function of the user's own."""
+    """Return a noise prior as plain data; custom functions are stored as text."""
     if isinstance(noise, NoiseBySize):
         return {"by_size": asdict(noise)}
     if isinstance(noise, SameNoise):
@@ -157,12 +168,12 @@ def noise_to_data(noise: NoisePrior) -> dict[str, Any]:
 def noise_from_data(
     data: Mapping[str, Any], population: Mapping[str, PopulationParameter]
 ) -> NoisePrior:
-    """Return the noise prior that :func:`noise_to_data` wrote.
+    """Return the noise prior from the data that :func:`noise_to_data` returned.
 
     Raises
     ------
     InputError
-        If it was written as text.
+        If it was stored as text.
     """
     if "by_size" in data:
         return noise_by_size(**data["by_size"])

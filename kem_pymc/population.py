@@ -1,7 +1,7 @@
-"""Population parameters: unknowns of a study's priors that all clusters share.
+"""Population parameters: unknown parameters of a study's priors that all clusters share.
 
-A parameter is an input of PyMC distributions, made by :func:`population_parameter`, that carries
-its own prior. What it takes for a study to sample it is found in the graphs of the priors.
+A population parameter, made by :func:`population_parameter`, is an input of PyMC distributions with
+a prior attached to it. The parameters that a study samples are found in the graphs of its priors.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,49 +18,54 @@ from pytensor.tensor.variable import TensorVariable
 
 from kem_pymc.errors import InputError
 
-#: Names that mean something else in stored draws and tables (PyMC's own end in two underscores).
+#: Names with another meaning in stored draws and tables (names that PyMC reserves end in two
+#: underscores).
 TAKEN = ("noise", "about", "inf", "nan")
 
 
 class PopulationParameter(TensorVariable):
-    """A number that priors depend on and that is sampled; see :func:`population_parameter`."""
+    """Sampled number that priors depend on; see :func:`population_parameter`."""
 
     @property
     def prior(self) -> TensorVariable:
-        """Its own prior."""
-        return self.tag.prior  # tags go with copies of a variable
+        """The prior of the parameter."""
+        return self.tag.prior  # tags are copied with a variable
 
     @property
     def positive(self) -> bool:
-        """Whether its unconstrained coordinate is the log: where PyMC takes the log, too.
+        """Return whether the unconstrained coordinate is the log, as in PyMC's default transform.
 
-        That of other parameters is the value, also where the support has ends.
+        The coordinate of all other parameters is the value, even if the support is bounded.
         """
         return _default_transform(self.prior.owner.op, self.prior) is log
 
 
 def population_parameter(name: str, prior: TensorVariable) -> PopulationParameter:
-    """Return a parameter of priors that all clusters share and that is sampled with them.
+    """Return a parameter of priors that is shared by all clusters and sampled.
 
-    It stands wherever a prior of a study takes a number, in as many priors as one likes::
+    It can be used wherever a prior of a study takes a number, and in several priors::
 
         typical = kem.population_parameter("typical_log_lengthscale", pm.Normal.dist(0, 1))
         spread = kem.population_parameter("spread", pm.HalfNormal.dist(0.5))
         priors = priors.replace(lengthscale=pm.LogNormal.dist(typical, spread))
 
-    An ``EvolutionModel`` with these priors has a variable of each name.
+    An ``EvolutionModel`` with these priors has one variable for each of these names.
 
     Parameters
     ----------
     name : str
-        Of the variable; a Python word.
+        Name of the variable: a Python identifier that isn't reserved.
     prior : PyMC distribution
-        Of a scalar, continuous, with numbers for parameters.
+        Continuous scalar distribution whose parameters are numbers.
+
+    Returns
+    -------
+    PopulationParameter
 
     Raises
     ------
     InputError
-        If the name isn't such a word, or the prior isn't such a distribution.
+        If the name isn't such an identifier, or the prior isn't such a distribution.
     """
     if not (isinstance(name, str) and name.isidentifier()) or name.endswith("__") or name in TAKEN:
         raise InputError(
@@ -79,13 +84,13 @@ def population_parameter(name: str, prior: TensorVariable) -> PopulationParamete
 
 
 def _is_of_numbers(prior: Any) -> bool:
-    """Return whether a prior has a density that depends on nothing but its value."""
+    """Return whether a prior has a density that depends only on its value."""
     if not isinstance(prior, TensorVariable) or prior.owner is None or prior.ndim != 0:
         return False
     if prior.dtype not in ("float32", "float64"):
         return False
     if isinstance(prior.owner.op, type(pm.Flat.rv_op) | type(pm.HalfFlat.rv_op)):
-        return False  # nothing can be drawn from it
+        return False  # draws aren't possible
     value = pt.dscalar("value")
     try:
         density = pm.logp(prior, value, warn_rvs=False)
@@ -101,7 +106,7 @@ def parameters_in(variables: Iterable[Variable]) -> tuple[PopulationParameter, .
     Raises
     ------
     InputError
-        If two of one name have different priors.
+        If two parameters with the same name have different priors.
     """
     found: dict[str, PopulationParameter] = {}
     for variable in variables:
@@ -133,7 +138,7 @@ def _same_distribution(one: TensorVariable, other: TensorVariable) -> bool:
 
 
 def with_values(variable: Variable, values: Mapping[str, Any]) -> Variable:
-    """Return a variable with population parameters replaced by others or numbers, by name."""
+    """Return a variable with population parameters replaced by numbers or variables, by name."""
     inside = {v for v in ancestors([variable]) if isinstance(v, PopulationParameter)}
     swapped = {
         parameter: pt.as_tensor(values[parameter.name], dtype="float64")

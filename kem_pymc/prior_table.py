@@ -1,4 +1,4 @@
-"""The priors of a study as the compiled engine sees them; it knows no PyMC."""
+"""The priors of a study in the form that the compiled engine uses, without importing PyMC."""
 
 import math
 from numbers import Real
@@ -10,17 +10,17 @@ from kem_pymc.compiled import FunctionPointer
 from kem_pymc.errors import InputError
 from kem_pymc.references import by_reference
 
-#: Smallest noise variance of a fit (paper, fig. 9), where a table of priors names no other.
+#: Smallest noise variance of a fit (paper, fig. 9), unless a table of priors has another.
 NOISE_FLOOR = 0.01
 
 
 @by_reference
 class PriorTable(NamedTuple):
-    """The priors of a study as the engine wants them.
+    """The priors of a study in the form that the compiled engine uses.
 
     Densities are those of unconstrained coordinates: logs of positive hyperparameters and of the
-    noise variance (the Jacobian is included), values of the others. All of them are given natural
-    values of the P population parameters; P is mostly zero.
+    noise variance (the Jacobian is included), values of the others. All densities depend on the
+    natural values of the P population parameters; P is zero in most studies.
 
     Attributes
     ----------
@@ -33,28 +33,29 @@ class PriorTable(NamedTuple):
     noise_draw : pointer
         ``f(parent, generator, population) -> float``
     entry : (H,) int64
-        Which distinct prior each hyperparameter has.
+        Index of the distinct prior of each hyperparameter.
     centre : (H,) float64
-        Median of each coordinate: where a fit starts that knows no better.
+        Prior median of each coordinate, from which fits start without other information.
     scale : (H,) float64
-        min(prior standard deviation, 1) of each coordinate: the unit of proposals.
+        min(prior standard deviation, 1) of each coordinate, the unit of proposals.
     stay, enter : (C,) float64
-        Probability that a candidate is in, given that the parent has it or hasn't.
+        Inclusion probability of each candidate if the parent has it, and if it doesn't.
     population : (P,) float64
         Natural values of the population parameters, which a move changes in place.
     reference : (P,) float64
-        Their prior medians. `centre` and `scale` are those at them, and so is whatever else
-        proposals remember: draws may not depend on what the values were before.
+        Prior medians of the population parameters. `centre`, `scale` and everything else that
+        proposals cache are computed at these values, because proposals must not depend on earlier
+        values of the population parameters.
     population_entry : (P,) int64
-        Which distinct prior each of them has.
+        Index of the distinct prior of each population parameter.
     population_positive : (P,) bool
-        Whether its unconstrained coordinate is the log.
+        Whether the unconstrained coordinate of the population parameter is the log.
     population_width : (P,) float64
-        Prior standard deviation of its coordinate.
+        Prior standard deviation of the population parameter's coordinate.
     uses : (number of distinct priors, P) bool
-        Which distinct priors depend on which of them.
+        Whether a distinct prior depends on a population parameter.
     noise_uses : (P,) bool
-        On which of them the prior of the noise depends.
+        Whether the prior of the noise depends on a population parameter.
     """
 
     log_density: FunctionPointer
@@ -78,7 +79,7 @@ class PriorTable(NamedTuple):
 
 
 def check_noise_floor(noise_floor: float) -> float:
-    """Return the smallest noise variance of fits, once it is known to be one.
+    """Return the smallest noise variance of fits as a float, if it is valid.
 
     Raises
     ------

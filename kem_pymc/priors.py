@@ -1,12 +1,12 @@
-"""The priors of a study: one readable table, any entry of which PyMC can replace.
+"""The priors of a study: a table whose entries are PyMC distributions and can be replaced.
 
-An entry is a plain PyMC distribution (``pm.LogNormal.dist(0, 2)``, a mixture, a truncated or a
-custom one). It applies to a kind of hyperparameter (``"lengthscale"``), to a kind within a base
-kernel (``"PER.lengthscale"``), within a candidate (``"LIN0 x PER0.amplitude"``), or to one
-hyperparameter by its full name; the most specific entry wins. The prior of the noise variance is a
-function of the parent composition. Inclusion probabilities (paper, 10.2.5) are numbers in the same
-way: by candidate, or for all base kernels and all interactions. Distributions may depend on
-population parameters (:func:`kem_pymc.population_parameter`), which all clusters share.
+An entry is a PyMC distribution (``pm.LogNormal.dist(0, 2)``, or a mixture, a truncated or a custom
+distribution). It applies to a kind of hyperparameter (``"lengthscale"``), to a kind within a base
+kernel (``"PER.lengthscale"``), to a kind within a candidate (``"LIN0 x PER0.amplitude"``), or to
+one hyperparameter by its full name. The most specific entry is used. The prior of the noise
+variance is a function of the parent composition. Inclusion probabilities (paper, 10.2.5) are
+numbers, given by candidate, or for all base kernels and for all interactions. Distributions may
+depend on population parameters (:func:`kem_pymc.population_parameter`), which all clusters share.
 """
 
 from collections.abc import Mapping
@@ -47,35 +47,41 @@ from kem_pymc.population import (
 )
 from kem_pymc.prior_table import NOISE_FLOOR, PriorTable, check_noise_floor
 
-#: A table as text has room for so many letters of a prior in a line.
+#: Maximum width of a prior in the text representation of the table, in characters.
 ACROSS = 56
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Priors(Displayed):
-    """The table of priors.
+    """Table of all priors of a study.
 
     Attributes
     ----------
     hyperparameters : mapping of str to PyMC distribution
-        By kind, ``base.kind``, ``candidate.kind`` or full name.
+        Priors of hyperparameters by kind, ``base.kind``, ``candidate.kind`` or full name.
     noise : callable
-        ``noise(parent)`` returns the PyMC distribution of the noise VARIANCE, given a
-        :class:`Parent`.
+        Function such that ``noise(parent)`` is the PyMC distribution of the noise variance (not the
+        standard deviation), given a :class:`Parent`.
     noise_without_parent : PyMC distribution
-        For methods that know no parent (baselines).
+        Prior of the noise variance for methods without parents (baselines).
     stay : float
-        Probability that a candidate of the parent is in the child as well.
+        Probability that a candidate of the parent is included in the child.
     enter : mapping of str to float
-        Probability that another candidate is in: for ``"base kernel"``, ``"interaction"`` (ARD
-        among them), or a candidate by name.
+        Probability that a candidate that the parent doesn't have is included in the child: for
+        ``"base kernel"``, ``"interaction"`` (which includes ARD), or a candidate by name.
     scaling : {"none", "unit"}
-        What the table was made for: data in their own units, or features scaled to [0, 1] and
-        standardised targets.
+        Units for which the table was made: data in their own units, or features scaled to [0, 1]
+        and standardised targets.
     noise_floor : float
-        Smallest noise variance of fits at selection, of every method; in the units of scaled
-        targets. The sampler has none. It caps the log density of a prediction at
-        -log(2 pi noise_floor) / 2 per point, 1.38 for the paper's 0.01.
+        Smallest noise variance of fits at selection, for every method, in units of the scaled
+        targets squared. The sampler has no floor. It bounds the log density of a prediction by
+        -log(2 pi noise_floor) / 2 per point, which is 1.38 for the paper's 0.01.
+
+    Raises
+    ------
+    InputError
+        If a prior isn't a scalar PyMC distribution, `noise` isn't callable, an inclusion
+        probability isn't between 0 and 1, or the noise floor isn't positive and finite.
     """
 
     hyperparameters: Mapping[str, TensorVariable]
@@ -115,14 +121,18 @@ class Priors(Displayed):
         entries : mapping, optional
             Priors by name, e.g. ``{"PER.lengthscale": pm.InverseGamma.dist(5, 5)}``.
         **kinds
-            The same for names that are Python words: ``lengthscale=``, ``noise=`` (a function of
-            the parent), ``stay=``, ``enter=`` (merged into the present ones), ``scaling=``,
-            ``noise_floor=``.
+            Entries whose names are Python identifiers: ``lengthscale=``, ``noise=`` (a function of
+            the parent), ``noise_without_parent=``, ``stay=``, ``enter=`` (merged into the present
+            mapping), ``scaling=``, ``noise_floor=``.
+
+        Returns
+        -------
+        Priors
 
         Raises
         ------
         InputError
-            If an entry isn't a scalar PyMC distribution.
+            If a value isn't valid, e.g. a prior isn't a scalar PyMC distribution.
         """
         given = {**(entries or {}), **kinds}
         fields: dict[str, Any] = {
@@ -134,33 +144,37 @@ class Priors(Displayed):
         return replace(self, hyperparameters={**self.hyperparameters, **given}, **fields)
 
     def without_parent(self) -> "Priors":
-        """Return the table for methods that know no parent: one noise prior for all."""
+        """Return the table for methods without parents, with a single noise prior."""
         return self.replace(noise=SameNoise(self.noise_without_parent))
 
     def expecting(self, additions: float, pool: CandidatePool) -> "Priors":
-        """Return the table with as many candidates entering below WHITE, on average.
+        """Return the table scaled to an expected number of candidates that enter below WHITE.
 
-        Probabilities to enter keep their ratios. With those of the paper 0.4 of the synthetic
-        study's 8 candidates enter at a time step, and 6 of HeartSteps' 95: the more there are to
-        choose from, the more are there that no data asked for. A prior of how many there are
-        shouldn't depend on the number of candidates (Scott and Berger 2010).
+        The probabilities in `enter` keep their ratios. With those of the paper, on average 0.4 of
+        the synthetic study's 8 candidates enter at a time step, but 6 of HeartSteps' 95: the larger
+        the pool, the more candidates are included without support from the data. The prior of the
+        number of candidates shouldn't depend on the size of the pool (Scott and Berger 2010).
 
         Parameters
         ----------
         additions : float
-            Expected number of candidates of a composition whose parent has none.
+            Expected number of candidates of a composition whose parent is WHITE (empty).
         pool : CandidatePool
+
+        Returns
+        -------
+        Priors
 
         Raises
         ------
         InputError
-            If a probability wouldn't lie between 0 and 1.
+            If a resulting probability isn't between 0 and 1, or a candidate has no probability.
         """
         factor = additions / sum(self.entering(candidate) for candidate in pool)
         return self.replace(enter={name: p * factor for name, p in self.enter.items()})
 
     def of(self, hyperparameter: Hyperparameter) -> TensorVariable:
-        """Return the prior of one hyperparameter: the most specific entry.
+        """Return the prior of one hyperparameter, which is the most specific entry.
 
         Raises
         ------
@@ -177,37 +191,41 @@ class Priors(Displayed):
         )
 
     def entering(self, candidate: Candidate) -> float:
-        """Return the probability that a candidate is in though the parent hasn't got it."""
+        """Return the inclusion probability of a candidate that the parent doesn't have."""
         for name in (str(candidate), "interaction" if candidate.is_interaction else "base kernel"):
             if name in self.enter:
                 return self.enter[name]
         raise InputError(f"There is no inclusion probability for {candidate}. Add it to enter=.")
 
     def population(self, pool: CandidatePool) -> tuple[PopulationParameter, ...]:
-        """Return the population parameters on which priors of a pool, or of the noise, depend.
+        """Return the population parameters on which the priors of a pool and its noise depend.
 
         Raises
         ------
         InputError
-            If an entry is missing, or two parameters of one name have different priors.
+            If an entry is missing, or two parameters with the same name have different priors.
         """
         anyone = Parent(pt.vector("parent", dtype="bool"), pool)
         return parameters_in([*(self.of(h) for h in pool.hyperparameters), self.noise(anyone)])
 
     def at(self, values: Mapping[str, float]) -> "Priors":
-        """Return the table with numbers in place of population parameters.
+        """Return the table with population parameters replaced by numbers.
 
         Parameters
         ----------
         values : mapping of str to float
-            By name, e.g. posterior medians. Parameters of other names stay; names of none are
-            ignored.
+            Values by name, e.g. posterior medians. Parameters that aren't named are kept; names
+            without a parameter are ignored.
+
+        Returns
+        -------
+        Priors
 
         Raises
         ------
         InputError
-            If a value isn't finite, or has density zero. (Parameters that stand in a function of
-            the parent alone aren't looked at.)
+            If a value isn't a finite number, or has density zero. (The density isn't checked for
+            parameters that only occur in a function of the parent.)
         """
         try:
             numbers = {name: float(value) for name, value in values.items()}
@@ -237,12 +255,12 @@ class Priors(Displayed):
         )
 
     def check_values(self, pool: CandidatePool) -> None:
-        """Check that priors of a pool depend on no population parameter.
+        """Check that the priors of a pool don't depend on population parameters.
 
         Raises
         ------
         InputError
-            If one does.
+            If a prior depends on a population parameter.
         """
         unknown = self.population(pool)
         if unknown:
@@ -264,22 +282,23 @@ class Priors(Displayed):
         parent: Composition | str = "WHITE",
         rng: np.random.Generator | int = 0,
     ) -> dict[str, np.ndarray]:
-        """Draw what the table says of a composition's hyperparameters and noise.
+        """Draw a composition's hyperparameters and noise variance from the priors.
 
         Parameters
         ----------
         composition, parent : Composition or str
-            Made of the pool's candidates; the noise depends on the parent.
+            Compositions of the pool's candidates. The noise depends on the parent.
         pool : CandidatePool
         draws : int
+            Number of draws.
         rng : Generator or int
 
         Returns
         -------
         dict of str to ndarray, shape (draws,)
-            Natural values by name, and the noise variance as ``"noise"``; for
-            :func:`kem_pymc.draw_functions`. Population parameters are drawn before, one value for
-            all of a draw, and among them.
+            Natural values by name, and the noise variance as ``"noise"``, which
+            :func:`kem_pymc.draw_functions` accepts. Population parameters are drawn first, with one
+            value per draw for all priors, and are included by name.
 
         Raises
         ------
@@ -302,7 +321,7 @@ class Priors(Displayed):
         }
 
     def to_frame(self, pool: CandidatePool | None = None) -> pd.DataFrame:
-        """Return the table; with a pool, one row for every hyperparameter and candidate in it."""
+        """Return the table as text; with a pool, one row per hyperparameter and candidate of it."""
         rows = [("noise", noise_text(self.noise))]
         rows.append(("noise without a parent", describe(self.noise_without_parent)))
         rows.append(("smallest noise of a fit", f"{self.noise_floor:g}"))
@@ -317,9 +336,9 @@ class Priors(Displayed):
         return pd.DataFrame(rows, columns=["what", "prior"])
 
     def _told(self, pool: CandidatePool | None) -> tuple[PopulationParameter, ...]:
-        """Return the population parameters of the table, as far as they are known without a pool.
+        """Return the population parameters of the table.
 
-        (A function of the parent can't be looked into without one.)
+        Without a pool those that only occur in a function of the parent can't be found.
         """
         if pool is not None:
             return self.population(pool)
@@ -351,13 +370,14 @@ class Priors(Displayed):
         return Display(f"Priors for {units[self.scaling]}", listings=[Listing((*frame,), rows)])
 
     def compile(self, pool: CandidatePool) -> PriorTable:
-        """Return the priors as the engine wants them.
+        """Return the priors in compiled form, for the engine.
 
         Raises
         ------
         InputError
-            If an entry is missing, the prior of a positive hyperparameter isn't positive, or
-            population parameters can go where a prior is none.
+            If an entry is missing, the prior of a positive hyperparameter has negative values, the
+            prior of a population parameter is too vague, or population parameters can have values
+            for which a prior isn't a valid distribution.
         """
         return compile_priors(
             [(self.of(h), h.positive) for h in pool.hyperparameters],
@@ -368,10 +388,11 @@ class Priors(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table as plain data, for files; distributions outside PyMC's own as text.
+        """Return the table as plain data that can be written to files.
 
-        Population parameters are names among the parameters of a distribution. Priors that depend
-        on expressions of them are text.
+        Distributions that PyMC doesn't provide are stored as text. Population parameters are stored
+        as names among the parameters of a distribution; distributions that depend on expressions of
+        population parameters are stored as text.
         """
         population = {p.name: to_data(p.prior) for p in self._told(None)}
         return {
@@ -387,12 +408,12 @@ class Priors(Displayed):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Priors":
-        """Return the table that :meth:`to_dict` wrote.
+        """Return the table from the data that :meth:`to_dict` returned.
 
         Raises
         ------
         InputError
-            If an entry was written as text only.
+            If an entry was stored as text only.
         """
         population = {
             name: population_parameter(name, from_data(prior))
@@ -407,7 +428,7 @@ class Priors(Displayed):
             stay=data["stay"],
             enter=data["enter"],
             scaling=data["scaling"],
-            noise_floor=data.get("noise_floor", NOISE_FLOOR),  # files of before have none
+            noise_floor=data.get("noise_floor", NOISE_FLOOR),  # missing in older files
         )
 
 
@@ -429,7 +450,7 @@ def _table(
 
 
 def synthetic() -> Priors:
-    """Return the paper's priors for the synthetic study: inputs on [0, 20], data as they are."""
+    """Return the paper's priors for the synthetic study: inputs in [0, 20], data not scaled."""
     return _table(lengthscale=(0, 2), period=(np.log(5), 0.25), scaling="none")
 
 
@@ -438,35 +459,40 @@ def paper() -> Priors:
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
 
 
-#: The name of :func:`paper` in earlier versions.
+#: Alias of :func:`paper`, its name in earlier versions.
 unit_scale = paper
 
-#: How many candidates enter below WHITE, on average, by the priors of tables.
+#: Expected number of candidates that enter below WHITE, in the default priors.
 ADDITIONS = 1.0
 
-#: Of the noise's and of amplitudes' logs, by the priors of tables: means and sds, where the
-#: variance that is left to explain is one.
+#: Means and sds of the logs of the noise variance and of amplitudes, in the default priors, for
+#: targets whose variance to be explained is one.
 NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
 
 
 def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
-    """Return the priors of tables: features in [0, 1], standardised targets.
+    """Return the default priors, for features in [0, 1] and standardised targets.
 
-    Noise and amplitudes are in units of what there is to explain: of the target's variance, or of
-    what is left of it where users share something. The noise has the same prior below all parents.
-    (By the paper's, :func:`paper`, its variance has the median 7.4 below an empty parent, so that
-    noise alone explains a straight line.) One candidate enters below WHITE, on average, however
-    many there are; one alone enters with probability 0.5. No fit has less noise than 1e-3 of the
-    target's variance: with less, a single point that a curve misses costs more than all others
-    gain.
+    The priors of the noise variance and of amplitudes scale with the variance to be explained: that
+    of the target, or the part that a shared mean leaves unexplained. The noise has the same prior
+    below all parents. (With the priors of the paper, see :func:`paper`, the noise variance has
+    median 7.4 below an empty parent, so that noise alone explains a straight line.) On average one
+    candidate enters below WHITE (the empty composition), whatever the size of the pool; in a pool
+    of one candidate it enters with probability 0.5. The noise variance of a fit is at least 1e-3 of
+    the target's variance: with a smaller one, a single point that a curve misses would cost more
+    than all other points gain.
 
     Parameters
     ----------
     pool : CandidatePool
-        Of the study.
+        Candidates of the study.
     unexplained : float
-        The variance that there is to explain, as a share of the target's:
+        Variance that is to be explained, as a fraction of the target's, e.g.
         :attr:`kem_pymc.SharedPart.unexplained`.
+
+    Returns
+    -------
+    Priors
 
     Raises
     ------

@@ -1,15 +1,15 @@
-"""Wide tuples in compiled code, passed by reference.
+"""Named tuples with many fields that are passed to compiled code by reference.
 
-Numba passes a tuple by value: all its arrays, seven machine words each, go to every function that
-is called with it, and each is counted as one more reference by an atomic increment. The sampler's
-study and state are some 50 arrays, so this took almost half of its time. Compiled code gets an
-instance of a class decorated with :func:`by_reference` as a pointer to its fields instead, and uses
-them as before.
+Numba passes a tuple by value: all its arrays, seven machine words each, are passed to every
+function that is called with it, and the reference count of each is incremented atomically. The
+sampler's study and state have some 50 arrays, so this took almost half of its time. Instances of a
+class decorated with :func:`by_reference` are passed to compiled code as a pointer to their fields
+instead; fields are accessed with the same syntax.
 
-The fields lie on the stack of the call that Python made (or of the compiled function that called
-:func:`reference`). Nothing keeps them alive but that call, and arrays among them aren't counted, so
-compiled code neither returns such a value to Python, which would get None, nor what it reads from
-its fields.
+The fields are on the stack of the call from Python (or of the compiled function that called
+:func:`reference`). Only this call keeps them alive, and references to arrays among them aren't
+counted. Therefore compiled code may not return such a tuple to Python, which would get None, nor
+any of its fields.
 """
 
 from hashlib import sha256
@@ -38,14 +38,14 @@ _known: set[type] = set()
 
 
 class Reference(types.Type):
-    """The type of a named tuple that is passed by reference.
+    """Numba type of a named tuple that is passed by reference.
 
     Parameters
     ----------
     cls : type
-        The class of the tuple.
+        Class of the tuple.
     kinds : tuple of numba types
-        Those of its fields.
+        Types of its fields.
     """
 
     def __init__(self, cls: Any, kinds: tuple[types.Type, ...]) -> None:
@@ -58,31 +58,32 @@ class Reference(types.Type):
 
     @property
     def by_value(self) -> BaseTuple:
-        """The type of the tuple itself."""
+        """Numba type of the same tuple passed by value."""
         return BaseTuple.from_types(self.kinds, self.cls)
 
     def place(self, field: str) -> int:
-        """Return the number of a field."""
+        """Return the index of a field."""
         return self.fields.index(field)
 
 
 def _kind(value: Any, context: Any) -> Any:
-    """Return what the Numba type of a value depends on: for arrays faster than the type itself."""
+    """Return a key for the Numba type of a value; for arrays this is faster than the type."""
     if type(value) is np.ndarray:
         return value.dtype, value.ndim, value.flags.num
     return typeof_impl(value, context)
 
 
 def by_reference[T: type](cls: T) -> T:
-    """Class decorator: compiled code gets instances of this named tuple by reference.
+    """Pass instances of a named tuple to compiled code by reference, as a class decorator.
 
-    The instance that was last passed is kept, with its type.
+    The last instance that was passed is kept in memory, with its type.
     """
     recent: tuple[Any, Reference | None] = (None, None)
     made: dict[tuple[Any, ...], Reference | None] = {}
 
     def reference_to(value: Any, context: Any) -> Reference | None:
-        # Determining the types of 50 fields takes as long as a short move, and calls come in rows.
+        # Determining the types of 50 fields takes as long as a short move of the sampler, and
+        # consecutive calls often have the same instance.
         nonlocal recent
         if recent[0] is not value:
             key = tuple(_kind(v, context) for v in value)
@@ -105,7 +106,7 @@ class _ReferenceModel(models.PrimitiveModel):
 
 
 def _uncounted(context: Any, builder: Any, kind: types.Type, value: Any) -> Any:
-    """Return the same value without what it takes to count references to it."""
+    """Return a value without the fields by which references to it are counted."""
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
@@ -122,9 +123,9 @@ def _store(context: Any, builder: Any, kind: Reference, values: Any) -> Any:
         value = _uncounted(context, builder, field, values[i])
         stored = context.data_model_manager[field].as_data(builder, value)
         builder.store(stored, cgutils.gep_inbounds(builder, place, 0, i))
-    # Loads of fields are marked as invariant, for they would be repeated after every store to any
-    # array otherwise. They may not move before the stores above, wherever this code is inlined:
-    # from here on, the pointer is one that LLVM knows nothing about.
+    # Loads of fields are marked as invariant, because otherwise they would be repeated after every
+    # store to any array. They may not be moved before the stores above, wherever this code is
+    # inlined: this empty assembly code returns the pointer as one of unknown origin to LLVM.
     kind_of_barrier = ir.FunctionType(pointer_type, [pointer_type])
     return builder.asm(kind_of_barrier, "", "=r,0,~{memory}", [place], True)
 
@@ -144,7 +145,8 @@ def _unbox(kind: Reference, value: Any, c: Any) -> NativeValue:
 
 @box(Reference)
 def _box(_kind: Reference, _value: Any, c: Any) -> Any:
-    # Every compiled function gets an entry for Python, called or not, so this can't be an error.
+    # This can't be an error: every compiled function gets an entry point for Python, which needs
+    # boxing even if it is never called.
     return c.pyapi.make_none()
 
 
@@ -168,10 +170,11 @@ def _load(context: Any, builder: Any, kind: Reference, value: Any, field: str) -
 
 @intrinsic
 def reference(_typing_context: Any, value: Any) -> Any:
-    """Return a named tuple, of a class passed by reference, that compiled code made by value.
+    """Return a reference to a named tuple that compiled code made by value.
 
-    A reference stays what it is. Call it on an argument, at the beginning of a function: the
-    tuple's arrays are freed after the last use of a local variable that holds it.
+    Its class has to be decorated with :func:`by_reference`. References are returned unchanged. Call
+    this on an argument, at the beginning of a function: the arrays of a tuple in a local variable
+    are freed after the variable's last use.
     """
     if isinstance(value, Reference):
         return value(value), lambda _context, _builder, _signature, arguments: arguments[0]

@@ -1,4 +1,4 @@
-"""How data are scaled before a model sees them, as learned from pilot users, and scaled back."""
+"""Scaling of inputs and targets, learned from pilot users, and conversion back to their units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,20 +17,20 @@ from kem_pymc.transforms import Name, Transform
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """How inputs and targets are scaled before a model sees them, and scaled back after.
+    """Linear scaling of inputs and targets, with an optional transform of the target.
 
-    Numbers of categories aren't scaled: with L levels, 1 / L - 1/2 is added to them, by which the
-    kernel CAT knows L.
+    The codes of categories aren't scaled: with L levels, 1 / L - 1/2 is added to them, from which
+    the kernel CAT determines L.
 
     Parameters
     ----------
     feature_low, feature_high : ndarray, shape (D,)
-        In the users' units; they become 0 and 1.
+        Values of the features, in the users' units, that become 0 and 1.
     target_mean, target_sd : float
-        In the target's unit; the target becomes (y - mean) / sd. With a transform g they are of
-        g(y), which becomes (g(y) - mean) / sd.
+        Mean and standard deviation of the target, in its unit; the target becomes (y - mean) / sd.
+        With a transform g they are those of g(y), which becomes (g(y) - mean) / sd.
     transform : Transform, optional
-        Of skewed targets.
+        Transform g of a skewed target.
 
     Raises
     ------
@@ -60,12 +60,12 @@ class Scaling:
 
     @classmethod
     def identity(cls, dimension: int) -> Self:
-        """Return the scaling that changes nothing, for `dimension` features."""
+        """Return the scaling that changes nothing, for D = `dimension` features."""
         return cls(np.zeros(dimension), np.ones(dimension), 0.0, 1.0)
 
     @classmethod
     def none(cls, cohort: Cohort) -> Self:
-        """Return the scaling that changes nothing but what categories need."""
+        """Return the scaling that changes nothing except the codes of categories."""
         dimension = cohort.dimension
         return cls(*_ranges(cohort, np.zeros(dimension), np.ones(dimension)), 0.0, 1.0)
 
@@ -73,18 +73,21 @@ class Scaling:
     def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
         """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
 
-        It looks at this cohort only, each point once: give it the pilot users (section 10.2.1).
+        It is computed from this cohort only, with each point counted once: give it the pilot users
+        (section 10.2.1).
 
         Parameters
         ----------
         cohort : Cohort
+            Pilot users.
         transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
-            What is done to the target before, see :class:`kem_pymc.transforms.Transform`.
+            Transform that is applied to the target before it is scaled, see
+            :class:`kem_pymc.transforms.Transform`.
 
         Raises
         ------
         InputError
-            If a feature or the target is constant, or can't be transformed so.
+            If a feature or the target is constant, or the target can't be transformed.
         """
         x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
         check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
@@ -110,59 +113,73 @@ class Scaling:
         return (x - self.feature_low) / (self.feature_high - self.feature_low)
 
     def targets(self, y: npt.ArrayLike, whose: str = "") -> np.ndarray:
-        """Scale targets, any shape.
+        """Scale targets.
+
+        Parameters
+        ----------
+        y : array_like, any shape
+            Targets, in the users' units.
+        whose : str
+            Origin of the targets for error messages, like " of user 3".
 
         Raises
         ------
         InputError
-            If one can't be transformed; `whose` it is, like " of user 3", is in the message.
+            If a target can't be transformed.
         """
         y = np.asarray(y, dtype=np.float64)
         y = y if self.transform is None else self.transform.forward(y, whose)
         return (y - self.target_mean) / self.target_sd
 
     def targets_of(self, cohort: Cohort) -> np.ndarray:
-        """Scale the targets of all users of a cohort; shape (n,), user by user.
+        """Scale the targets of all users of a cohort, and concatenate them to shape (n,).
 
         Raises
         ------
         InputError
-            If one can't be transformed.
+            If a target can't be transformed.
         """
         users = zip(cohort.users, cohort.targets, strict=True)
         return np.concatenate([self.targets(y, f" of user {user}") for user, y in users])
 
     def targets_back(self, y: npt.ArrayLike) -> np.ndarray:
-        """Return scaled targets, or quantiles of what they may be, in the target's unit."""
+        """Convert scaled targets, or quantiles of them, to the target's unit."""
         back = self.mean_back(y)
         return back if self.transform is None else self.transform.inverse(back)
 
     @property
     def target_unit(self) -> float:
-        """The target's sd; with a transform, half of what mean - sd to mean + sd of it span."""
+        """Standard deviation of the target, in its unit.
+
+        With a transform, half of the distance between mean - sd and mean + sd of the transformed
+        target, both transformed back.
+        """
         low, high = self.targets_back([-1.0, 1.0])
         return float(high - low) / 2
 
     def target_label(self, target: str) -> str:
-        """Return what :meth:`mean_back` and :meth:`sd_back` are in the unit of."""
+        """Return a label of the quantity in whose unit :meth:`mean_back` and :meth:`sd_back` are.
+
+        This is the target, or the transformed target.
+        """
         return target if self.transform is None else self.transform.label(target)
 
     def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
-        """Return a mean in the target's unit, or that of the transformed target."""
+        """Convert a scaled mean to the unit of the target, or of the transformed target."""
         return np.asarray(mean) * self.target_sd + self.target_mean
 
     def sd_back(self, sd: npt.ArrayLike) -> np.ndarray:
-        """Return an sd in the target's unit, or that of the transformed target."""
+        """Convert a scaled sd to the unit of the target, or of the transformed target."""
         return np.asarray(sd) * self.target_sd
 
     def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
-        """Return a variance in the target's unit squared, or that of the transformed target."""
+        """Convert a scaled variance to the squared unit of the target, or transformed target."""
         return np.asarray(variance) * self.target_sd**2
 
     def hyperparameters_back(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a kernel's hyperparameters, and the noise, in the users' units.
+        """Convert the hyperparameters of a kernel, and the noise variance, to the users' units.
 
-        The same kernel for data in their own units: lengthscales, periods and shifts are in the
+        The result is the same kernel for unscaled data: lengthscales, periods and shifts are in the
         feature's unit (PER's lengthscale has none), amplitudes and the noise variance in the
         target's unit squared, or that of the transformed target. With LIN an amplitude is the
         variance of a slope.
@@ -170,18 +187,18 @@ class Scaling:
         Parameters
         ----------
         values : mapping of str to number or array
-            By name in scaled units, like ``{"SE3.lengthscale": 0.2, "noise": 0.1}``: of a
-            selection, or draws of a :class:`kem_pymc.ClusterModel`.
+            Values in scaled units, by name, like ``{"SE3.lengthscale": 0.2, "noise": 0.1}``: those
+            of a selection, or draws of a :class:`kem_pymc.ClusterModel`.
 
         Returns
         -------
         dict
-            The same names.
+            Values in the users' units, by the same names.
 
         Raises
         ------
         InputError
-            If a name is no hyperparameter's.
+            If a name isn't the name of a hyperparameter.
         """
         return {name: self._back(name, value) for name, value in values.items()}
 
@@ -199,7 +216,8 @@ class Scaling:
         if kinds[name] == "amplitude":
             units = [extent[f.dimension] ** base_kernel(f.base).degree for f in candidate.factors]
             return value * (self.target_sd**2 / float(np.prod(units)))
-        own = name.split(".")[-2].partition("#")[0]  # SE3 of SE3.lengthscale, LIN0 x SE3.SE3#2.x
+        # The factor: SE3 both in SE3.lengthscale and in LIN0 x SE3.SE3#2.x.
+        own = name.split(".")[-2].partition("#")[0]
         factor = Factor.parse(own)
         if kinds[name] in base_kernel(factor.base).unitless:
             return value
@@ -207,7 +225,10 @@ class Scaling:
         return value * extent[factor.dimension] + origin
 
     def apply(self, cohort: Cohort) -> Cohort:
-        """Return the cohort in scaled units, without its truth, which is in the users' units."""
+        """Return the cohort in scaled units.
+
+        Its truth is removed, because it is in the users' units.
+        """
         return replace(
             cohort,
             inputs=tuple(self.inputs(x) for x in cohort.inputs),
@@ -216,7 +237,7 @@ class Scaling:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and floats; JSON keeps every digit of them."""
+        """Return the scaling as a dict of lists and floats, which JSON stores without rounding."""
         return {
             "feature_low": self.feature_low.tolist(),
             "feature_high": self.feature_high.tolist(),
@@ -227,12 +248,12 @@ class Scaling:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the scaling that `to_dict` described.
+        """Return the scaling from the output of :meth:`to_dict`.
 
         Raises
         ------
         InputError
-            If an entry is missing or unknown, or the values make no scaling.
+            If an entry is missing or unknown, or the values don't define a scaling.
         """
         known = set(cls.__dataclass_fields__)
         if not known - {"transform"} <= set(state) <= known:
@@ -249,7 +270,10 @@ class Scaling:
 
 
 def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ranges of features (D,), of categories those that add to their numbers."""
+    """Return the low and high ends of the ranges of features, shape (D,) each.
+
+    For a category the range has length 1, so that scaling only adds the offset to its codes.
+    """
     for name, levels in cohort.levels.items():
         d = cohort.features.index(name)
         low[d] = -category_offset(len(levels))

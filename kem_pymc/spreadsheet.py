@@ -1,8 +1,8 @@
-"""Names as cells of CSV files that people open in a spreadsheet, which takes some for formulas.
+"""Escaping of names in CSV files, because spreadsheets interpret some names as formulas.
 
-A name that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, which
-spreadsheets take for the beginning of text. So that nothing is lost, one that has apostrophes
-before such a character gets one more. Numbers stay numbers.
+A name that begins with =, +, -, @, a tab or a carriage return is prefixed with an apostrophe, which
+spreadsheets interpret as the beginning of text. A name with apostrophes before such a character is
+prefixed with one more, so that escaping is reversible. Numbers aren't changed.
 """
 
 import re
@@ -10,27 +10,27 @@ from typing import Any
 
 import pandas as pd
 
-#: Names that are escaped, and how these begin once they are.
+#: Beginnings of names that are escaped, and of escaped names.
 FORMULA, ESCAPED = re.compile(r"'*[=+\-@\t\r]"), re.compile(r"'+[=+\-@\t\r]")
 
 
 def escaped(name: Any) -> Any:
-    """Return a name as it stands in a cell; what is no text stays."""
+    """Return a name as the text of a cell; values that aren't text aren't changed."""
     return f"'{name}" if isinstance(name, str) and FORMULA.match(name) else name
 
 
 def unescaped(cell: Any) -> Any:
-    """Return the name that a cell stands for."""
+    """Return the name from the text of a cell; the inverse of :func:`escaped`."""
     return cell[1:] if isinstance(cell, str) and ESCAPED.match(cell) else cell
 
 
 def escape(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table for a CSV file: the names of its columns, and in column ``user``, escaped."""
+    """Return a table with column names and values of column ``user`` escaped, for a CSV file."""
     return _each(table, escaped)
 
 
 def unescape(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table that :func:`escape` was given, read from its file."""
+    """Return the original table from one that :func:`escape` made and was read from a CSV file."""
     return _each(table, unescaped)
 
 

@@ -1,6 +1,7 @@
-"""Transforms of skewed targets: what is modelled is g(y), and predictions come back as y.
+"""Transforms g of skewed targets: g(y) is modelled, and predictions are transformed back to y.
 
-Each is increasing and known by a name and at most one number, which is learned from pilot users.
+Each transform is increasing, and given by a name and at most one parameter, which is estimated from
+pilot users.
 """
 
 from dataclasses import dataclass
@@ -17,16 +18,16 @@ from kem_pymc.errors import InputError
 Name = Literal["sqrt", "log", "log1p", "yeo-johnson"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
-#: Transformed values beyond this are as good as infinite, and their exponential overflows.
+#: Limit of transformed values before their exponential is taken, which would overflow.
 LARGEST = 700.0
 
 #: Targets with a larger skewness are strongly skewed.
 STRONG_SKEW = 1.5
 
-#: Whole numbers from zero on with so large a share of zeros are counts with many of them.
+#: Fraction of zeros from which non-negative whole numbers are treated as counts with many zeros.
 MANY_ZEROS = 0.1
 
-#: With lambda in this range every real number is some target's Yeo-Johnson transform.
+#: Range of lambda in which the Yeo-Johnson transform maps onto all real numbers.
 LAMBDAS = (0.0, 2.0)
 
 
@@ -37,16 +38,17 @@ class Transform:
     Parameters
     ----------
     name : {"sqrt", "log", "log1p", "yeo-johnson"}
-        ``sqrt`` is the square root of y + c, with c zero or, where pilot users have zeros, half of
-        their smallest positive target (Tukey's started root: the root itself has an infinite slope
-        at zero). ``yeo-johnson`` is Yeo and Johnson's (2000), with lambda between 0 and 2.
+        Name of the transform. ``sqrt`` is the square root of y + c, where c is zero or, if pilot
+        users have zeros, half of their smallest positive target (Tukey's started root: the root
+        itself has an infinite slope at zero). ``yeo-johnson`` is the transform of Yeo and Johnson
+        (2000), with lambda between 0 and 2.
     parameter : float
-        c or lambda; the others have none, and 0.
+        c for ``sqrt`` or lambda for ``yeo-johnson``; must be 0 for the other transforms.
 
     Raises
     ------
     InputError
-        If there is no transform of that name, or the number is out of range.
+        If there is no transform of that name, or the parameter is out of range.
     """
 
     name: Name
@@ -64,12 +66,17 @@ class Transform:
 
     @classmethod
     def learn(cls, name: Name, targets: npt.ArrayLike) -> Self:
-        """Return a transform with its number learned from pilot users' targets, shape (n,).
+        """Return a transform with its parameter estimated from the targets of pilot users.
+
+        Parameters
+        ----------
+        name : {"sqrt", "log", "log1p", "yeo-johnson"}
+        targets : array_like, shape (n,)
 
         Raises
         ------
         InputError
-            If there is no such transform.
+            If there is no transform of that name.
         """
         y = np.asarray(targets, dtype=np.float64)
         parameter = 0.0
@@ -84,16 +91,27 @@ class Transform:
 
     @property
     def lowest(self) -> float:
-        """Targets must be at least this, and above it under log and log1p."""
+        """Lower end of the domain, included for sqrt and excluded for log and log1p."""
         return {"sqrt": 0.0 - self.parameter, "log": 0.0, "log1p": -1.0}.get(self.name, -np.inf)
 
     def forward(self, y: npt.ArrayLike, whose: str = "") -> np.ndarray:
-        """Return g(y), any shape.
+        """Return g(y).
+
+        Parameters
+        ----------
+        y : array_like, any shape
+            Targets.
+        whose : str
+            Origin of the targets for error messages, like " of user 3".
+
+        Returns
+        -------
+        ndarray, same shape
 
         Raises
         ------
         InputError
-            If a value is outside the domain; `whose` it is, like " of user 3", is in the message.
+            If a value is outside the domain.
         """
         y = np.asarray(y, dtype=np.float64)
         out = y < self.lowest if self.name == "sqrt" else y <= self.lowest
@@ -116,7 +134,10 @@ class Transform:
         return np.sign(y) * boxcox1p(np.abs(y), power)
 
     def inverse(self, z: npt.ArrayLike) -> np.ndarray:
-        """Return the y with g(y) = z, any shape; under sqrt the lowest one for negative z."""
+        """Return the y with g(y) = z, for z of any shape.
+
+        For sqrt, a negative z gives the lower end of the domain.
+        """
         z = np.asarray(z, dtype=np.float64)
         if self.name == "sqrt":
             return np.maximum(z, 0.0) ** 2 - self.parameter
@@ -129,7 +150,7 @@ class Transform:
         return np.sign(z) * inv_boxcox1p(bounded, power)
 
     def log_slope(self, y: npt.ArrayLike) -> np.ndarray:
-        """Return log g'(y), by which densities of g(y) become densities of y."""
+        """Return log g'(y), which is added to the log density of g(y) to obtain that of y."""
         y = np.asarray(y, dtype=np.float64)
         if self.name == "sqrt":
             return -np.log(2.0) - 0.5 * np.log(y + self.parameter)
@@ -140,22 +161,27 @@ class Transform:
         return np.sign(y) * (self.parameter - 1) * np.log1p(np.abs(y))
 
     def label(self, target: str) -> str:
-        """Return how the transformed target is called."""
+        """Return a label of the transformed target, like "log(y)"."""
         if self.name == "sqrt" and self.parameter:
             return f"sqrt({target} + {self.parameter:.3g})"
         return f"{self.name}({target})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the name and the parameter as a dict that can be written as JSON."""
         return {"name": self.name, "parameter": self.parameter}
 
 
 def advice(targets: npt.ArrayLike) -> str | None:
-    """Return why a transform may help pilot users' targets (n,), and which; None if none need.
+    """Return why pilot users' targets may need a transform, and which one.
 
     Parameters
     ----------
     targets : array_like, shape (n,)
+
+    Returns
+    -------
+    str or None
+        End of a sentence about the target; None if no transform is needed.
     """
     y = np.asarray(targets, dtype=np.float64)
     if np.ptp(y) == 0:

@@ -1,9 +1,9 @@
-"""Where independent pieces of work are done: in this process, in several, or on a Dask cluster.
+"""Execution of independent tasks: in this process, in several processes, or on a Dask cluster.
 
-A piece of work is a function of one task. What comes out depends on the task alone, so it is the
-same wherever it is done: tasks bring their own seeds. A worker that dies costs time, not results:
-its tasks are given to others. Linear algebra has one thread in each, here too: see
-`machine.one_blas_thread`.
+A function is called with each task. Its result depends on the task alone, which includes any seed,
+so results are the same wherever tasks are executed. If a worker dies, its tasks are given to other
+workers, so this takes time but no result is lost. Linear algebra uses one thread per worker, also
+in this process: see `machine.one_blas_thread`.
 """
 
 import multiprocessing
@@ -20,35 +20,35 @@ from kem_pymc.certificates import VARIABLE, given_certificates
 from kem_pymc.errors import InputError, WorkerError
 from kem_pymc.machine import one_blas_thread, one_blas_thread_from_now_on, usable_cores
 
-#: Deaths of workers in a row, without a result between them, after which nothing is tried again.
+#: Number of consecutive deaths of workers, without a result in between, after which work stops.
 PATIENCE = 3
 
-#: How long to wait for a scheduler to answer.
+#: Seconds to wait for the response of a scheduler.
 PATIENCE_SECONDS = 10.0
 
 
-#: Of a task's number and result: the task that follows, or None.
+#: Function of a task's number and result that returns the task that follows, or None.
 type Following[T, R] = Callable[[int, R], T | None]
 
 
 def nothing_follows(number: int, result: Any) -> None:
-    """Return None: the number's work is done."""
+    """Return None: no task follows."""
 
 
 class Workers(Protocol):
-    """Those who do the work.
+    """Interface of workers that execute tasks.
 
     Attributes
     ----------
     width : int
-        How many tasks to give them at a time so that nobody waits for the next.
+        Number of tasks to submit at a time so that no worker is idle.
     """
 
     @property
     def width(self) -> int: ...
 
     def close(self) -> None:
-        """Let go of what connects to them; they aren't asked for anything afterwards."""
+        """Close the connection to the workers, which can't be used afterwards."""
         ...
 
     def each[T, R](
@@ -57,14 +57,14 @@ class Workers(Protocol):
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as they come.
+        """Yield each task's number and result, as results arrive.
 
         Parameters
         ----------
         function : callable
-            Of one task. It is sent to other processes once, by value.
+            Function of one task. It is sent to other processes once, by value.
         tasks : sequence
-            Each is sent alone.
+            Tasks, each of which is sent separately.
         following : callable
             Called with a number and a result after it was yielded; returns the task that follows
             under the same number, or None.
@@ -78,19 +78,22 @@ class Workers(Protocol):
 
 
 def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
-    """Return who does the work.
+    """Return workers on this machine or on a Dask cluster.
 
     Parameters
     ----------
     cores : int, optional
-        Processes on this machine; 1 works in this process. By default one per core.
+        Number of processes on this machine; with 1, tasks are executed in this process. By
+        default, one per core.
     cluster : str, optional
-        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``; instead of processes here.
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, to use instead of processes on
+        this machine.
 
     Raises
     ------
     InputError
-        If both are given, nobody answers at the address, or Dask isn't installed.
+        If both are given, no scheduler responds at the address, its certificates are missing or
+        different, or Dask isn't installed.
     """
     if cluster is not None:
         if cores is not None:
@@ -103,7 +106,7 @@ def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
 def in_order[T, R](
     crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[R], Any]
 ) -> list[R]:
-    """Return the results in the order of their tasks; `tell` is told each as it comes."""
+    """Return the results in the order of their tasks; `tell` is called with each on arrival."""
     results: dict[int, R] = {}
     for number, result in crew.each(function, tasks):
         results[number] = result
@@ -112,7 +115,7 @@ def in_order[T, R](
 
 
 class Here:
-    """Works in this process, one task after the other."""
+    """Execute tasks in this process, one after the other."""
 
     width = 1
 
@@ -125,7 +128,7 @@ class Here:
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result."""
+        """Yield each task's number and result; see :meth:`Workers.each`."""
         for number, first in enumerate(tasks):
             task: T | None = first
             while task is not None:
@@ -136,21 +139,22 @@ class Here:
 
 
 class Processes:
-    """Works in processes of this machine.
+    """Execute tasks in processes on this machine.
 
     Parameters
     ----------
     cores : int
+        Number of processes.
     """
 
     def __init__(self, cores: int) -> None:
         self.cores = cores
         self.width = 2 * cores
-        # Copies of this process, with everything compiled, where copies are safe.
+        # Forked processes have the compiled code already; forking is only safe on Linux.
         self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
     def close(self) -> None:
-        """Do nothing: processes end with each piece of work."""
+        """Do nothing: processes end with each call of :meth:`each`."""
 
     def each[T, R](
         self,
@@ -158,7 +162,13 @@ class Processes:
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as they come."""
+        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
         sent = cloudpickle.dumps(function)
         left = dict(enumerate(tasks))
         deaths = 0
@@ -192,19 +202,19 @@ class Processes:
 
 
 class Cluster:
-    """Works on a Dask cluster.
+    """Execute tasks on a Dask cluster.
 
     Parameters
     ----------
     address : str
-        Of its scheduler. For one that begins with ``tls://``, certificates are in the folder that
-        the environment variable ``KEM_CERTIFICATES`` names.
+        Address of the scheduler. If it begins with ``tls://``, certificates are read from the
+        folder that the environment variable ``KEM_CERTIFICATES`` names.
 
     Raises
     ------
     InputError
-        If no scheduler answers there, certificates are missing or others than the scheduler's, or
-        Dask isn't installed.
+        If no scheduler responds at the address, certificates are missing or different from the
+        scheduler's, or Dask isn't installed.
     """
 
     def __init__(self, address: str) -> None:
@@ -233,7 +243,7 @@ class Cluster:
 
     @property
     def width(self) -> int:
-        """Two tasks for every thread that is there now."""
+        """Two tasks for every thread that the cluster has at present."""
         return 2 * max(1, sum(self._client.nthreads().values()))
 
     def close(self) -> None:
@@ -246,11 +256,17 @@ class Cluster:
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as they come."""
+        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
         from distributed import CancelledError, KilledWorker, as_completed
 
-        # A result, unlike scattered data, is made again where all who held it have died. Everyone
-        # has it at once, or tasks would go to the one who has it.
+        # Dask recomputes a result, unlike scattered data, if all workers that held it have died. It
+        # is replicated to all workers at once, or Dask would prefer the worker that holds it.
         shared = self._client.submit(bytes, cloudpickle.dumps(function), pure=False)
         self._client.replicate([shared])
         futures = {
@@ -284,9 +300,9 @@ def _dead(deaths: int) -> str:
 
 
 class _Given(threading.local):
-    """In a worker: what it was given to do, and that as bytes.
+    """Function that a worker applies to tasks, and the bytes from which it was loaded.
 
-    Every thread has its own: a function may hold things that change while it is at work.
+    Every thread has a separate copy, because a function may have state that changes in a call.
     """
 
     sent = b""

@@ -1,7 +1,7 @@
 """UCI Concrete: the strength of concrete (paper, table 1 and section 10.2).
 
-Users are made of random mixtures: 20 of 50 mixtures each, who get 5 mixtures at every one of 10
-time steps. 10 are pilot users, 10 test users.
+A user is a set of 50 random mixtures, 5 at each of 10 time steps. There are 10 pilot users and 10
+test users.
 
     kem fit models/concrete.py --out concrete
     kem select models/concrete.py --evolutions concrete/evolutions.json
@@ -9,13 +9,14 @@ time steps. 10 are pilot users, 10 test users.
 
 import kem_pymc as kem
 
-# Data: 7 ingredients and the age of a mixture, and its compressive strength (MPa). The model scales
-# features to [0, 1] and standardises the target, with the pilot users' ranges only.
+# Data: the features are 7 ingredients of a mixture and its age, the target is its compressive
+# strength (MPa). The model scales features to [0, 1] and standardises the target, based on the
+# pilot users' data only.
 cohort, test = kem.datasets.concrete(seed=0)
 
-# Candidates (39): LIN, PER and SE on every feature; products for what concrete's strength is known
-# to depend on most, the amount of cement (0) and the age (7), each times a smooth function of every
-# other feature; and ARD, to be compared with.
+# Candidates (39): LIN, PER and SE on every feature; products of the amount of cement (0) and of the
+# age (7), on which strength is known to depend most, with a smooth function of every other feature;
+# and ARD, for comparison.
 features = range(8)
 pool = kem.CandidatePool(
     [
@@ -27,15 +28,15 @@ pool = kem.CandidatePool(
     dimension=8,
 )
 
-# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
-# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
-# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
-# with 0.02.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range, vague
+# amplitudes, shifts near zero, and large noise where the parent composition has few candidates. A
+# candidate of the parent composition stays in the child with probability 0.9; other candidates
+# enter with probability 0.1, products with probability 0.02.
 priors = kem.priors.paper()
 
-# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
-# no kernel looks at later data (cut).
+# Model: one Dirichlet process over next kernels for every parent composition, with concentration 1;
+# later data don't influence earlier kernels (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
-# Sampler: independent chains with draws to settle (tune) and to keep.
+# Sampler: arguments of pm.sample (draws, tuning draws, independent chains, random seed).
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -1,7 +1,8 @@
-"""HeartSteps daily steps: a wristband's steps from the phone and the day (see paper, section 7.2).
+"""HeartSteps: a wristband's daily steps, predicted from phone and context (paper, section 7.2).
 
-Not the paper's data: its target is daily active minutes, of 37 users. With the authors' files,
-write kem.datasets.heartsteps(seed=0, tell=print) and kem.datasets.candidates("heartsteps") below.
+These are not the paper's data, whose target is the daily active minutes of 37 users. With the
+authors' files, use kem.datasets.heartsteps(seed=0, tell=print) and
+kem.datasets.candidates("heartsteps") below.
 
     kem fit models/heartsteps.py --out heartsteps
     kem select models/heartsteps.py --evolutions heartsteps/evolutions.json
@@ -9,14 +10,14 @@ write kem.datasets.heartsteps(seed=0, tell=print) and kem.datasets.candidates("h
 
 import kem_pymc as kem
 
-# Data: 17 features of a day, and the square root of its steps, of users with 10 days or more; 5
-# days at every time step. The model scales features to [0, 1] and standardises the target, with the
-# pilot users' ranges only.
+# Data: 17 features of a day; the target is the square root of the number of steps. Users have at
+# least 10 days, 5 at every time step. The model scales features to [0, 1] and standardises the
+# target, based on the pilot users' data only.
 cohort, test = kem.datasets.heartsteps_daily(seed=0)
 
-# Candidates (73): LIN on every feature; PER and SE on the 12 that aren't binary; products of travel
-# (12) and weekend (13), known to change how active a day is, with every other feature, smooth or,
-# where it is binary, linear; and ARD, to be compared with.
+# Candidates (73): LIN on every feature; PER and SE on the 12 features that aren't binary; products
+# of travel (12) and weekend (13), which are known to affect activity, with SE of every other
+# feature or, if it is binary, with LIN; and ARD, for comparison.
 numbers = range(12)
 pool = kem.CandidatePool(
     [
@@ -30,15 +31,15 @@ pool = kem.CandidatePool(
     dimension=17,
 )
 
-# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
-# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
-# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
-# with 0.02.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range, vague
+# amplitudes, shifts near zero, and large noise where the parent composition has few candidates. A
+# candidate of the parent composition stays in the child with probability 0.9; other candidates
+# enter with probability 0.1, products with probability 0.02.
 priors = kem.priors.paper()
 
-# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
-# no kernel looks at later data (cut).
+# Model: one Dirichlet process over next kernels for every parent composition, with concentration 1;
+# later data don't influence earlier kernels (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
-# Sampler: independent chains with draws to settle (tune) and to keep.
+# Sampler: arguments of pm.sample (draws, tuning draws, independent chains, random seed).
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -1,7 +1,7 @@
 """UCI Housing: the price of homes in Boston (paper, table 1 and section 10.2).
 
-Users are made of random tracts: 10 of 50 tracts each, who get 5 tracts at every one of 10 time
-steps. 5 are pilot users, 5 test users.
+A user is a set of 50 random census tracts, 5 at each of 10 time steps. There are 5 pilot users and
+5 test users.
 
     kem fit models/housing.py --out housing
     kem select models/housing.py --evolutions housing/evolutions.json
@@ -9,12 +9,12 @@ steps. 5 are pilot users, 5 test users.
 
 import kem_pymc as kem
 
-# Data: 13 features of a tract, and its median price (1000 USD). The model scales features to [0, 1]
-# and standardises the target, with the pilot users' ranges only.
+# Data: 13 features of a tract; the target is its median price (1000 USD). The model scales features
+# to [0, 1] and standardises the target, based on the pilot users' data only.
 cohort, test = kem.datasets.housing(seed=0)
 
-# Candidates (38): LIN on every feature; PER and SE on all but CHAS (3, the river, which is binary,
-# so that a line says all); and ARD, to be compared with.
+# Candidates (38): LIN on every feature; PER and SE on every feature except CHAS (3, at the river or
+# not), of which any function is linear because it is binary; and ARD, for comparison.
 features = range(13)
 pool = kem.CandidatePool(
     [
@@ -26,15 +26,15 @@ pool = kem.CandidatePool(
     dimension=13,
 )
 
-# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
-# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
-# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
-# with 0.02.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range, vague
+# amplitudes, shifts near zero, and large noise where the parent composition has few candidates. A
+# candidate of the parent composition stays in the child with probability 0.9; other candidates
+# enter with probability 0.1, products with probability 0.02.
 priors = kem.priors.paper()
 
-# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
-# no kernel looks at later data (cut).
+# Model: one Dirichlet process over next kernels for every parent composition, with concentration 1;
+# later data don't influence earlier kernels (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
-# Sampler: independent chains with draws to settle (tune) and to keep.
+# Sampler: arguments of pm.sample (draws, tuning draws, independent chains, random seed).
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

@@ -1,8 +1,8 @@
 """MIMIC-III demo: the plateau pressure of ventilated patients (paper, sections 7.2 and 10.2).
 
-Open data of 100 patients stand in for the paper's, which take credentials: users are ICU stays, not
-diagnoses, and hypotension stands in for vasopressors. For the paper's study with your own files,
-write kem.datasets.mimic(seed=0, tell=print) below; the candidates stay the same.
+These are open data of 100 patients instead of the paper's data, which need credentials. Users are
+ICU stays instead of diagnoses, and hypotension replaces vasopressors. To run the paper's study with
+your own files, use kem.datasets.mimic(seed=0, tell=print) below, with the same candidates.
 
     kem fit models/mimic.py --out mimic
     kem select models/mimic.py --evolutions mimic/evolutions.json
@@ -10,14 +10,15 @@ write kem.datasets.mimic(seed=0, tell=print) below; the candidates stay the same
 
 import kem_pymc as kem
 
-# Data: 13 vitals and ventilator settings and whether blood pressure is low; plateau pressure
-# (cmH2O). Stays of 30 readings or more, 10 at every time step. The model scales features to [0, 1]
-# and standardises the target, with the pilot users' ranges only.
+# Data: 13 vital signs and ventilator settings, and whether blood pressure is low; the target is
+# plateau pressure (cmH2O). Stays have at least 30 readings, 10 at every time step. The model scales
+# features to [0, 1] and standardises the target, based on the pilot users' data only.
 cohort, test = kem.datasets.mimic_demo(seed=0, by="stay")
 
-# Candidates (50): LIN on every feature, SE on all but hypotension (13, binary), PER on those that
-# aren't set at the ventilator; products of hypotension with a smooth function of every other
-# feature, since the paper has those of vasopressors; and ARD, to be compared with.
+# Candidates (50): LIN on every feature; SE on every feature except hypotension (13), which is
+# binary; PER on the same features except those that are set at the ventilator; products of
+# hypotension with a smooth function of every other feature, as the paper has products of
+# vasopressors; and ARD, for comparison.
 features = range(14)
 settings = (1, 2, 5, 6)
 pool = kem.CandidatePool(
@@ -31,15 +32,15 @@ pool = kem.CandidatePool(
     dimension=14,
 )
 
-# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range; vague
-# amplitudes; shifts near zero; noise expected to be large where the parent composition is small. A
-# candidate of the parent composition stays with probability 0.9; others enter with 0.1, products
-# with 0.02.
+# Priors (paper, 10.2.5): lengthscales and periods near a fifth of a feature's range, vague
+# amplitudes, shifts near zero, and large noise where the parent composition has few candidates. A
+# candidate of the parent composition stays in the child with probability 0.9; other candidates
+# enter with probability 0.1, products with probability 0.02.
 priors = kem.priors.paper()
 
-# Model: one Dirichlet process of next kernels below every parent composition, with concentration 1;
-# no kernel looks at later data (cut).
+# Model: one Dirichlet process over next kernels for every parent composition, with concentration 1;
+# later data don't influence earlier kernels (cut).
 model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
 
-# Sampler: independent chains with draws to settle (tune) and to keep.
+# Sampler: arguments of pm.sample (draws, tuning draws, independent chains, random seed).
 sampler = {"draws": 200, "tune": 200, "chains": 4, "random_seed": 0}

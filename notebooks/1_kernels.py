@@ -14,13 +14,13 @@
 # ---
 
 # %% [markdown]
-# # 1. Kernels, and what they say about functions
+# # 1. Kernels and the functions that they describe
 #
-# A Gaussian process is a prior over functions, and its kernel is where the assumptions are: how
-# fast the function changes, whether it repeats, whether it drifts. Before any data, the way to
-# understand a kernel is to **draw functions from it and look**.
+# A Gaussian process is a prior over functions, and its kernel contains the assumptions: how fast
+# the function changes, whether it is periodic, whether it has a trend. Before there are data, the
+# best way to understand a kernel is to **draw functions from it and plot them**.
 #
-# The example in mind: one person's steps (in thousands a day), over twenty weeks.
+# As an example, think of one user's daily steps (in thousands) over twenty weeks.
 
 # %%
 import matplotlib.pyplot as plt
@@ -42,11 +42,12 @@ seed = 1
 # %% [markdown]
 # ## Base kernels
 #
-# Six of them come with the package. Each looks at one feature of the data; its index is part of
-# the name, so `SE0` is a squared exponential of feature 0, and `MATERN320` a Matern 3/2.
-# Hyperparameters have names as well, and are in the units of the data: weeks for lengthscales,
-# periods and shifts; thousand steps squared for the amplitude, which is a variance. For `LIN0` it
-# is thousand steps squared *per week squared*: it multiplies two distances from the shift.
+# The package has six base kernels for numeric features. Each depends on one feature of the data,
+# whose index is part of the name: `SE0` is a squared exponential of feature 0, and `MATERN320` a
+# Matern 3/2. Hyperparameters have names, too, and are in the units of the data: weeks for
+# lengthscales, periods and shifts; thousand steps squared for the amplitude, which is a variance.
+# For `LIN0` the amplitude is in thousand steps squared *per week squared*, because it is multiplied
+# by two distances from the shift.
 
 # %%
 weeks = np.linspace(0, 20, 300)
@@ -62,12 +63,12 @@ examples = {
 
 
 def named(candidate, **values):
-    """Return values under a candidate's full names, like LIN0.shift."""
+    """Return values by the full names of a candidate's hyperparameters, like LIN0.shift."""
     return {f"{candidate}.{kind}": value for kind, value in values.items()}
 
 
 def show(ax, composition, values, title=None):
-    """Draw functions of a composition."""
+    """Plot functions drawn from a composition."""
     functions = kem.draw_functions(composition, weeks, values, draws, rng=seed)
     ax.plot(weeks, functions.T, linewidth=1.2)
     ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
@@ -81,23 +82,24 @@ figure.supxlabel("week")
 figure.supylabel("thousand steps, around the mean")
 plt.show()
 # %% [markdown]
-# What to look at:
+# What to look for:
 #
 # - **LIN** gives straight lines. They cross zero at the *shift*, here week 10, and nowhere else:
-#   this is the one place where the function is certain before any data.
-# - **PER** repeats exactly, forever. Its lengthscale has no unit: it says how wiggly one period is.
-# - **SE** is smooth, and forgets: weeks further apart than a few lengthscales know nothing of each
-#   other.
+#   this is the only point where the function is certain before there are data.
+# - **PER** repeats exactly, without end. Its lengthscale has no unit: it determines how much the
+#   function varies within one period.
+# - **SE** is smooth, and its correlations decay: values at weeks that are more than a few
+#   lengthscales apart are practically independent.
 # - **RQ** is a mixture of SEs of many lengthscales. **MATERN** functions are rougher, 3/2 more so
 #   than 5/2.
 #
-# A bad sign would be functions that nobody would believe of this person. The remedy is a prior on
-# the hyperparameters, which is notebook 2.
+# It would be a bad sign if the functions were implausible for this user. The remedy is a prior on
+# the hyperparameters, which is the topic of notebook 2.
 
 # %% [markdown]
 # ## What a hyperparameter does
 #
-# The same random numbers in each panel, so that only the hyperparameter changes.
+# All panels use the same random numbers, so that only the hyperparameter changes.
 
 # %%
 figure, axes = plt.subplots(2, 3, figsize=(10, 5), sharex=True, sharey=True, layout="constrained")
@@ -111,14 +113,14 @@ figure.supxlabel("week")
 figure.supylabel("thousand steps, around the mean")
 plt.show()
 # %% [markdown]
-# Short lengthscales are the dangerous ones: such a function can run through any points. With few
-# data the likelihood alone often likes that best.
+# Short lengthscales can lead to overfitting: such a function can pass through any points. With few
+# data the likelihood alone is often largest there.
 #
 # ## Sums and products
 #
-# A **sum** of kernels is a sum of independent functions: a trend *plus* a rhythm. A **product** of
-# kernels is one function with both properties at once: a rhythm whose size *grows* with time, or
-# whose shape slowly changes.
+# A **sum** of kernels describes a sum of independent functions: a trend *plus* a periodic function.
+# A **product** of kernels describes one function with both properties: a periodic function whose
+# size *grows* with time, or whose shape slowly changes.
 
 # %%
 parts = (
@@ -147,12 +149,12 @@ figure.supxlabel("week")
 figure.supylabel("thousand steps, around the mean")
 plt.show()
 # %% [markdown]
-# ## Compositions are values
+# ## Compositions are immutable objects
 #
-# One additive term (a base kernel or a product) is a *candidate*, a sum of candidates a
-# *composition*. A composition is a small frozen value: it prints, parses back, compares and sorts
-# by what it is, not by how it was written. That is what lets the model speak of probabilities of
-# compositions, and a file keep them as text.
+# One additive term (a base kernel or a product) is a *candidate*, a sum of candidates is a
+# *composition*. A composition is a small immutable object: it can be printed and parsed, and it is
+# compared and sorted by its candidates, not by the way it was written. Therefore the model can
+# assign probabilities to compositions, and files can store them as text.
 
 # %%
 composition = kem.Composition.parse("PER0 + LIN0 x SE0")
@@ -163,13 +165,14 @@ print("with one candidate more:", composition + kem.Candidate.parse("SE0"))
 print("without one:", composition - kem.Candidate.parse("PER0"))
 
 # %% [markdown]
-# It also goes on into PyMC: `composition.to_pymc(hyperparameters, dimension)` is a `pm.gp.cov`
-# object, for models of your own.
+# Compositions can also be used in PyMC: `composition.to_pymc(hyperparameters, dimension)` returns a
+# `pm.gp.cov` object, for models of your own.
 #
 # ## The pool, and WHITE
 #
-# A study's *pool* is the list of candidates that compositions are made of. The empty composition
-# is called `WHITE`: noise around the mean, nothing more. It is where every user starts.
+# The *pool* of a study is the list of candidates that compositions are made of. The empty
+# composition is called `WHITE`: it describes noise around the mean and nothing else. Every user
+# starts with it.
 
 # %%
 pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
@@ -180,14 +183,14 @@ full = kem.Composition(tuple(pool))
 print(f"to all candidates at once with {len(full.hyperparameters)}, and the noise.")
 
 # %% [markdown]
-# ## Why sparse
+# ## Why sparse compositions
 #
-# Why not always use the richest composition, and let the data sort it out? Because a new user has
-# five points. Below, three compositions are fitted to simulated users at 5, 10, ..., 30 points by
-# maximum likelihood: `WHITE`, `LIN0`, and a rich one of eleven hyperparameters that has all that
-# these users were drawn from (`LIN0 + PER0` or `SE0`). The rich one is fitted with a prior as well.
-# Each is judged by the mean log predictive density of the user's true function with noise (higher
-# is better).
+# Why not always use the richest composition, and let the data determine what is needed? Because a
+# new user has five points. Below, three compositions are fitted by maximum likelihood to simulated
+# users at 5, 10, ..., 30 points: `WHITE`, `LIN0`, and a rich composition of eleven hyperparameters
+# that contains all candidates from which these users were drawn (`LIN0 + PER0` or `SE0`). The rich
+# one is also fitted with a prior. Each is scored by the mean log predictive density of the user's
+# true function with noise (higher is better).
 
 # %%
 rich = "LIN0 + PER0 + SE0 + PER0 x SE0"
@@ -196,11 +199,11 @@ priors = kem.priors.synthetic().without_parent()
 
 
 class Always:
-    """Fits one composition to every user's points, by maximum likelihood ("ml") or "map"."""
+    """Selector that always fits the same composition, by maximum likelihood ("ml") or "map"."""
 
     def __init__(self, composition, fit):
         self.composition = kem.Composition.parse(composition)
-        # Searches start from the best eight of sixty draws from the prior, whichever the fit.
+        # For both fits, searches start from the best eight of sixty draws from the prior.
         coordinates = Coordinates(known, self.composition)
         drawn = pd.DataFrame(priors.draw(self.composition, known, 60, rng=seed))
         starts = [coordinates.from_named(row, row["noise"]) for row in drawn.to_dict("records")]
@@ -229,10 +232,10 @@ worst = pd.DataFrame({name: own.min() for name, own in by_points.items()})
 pd.concat({"mean over users": means, "worst user": worst}, axis="columns").round(2)
 
 # %% [markdown]
-# Read along the rows: which composition is best at 5 points, which at 30? And down the columns:
-# what more points are worth to each. The picture has the user for whom the rich composition, by
-# maximum likelihood, did worst from five points. Crosses are the user's points; the black line is
-# the truth, which no method saw.
+# Read along the rows: which composition is best at 5 points, which at 30? Then read down the
+# columns: how much does each gain from more points? The plot shows the user for whom the rich
+# composition, fitted by maximum likelihood, had the lowest score at five points. Crosses are the
+# user's points; the black line is the true function, which no method used.
 
 # %%
 first = tables["rich"].query("time_step == 0").set_index("user")["log_likelihood"]
@@ -242,14 +245,14 @@ few_and_many = {name: [walks[name][person][0], walks[name][person][-1]] for name
 kem.plots.few_and_many(few_and_many, truth=truth, study=people)[0, 0].figure
 
 # %% [markdown]
-# What to look at: where the outer band, that of observations, is narrow and the truth runs outside.
-# That is a confident mistake. The log density falls with the *square* of the distance in sd, so it
-# costs more than an honest "I don't know", which is a wide band. Maximum likelihood has nothing
-# that holds it back: with more hyperparameters than points it may choose a function through all of
-# them.
+# What to look for: places where the outer band, that of observations, is narrow and the true
+# function lies outside. There the model is wrong and certain. The log density decreases with the
+# *square* of the distance in sd, so a confident error costs more than a wide band, which expresses
+# uncertainty. Maximum likelihood has no penalty against this: with more hyperparameters than points
+# it may select a function that passes through all of them.
 #
-# Two things hold it back: fewer hyperparameters, and a prior. The lines below say how much either
-# was worth here, and for how long.
+# There are two remedies: fewer hyperparameters, and a prior. The output below shows how much each
+# of them improved the scores here, and at how many points.
 
 # %%
 for name, own in means.groupby(means.idxmax(axis="columns")):
@@ -265,10 +268,11 @@ for name, walk in walks.items():
     print(f"truth outside the outer band at {outside:.0%} of the grid")
 
 # %% [markdown]
-# The table doesn't say that simple is best: the simple compositions soon have learned all they can,
-# and change little with more points. It says that by maximum likelihood many hyperparameters are
-# dear while points are few, and that a prior takes much of the price back. This package guards in
-# both ways. It has a prior for every value, and compositions grow with the data: every user starts
-# at `WHITE` before the first point, and from then on, at every time step, candidates are added when
-# the data speak for them. What usually comes next is learned from *pilot users*. How much may come
-# next at a time is a prior as well, and priors are the next notebook.
+# The table doesn't show that simple compositions are best: these soon reach their limit, and change
+# little with more points. It shows that with maximum likelihood many hyperparameters are costly
+# while there are few points, and that a prior removes much of this cost. This package uses both
+# remedies. Every hyperparameter has a prior, and compositions grow with the data: every user starts
+# with `WHITE` before the first point, and from then on, at every time step, candidates are added
+# when the data support them. Which candidates are usually added next is learned from *pilot users*.
+# How many may be added at a time is determined by a prior, too, and priors are the topic of the
+# next notebook.

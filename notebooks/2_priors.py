@@ -14,16 +14,17 @@
 # ---
 
 # %% [markdown]
-# # 2. Priors: saying what you know, and checking that you said it
+# # 2. Priors: elicitation and prior predictive checks
 #
-# With five points per user, priors matter. This notebook takes the paper's priors, looks at what
-# they say about *data* (a prior predictive check), replaces those that say something odd for this
-# study, and looks again.
+# With five points per user, priors matter. This notebook starts from the paper's priors, checks
+# what they imply for *data* (a prior predictive check), replaces those that are implausible for
+# this study, and checks again.
 #
-# The data are daily steps of some of the users of HeartSteps V1, read from the folder that
-# `KEM_DATA` names. No step of this notebook looks at the relation of steps to features: priors come
-# before that. One of the features, `google_fit_steps`, is the phone's own count of the same day's
-# steps, which is known only afterwards: this is a study of how kernels evolve, not a forecast.
+# The data are daily steps of some of the users of HeartSteps V1, read from the folder given by the
+# environment variable `KEM_DATA`. No step of this notebook uses the relation between steps and
+# features: priors are chosen before that. One of the features, `google_fit_steps`, is the phone's
+# own count of the same day's steps, which is known only afterwards: this is a study of how kernels
+# evolve, not a forecast.
 
 # %%
 import matplotlib.pyplot as plt
@@ -46,21 +47,21 @@ pilot = pilot.subset(pilot.users[:users])
 pilot
 
 # %% [markdown]
-# ## The table
+# ## The table of priors
 #
-# A study has one table of priors. `paper()` is the paper's for real data: it is meant for
-# features scaled to [0, 1] and a standardised target, which the model does by itself from the pilot
-# users' ranges.
+# A study has one table of priors. `paper()` is the paper's table for real data. It is meant for
+# features scaled to [0, 1] and a standardised target; the model scales the data automatically, by
+# the ranges of the pilot users.
 
 # %%
 priors = kem.priors.paper()
 priors
 
 # %% [markdown]
-# ## In units of the data
+# ## Priors in units of the data
 #
-# A LogNormal(-1.6, 0.5) in scaled units is hard to judge. Draw from it, and go back to days:
-# `Scaling.hyperparameters_back` knows which unit each hyperparameter has.
+# It is hard to judge whether a LogNormal(-1.6, 0.5) in scaled units is plausible. Draw from it, and
+# convert the draws to days: `Scaling.hyperparameters_back` applies the unit of each hyperparameter.
 
 # %%
 scaling = kem.Scaling.unit(pilot)
@@ -77,19 +78,20 @@ for name, values in in_days(priors, "PER0 + SE0").items():
     print(f"{name:18} median {middle:8.2f}, 90 % between {low:8.2f} and {high:8.2f}")
 
 # %% [markdown]
-# `PER0` is a rhythm along the day of the study. The quantiles above say which periods the paper's
-# prior expects, in days: mostly longer ones than a **week**, which is the rhythm that most people
-# have. The lengthscale of `PER0` has no unit: far below one means many ups and downs within each
-# period. `SE0` is a change along the study. Its lengthscale says how fast: after a few of them the
-# user's days know nothing of each other. Compare its range with what you believe of habits.
+# `PER0` is a periodic function of the day of the study. The quantiles above show the periods that
+# the paper's prior expects, in days: mostly longer than a **week**, which is the period that most
+# users have. The lengthscale of `PER0` has no unit: a value far below one means many ups and downs
+# within each period. `SE0` is a smooth change over the study. Its lengthscale determines how fast:
+# days that are more than a few lengthscales apart are practically independent. Compare its range
+# with what you know about habits.
 #
 # ## Elicitation
 #
-# PreliZ turns what you know into a distribution: from quartiles, or as the least informative one
-# with a given mass between two bounds. What you know: the period is a week, give or take a fifth
-# of a day; habits change over one to six weeks; there aren't many ups and downs within a week. A
-# LogNormal in days becomes one in the unit of the table, the range of the feature, by taking the
-# log of the range off its `mu`.
+# PreliZ converts knowledge into a distribution: from quartiles, or as the least informative
+# distribution with a given mass between two bounds. The knowledge here: the period is a week, give
+# or take a fifth of a day; habits change over one to six weeks; there aren't many ups and downs
+# within a week. A LogNormal in days is converted to the unit of the table, the range of the
+# feature, by subtracting the log of the range from its `mu`.
 
 # %%
 week, habit, shape = pz.LogNormal(), pz.LogNormal(), pz.LogNormal()
@@ -110,9 +112,9 @@ ours = priors.replace(
 )
 
 # %% [markdown]
-# An entry may be as specific as you like: `"lengthscale"` for all of them, `"PER.lengthscale"` for
-# one base kernel, `"SE0.lengthscale"` for one candidate. The most specific one counts. Now the
-# functions:
+# An entry may be general or specific: `"lengthscale"` applies to all lengthscales,
+# `"PER.lengthscale"` to one base kernel, `"SE0.lengthscale"` to one candidate. The most specific
+# entry is used. Now plot the functions:
 
 # %%
 days = np.linspace(0, span, 300)
@@ -131,17 +133,17 @@ figure.supylabel("sd of the target")
 plt.show()
 
 # %% [markdown]
-# What to look at: whether peaks of `PER0` are a week apart, and whether `SE0` moves as slowly as
-# habits do. A bad sign is a prior that the data have to correct: with five points, they won't.
+# What to look for: whether peaks of `PER0` are a week apart, and whether `SE0` changes as slowly as
+# habits do. A bad sign is a prior that the data would have to correct: five points won't.
 #
 # ## The noise depends on the parent
 #
-# What isn't explained is noise, so noise should be *large where the composition is small*. In the
-# paper's table the prior of the noise variance depends on the parent, the composition one time step
-# earlier: below `WHITE` it is large, and below richer parents it may be small. It is what keeps the
-# model from explaining five points with a wiggly function. Here it is in the target's unit squared,
-# beside the variance that the target has. Both tables have the elicited entries, and differ in the
-# noise alone.
+# Variation that isn't explained is noise, so noise should be *large where the composition is
+# small*. In the paper's table the prior of the noise variance depends on the parent, the
+# composition one time step earlier: below `WHITE` the variance is large, and below richer parents
+# it may be small. This prevents the model from explaining five points by a function that varies
+# quickly. The plot shows the noise variance in the target's unit squared, together with the
+# variance of the target. Both tables have the elicited entries, and differ only in the noise.
 
 # %%
 variance = float(np.concatenate(pilot.targets).var())
@@ -168,16 +170,17 @@ axes[0].invert_yaxis()
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False)
 plt.show()
 # %% [markdown]
-# What to look at: the box of `WHITE` against the line. Noise can't be larger than the variance of
-# the target by much, whatever the kernel. Where the whole box is to the right of the line, the
-# prior isn't about this study's noise at all: it is a device that holds back larger compositions at
-# the first time step. That may be what you want, but it should be a choice. The right panel is one
-# alternative; `noise=` may be any function of the parent that returns a PyMC distribution.
+# What to look for: the box of `WHITE` relative to the line. Noise can't be much larger than the
+# variance of the target, whatever the kernel. Where the whole box is to the right of the line, the
+# prior doesn't describe the noise of this study: its effect is to prevent larger compositions at
+# the first time step. That may be intended, but it should be a deliberate choice. The right panel
+# shows one alternative; `noise=` may be any function of the parent that returns a PyMC
+# distribution.
 #
 # ## How many candidates enter
 #
-# The paper lets each base kernel enter with probability 0.1 at every time step and stay with 0.9.
-# With this study's pool that is many:
+# In the paper, each base kernel enters with probability 0.1 at every time step and stays with 0.9.
+# With the pool of this study that is many:
 
 # %%
 few = ours.expecting(0.4, pool)
@@ -187,15 +190,14 @@ for name, table in tables.items():
     print(f"{name}: {entering:.1f} of {len(pool)} candidates enter at a time step")
 
 # %% [markdown]
-# `Priors.expecting` sets how many enter below `WHITE`, in all; the elicited entries are in both
-# tables. Now simulate whole studies. The
-# model is a plain PyMC model with a true simulator, so `pm.sample_prior_predictive` does it:
-# structure, hyperparameters, noise, and targets.
+# `Priors.expecting` sets the expected number of candidates that enter below `WHITE`; the elicited
+# entries are in both tables. Now simulate whole studies. The model is a PyMC model with an exact
+# simulator, so `pm.sample_prior_predictive` draws structure, hyperparameters, noise, and targets.
 
 
 # %%
 def prior_predictive(table):
-    """Return a model of the study, and draws from its prior."""
+    """Return a model of the study and draws from its prior."""
     model = kem.EvolutionModel(pilot, pool, table, shared=None)
     with model:
         return model, pm.sample_prior_predictive(draws, random_seed=seed)
@@ -218,14 +220,14 @@ ax.set_title("prior, median and 90 % interval", fontsize="medium")
 ax.legend(loc="upper left")
 plt.show()
 # %% [markdown]
-# What to look at: the size at the last time step. If it is larger than you could ever explain to a
-# colleague, data that contradict nothing will leave it there. The remedy is the number given to
-# `expecting`.
+# What to look for: the size at the last time step. If a composition of that size is too large to
+# explain to a colleague, data that don't contradict it will leave it that large. The remedy is a
+# smaller argument of `expecting`.
 #
-# ## Change one prior, and see what moves
+# ## Change one prior, and see what changes
 #
-# Prior predictive *targets*: what one user could have done, according to the prior, beside what the
-# user did. From panel to panel one entry of the table changes.
+# The plot shows prior predictive *targets*: simulated targets of one user, compared with the
+# targets that were observed. From panel to panel one entry of the table changes.
 
 # %%
 smaller = few.replace(amplitude=pm.LogNormal.dist(-0.5, 1))
@@ -253,13 +255,13 @@ axes[0].legend(fontsize="small", loc="upper left")
 plt.show()
 
 # %% [markdown]
-# What to look at: each thin curve is a simulated user. Most should be *possible*, and the real
-# one should be among them. Which change moved them, and which hardly did, is what the printed
-# lines say; one wouldn't have guessed it from the table. A vague prior isn't harmless: what it
-# gives to absurd users, with fewer than zero steps, it takes from the sensible ones.
+# What to look for: each thin curve is a simulated user. Most of them should be *plausible*, and the
+# real user should lie among them. The printed lines show which change had a large effect, and which
+# hardly any; this isn't obvious from the table alone. A vague prior isn't harmless: the probability
+# that it assigns to impossible users, with fewer than zero steps, is taken from plausible ones.
 #
-# Nothing here was fitted. What would be reported: the table below, and why each line that differs
-# from the paper's does.
+# Nothing was fitted in this notebook. A report would contain the table below, and the reason for
+# each line that differs from the paper's.
 
 # %%
 print(chosen)

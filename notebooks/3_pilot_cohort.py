@@ -14,12 +14,12 @@
 # ---
 
 # %% [markdown]
-# # 3. Fitting a pilot cohort, and reading the diagnostics
+# # 3. Fitting a pilot cohort and checking the diagnostics
 #
-# Pilot users are those from whom the model learns how kernels evolve. This notebook fits it to a
-# simulated cohort, whose truth is known, so that you can see whether what the diagnostics say is
-# true. It needs no data files. With your own table, the only line to change is the one that makes
-# the cohort.
+# Pilot users are the users from whom the model learns how kernels evolve. This notebook fits the
+# model to a simulated cohort, whose true functions are known, so that you can check whether the
+# diagnostics are right. It needs no data files. To use your own table, change only the line that
+# makes the cohort.
 
 # %%
 import arviz as az
@@ -42,12 +42,12 @@ seed = 0
 # %% [markdown]
 # ## The cohort
 #
-# Users see five points at every time step. Functions of every other user are drawn from
-# `LIN0 + PER0`, those of the others from `SE0`; the model isn't told.
+# Users have five new points at every time step. The functions of every other user are drawn from
+# `LIN0 + PER0`, those of the remaining users from `SE0`; the model doesn't use this information.
 
 # %%
 cohort = kem.datasets.synthetic(users=users, time_steps=time_steps, seed=seed)
-# Your own: cohort = kem.Cohort.from_frame(df, user="id", time="week", target="steps")
+# From your own table: cohort = kem.Cohort.from_frame(df, user="id", time="week", target="steps")
 cohort
 
 # %%
@@ -60,13 +60,14 @@ for u, ax in enumerate(axes):
 axes[0].set_ylabel("y")
 plt.show()
 # %% [markdown]
-# Colours are time steps, dark first; the grey line is the truth. A *dataset* is what one user has
-# at one time step: all points up to it.
+# Colours are time steps, from dark to light; the grey line is the true function. A *dataset*
+# consists of one user's data at one time step: all points up to it.
 #
 # ## The model
 #
-# Data, candidates, priors. `kem.sample` is `pm.sample` that also writes draws as they come, if you
-# give it a `folder`; `pm.sample` inside `with model:` gives the same draws.
+# A model needs data, candidates and priors. `kem.sample` is `pm.sample` with the option to write
+# draws to disk while it samples (`folder=`); `pm.sample` inside `with model:` returns the same
+# draws.
 
 # %%
 pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
@@ -78,8 +79,8 @@ idata["posterior"].sizes
 # %% [markdown]
 # ## Do the chains agree?
 #
-# Ask first, look at results later. `kem.diagnose` computes R-hat and effective sample sizes of
-# everything that doesn't depend on labels, and says what is wrong and what helps.
+# Check this before you interpret any result. `kem.diagnose` computes R-hat and effective sample
+# sizes of all quantities that don't depend on cluster labels, and reports problems and remedies.
 
 # %%
 diagnosis = kem.diagnose(idata)
@@ -92,42 +93,45 @@ diagnosis.summary.round(2)
 diagnosis.convergence.nlargest(5, "r_hat").round(2)
 
 # %% [markdown]
-# How to read the table:
+# How to read the tables:
 #
-# - **R-hat** compares variance between chains with variance within. Above 1.05 the chains don't
-#   agree about that quantity, and no summary of it can be trusted.
-# - **ESS**, the effective sample size, is how many independent draws the draws are worth. Below 200
-#   a quantile is a rough guess; below 100 so is a mean.
+# - **R-hat** compares the variance between chains with the variance within chains. Above 1.05 the
+#   chains don't agree about that quantity, and no summary of it is reliable.
+# - **ESS**, the effective sample size, is the number of independent draws with the same precision.
+#   Below 200 a quantile is a rough estimate; below 100 a mean is, too.
 # - Rows are kinds of quantities: the log joint density, the number of clusters, sizes and noises by
-#   dataset, inclusion by dataset and candidate. One bad inclusion among hundreds is no tragedy, as
-#   long as you don't report that one; a bad log joint is. The second table names the worst five:
-#   if they are all about one user, the trouble is there and the rest stands.
+#   dataset, inclusion by dataset and candidate. One bad inclusion among hundreds doesn't matter, as
+#   long as you don't report that one; a bad log joint density does. The second table lists the five
+#   worst quantities: if they all belong to one user, the problem is limited to that user and the
+#   other results are valid.
 #
-# Some warnings are to be expected from short runs like this one. What they are *about* decides:
+# Short runs like this one usually have some warnings. It matters which quantities they are about:
 
 # %%
 kem.plots.traces(idata).viz["figure"].item()
 
 # %% [markdown]
-# What to look at: traces of all chains should lie on top of each other, and look like noise without
-# trends. In the rank plots a chain's line leaves zero where it has more than its share of high or
-# low values; the *p* beside them is small (below the α printed there) where chains differ.
+# What to look for: the traces of all chains should overlap, and look like noise without trends. In
+# the rank plots the line of a chain is away from zero where the chain has more than its share of
+# high or low values; the *p* next to them is small (below the α printed there) where chains differ.
 #
-# **Bad signs and remedies.** A trend at the beginning: tune for longer. Chains on different levels,
-# each flat: different modes. `diagnosis.modes` tells which chains sit where:
+# **Bad signs and remedies.** If there is a trend at the beginning, increase `tune`. Chains on
+# different levels, each without a trend, are in different modes. `diagnosis.modes` lists the chains
+# in each mode:
 
 # %%
 for mode in diagnosis.modes:
     print(f"chains {mode.chains}: log joint {mode.log_joint:.1f}, {mode.n_clusters:.1f} clusters")
 
 # %% [markdown]
-# One line means that the chains' log joint densities overlap. Several lines mean that chains never
-# meet: don't pool them. Tune for longer; try `feedback="joint"`; or weigh them, see the end.
+# One line means that the log joint densities of the chains overlap. Several lines mean that some
+# chains never reach the mode of others: don't pool them. Increase `tune`, try `feedback="joint"`,
+# or weight the chains, as described at the end.
 #
-# ## Was it long enough?
+# ## Was the run long enough?
 #
-# The honest check is to look at what changes with more draws. Below, the diagnosis of the first
-# half of the draws beside that of all.
+# To find out, check what changes with more draws. Below, the diagnosis of the first half of the
+# draws is compared with that of all draws.
 
 # %%
 half = kem.diagnose(idata.isel(draw=slice(0, draws // 2)))
@@ -138,21 +142,23 @@ for name, found in {"half": half, "all": diagnosis}.items():
     print(f"largest difference of an edge between chains {found.edge_agreement:.2f}")
 
 # %% [markdown]
-# R-hat should fall and ESS grow about in proportion. If they do, more draws will do the rest. If
-# the worst ones stay where they were, a little more of the same won't help: see in the table above
-# what they are about, run several times as long, and leave out of the report what still disagrees.
+# R-hat should fall and ESS grow about in proportion. If they do, more draws will suffice. If the
+# worst quantities stay where they were, a slightly longer run won't help: look up in the table
+# above what they are, run several times as long, and don't report quantities on which the chains
+# still disagree.
 #
-# ## Why labels can't switch here, and what it would look like
+# ## Why labels can't switch here, and how label switching would look
 #
-# In a mixture, "cluster 1" of one draw may be "cluster 2" of the next: the density doesn't know
-# names. A trace of a parameter *of cluster 1* then jumps, R-hat is large, and means are averages of
-# different things. It looks like bad mixing, and isn't.
+# In a mixture, "cluster 1" of one draw may be "cluster 2" of the next, because the density doesn't
+# depend on labels. A trace of a parameter *of cluster 1* then jumps, R-hat is large, and means are
+# averages of different quantities. This looks like bad mixing, but isn't.
 #
-# Everything that this model stores is indexed by **user and time step** instead: the noise of *this
-# dataset's* cluster, the candidates of *its* composition. Datasets have names that no draw can
-# change. Below, the same draws twice. Above, what sticky labels do: every chain calls some cluster
-# "1", and nothing makes them choose the same one; here even chains have chosen that of user 0's
-# first dataset, odd ones that of the last. Below, one dataset in all chains.
+# All variables of this model are indexed by **user and time step** instead: the noise of the
+# cluster of *this dataset*, the candidates of *its* composition. No draw can change the index of a
+# dataset. The plots below show the same draws twice. The upper one shows the effect of labels that
+# are fixed within a chain: every chain calls some cluster "1", and nothing makes all chains choose
+# the same one; here even chains have chosen the cluster of user 0's first dataset, odd chains that
+# of the last. The lower one shows one dataset in all chains.
 
 # %%
 noise = np.log10(idata["posterior"]["noise"].isel(user=0))
@@ -171,20 +177,20 @@ figure.supylabel("log10 of the noise variance")
 plt.show()
 
 # %% [markdown]
-# ## What was learned
+# ## Results
 #
-# First by dataset: how probable each candidate is, by time step, for a user of either type.
+# First by dataset: the probability of each candidate, by time step, for one user of each type.
 
 # %%
 kem.plots.inclusion_by_user(idata, idata["posterior"]["user"].values[:2].tolist())[0].figure
 
 # %% [markdown]
-# What to look at: pale columns on the left (few points, little is known) and darker ones on the
-# right. Where a candidate is dark at the first time step, ask who said so, the prior or the data:
-# compare with its probability before any data, printed below. Here that is 0.1 at most, so the data
-# must have said it, the user's own or those of others in the cluster; five points along a line can
-# do that. Said by data isn't true, though: five points can mislead. A bad sign would be a prior
-# that is as dark itself.
+# What to look for: pale columns on the left (few points, much uncertainty) and darker ones on the
+# right. Where a candidate is dark at the first time step, check whether this comes from the prior
+# or from the data: compare with its prior probability, printed below. Here that is 0.1 at most, so
+# the evidence comes from the data, the user's own or those of other users in the cluster; five
+# points along a line can suffice. Evidence from data can still be wrong: five points can be
+# misleading. A bad sign would be an equally high prior probability.
 
 # %%
 at_first = idata["posterior"]["inclusion"].isel(time_step=0).mean(("chain", "draw"))
@@ -197,19 +203,19 @@ for user, shares in zip(cohort.users[:2], at_first.values, strict=False):
     print(f"{np.sum(shares > 0.5) or 'none'} of {len(pool)} probable")
 
 # %% [markdown]
-# Then by pairs: how probable it is that two datasets share a cluster, so that they share a kernel
-# and its values.
+# Next by pairs: the probability that two datasets are in the same cluster, which means that they
+# share a kernel and its hyperparameters.
 
 # %%
 kem.plots.co_clustering(idata).figure
 
 # %% [markdown]
-# Blocks on the diagonal are time steps. Within a block, dark squares off the diagonal are users who
-# learn from each other. Where everything is pale but the diagonal, nobody shares anything: a larger
-# concentration than needed, or users who really are different.
+# Blocks on the diagonal are time steps. Within a block, dark squares off the diagonal are pairs of
+# users who learn from each other. If everything except the diagonal is pale, no users share a
+# cluster: either the concentration is larger than needed, or the users really are different.
 #
-# No single draw is *the* clustering. `kem.representative` gives one that stands for all draws, and
-# says how certain its compositions are.
+# No single draw is *the* clustering. `kem.representative` returns one clustering that represents
+# all draws, and reports how certain its compositions are.
 
 # %%
 kem.representative(idata).to_frame().drop(columns="members").round(2)
@@ -217,7 +223,7 @@ kem.representative(idata).to_frame().drop(columns="members").round(2)
 # %% [markdown]
 # ## Evolutions
 #
-# What a new user will need is the graph: which composition follows which, and how often.
+# Selection for a new user is based on the graph: which composition follows which, and how often.
 
 # %%
 evolutions = kem.Evolutions.from_posterior(idata)
@@ -227,17 +233,17 @@ kem.plots.evolution_graph(evolutions).figure
 kem.plots.edges_by_chain(idata, max_edges=12).figure
 
 # %% [markdown]
-# The second picture is the check of the first: each mark is a chain's own estimate. Marks far apart
+# The second plot is a check of the first: each mark is the estimate of one chain. Marks far apart
 # on a long grey bar belong to parents that few datasets have. Marks far apart on a short bar mean
-# that the chains learned different graphs, which `kem.diagnose` warns of.
+# that the chains learned different graphs, about which `kem.diagnose` warns.
 #
 # ## Chains that disagree
 #
-# `kem.stack` weighs chains by how well they predict the pilot users' next batches. These are
-# users that the chains have learned from: the weights compare chains, and don't say how well any
-# would predict new users. It is for chains that stay in different modes. Where they agree, weights
-# are nearly arbitrary, and whatever they are the two log scores below differ by little beside the
-# number of batches: then leave them alone.
+# `kem.stack` weights chains by how well they predict the pilot users' next batches. The chains have
+# learned from these users: the weights compare chains, and don't show how well any of them would
+# predict new users. The method is meant for chains that stay in different modes. Where chains
+# agree, the weights are nearly arbitrary, and for any weights the two log scores below differ by
+# little relative to the number of batches: then don't use them.
 
 # %%
 weights = kem.stack(idata, model)
@@ -250,15 +256,16 @@ print(f"with equal weights {weights.equal:.1f}")
 # %% [markdown]
 # ## What to report
 #
-# The settings, the diagnosis, the graph, and the truth if you know it. The lines below are the same
-# for the same seed, on any number of cores. For new users, `evolutions.save("evolutions.json")`
-# keeps all that selection needs.
+# Report the settings, the diagnosis, the graph, and a comparison with the truth if it is known. The
+# lines below are the same for the same seed, on any number of cores.
+# `evolutions.save("evolutions.json")` stores everything that selection for new users needs.
 #
-# The count of users is a hard test: each candidate of the truth has to be more probable than not.
-# If it is low, or none, these draws haven't found the compositions that the users were drawn from,
-# and none should be reported as found. It needn't mean that predictions are bad: over a few points
-# other candidates can look the same (`LIN0 x LIN0`, a parabola, and `LIN0`, say), and they share
-# the probability. The line after it is milder: are true candidates more probable than the others?
+# The number of users is a strict test: each candidate of the true composition has to have a
+# probability above one half. If the number is low, or none, these draws haven't found the
+# compositions that the users were drawn from, and none should be reported as found. This doesn't
+# mean that predictions are bad: over a few points other candidates can be indistinguishable (for
+# example `LIN0 x LIN0`, a parabola, from `LIN0`), and they share the probability. The line after it
+# is a weaker test: are true candidates more probable than the others?
 
 # %%
 in_the_end = idata["posterior"]["inclusion"].isel(time_step=-1).mean(("chain", "draw"))

@@ -21,14 +21,14 @@
 # ---
 
 # %% [markdown]
-# # 4. One cluster, all the way: NUTS, predictive checks, LOO
+# # 4. Analysis of one cluster: NUTS, predictive checks, LOO
 #
-# Clusters are where users share a kernel. The sampler of the whole model moves between
-# compositions; once a composition is worth a closer look, its cluster is a **plain PyMC model**,
-# and everything that PyMC and ArviZ can do applies: NUTS, posterior predictive checks, LOO.
+# A cluster is a set of datasets that share a kernel. The sampler of the whole model moves between
+# compositions; once a composition is of interest, its cluster is an **ordinary PyMC model**, and
+# all methods of PyMC and ArviZ can be used: NUTS, posterior predictive checks, LOO.
 #
-# The data are the energy efficiency study of UCI (from the folder that `KEM_DATA` names): the
-# heating load of buildings, each "user" a random portion of them.
+# The data are the energy efficiency study of UCI (from the folder given by the environment variable
+# `KEM_DATA`): the heating load of buildings, where each "user" is a random subset of them.
 
 # %%
 import arviz as az
@@ -55,18 +55,19 @@ seed = 0
 # %%
 pilot, _ = kem.datasets.energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
-# Candidates of one feature each, so that every hyperparameter can be read by itself.
+# Candidates of one feature each, so that every hyperparameter has an interpretation of its own.
 pool = kem.CandidatePool([c for c in kem.datasets.candidates("energy") if c != "ARD"], 8)
 priors = kem.priors.paper().expecting(0.4, pool)
 print(pilot)
 print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")
 
 # %% [markdown]
-# ## From the posterior of all to one cluster
+# ## From the posterior of all datasets to one cluster
 #
-# `kem.final_model` is the model of every pilot user's last dataset: what do users have *in the
-# end*? (For evolutions over time it would be `kem.EvolutionModel`, as in notebook 3; what follows
-# is the same for both.) One dataset per user also makes leave-one-out mean *leave one user out*.
+# `kem.final_model` is the model of every pilot user's last dataset: which compositions do users
+# have *in the end*? (For evolutions over time it would be `kem.EvolutionModel`, as in notebook 3;
+# the steps below are the same for both.) Because there is one dataset per user, leave-one-out means
+# *leave one user out*.
 
 # %%
 model = kem.final_model(pilot, pool, priors, shared=None)
@@ -75,27 +76,27 @@ idata = kem.sample(model, **settings, progress=False)
 kem.diagnose(idata)
 
 # %% [markdown]
-# Where chains disagree about the composition, several explain these data about as well. What
-# follows is then about *one* explanation, not the only one. The representative clustering stands
-# for all draws. Look at *certainty*, the probability of the composition, and *cohesion*, how
-# probable it is that its members are together. *Members* are datasets, as user/time step: `1/0` is
-# the first time step of user 1, and here the only one.
+# Where chains disagree about the composition, several compositions explain these data about equally
+# well. The results below then refer to *one* explanation, not the only one. The representative
+# clustering represents all draws. Look at *certainty*, the probability of the composition, and
+# *cohesion*, the probability that its members are in the same cluster. *Members* are datasets,
+# written as user/time step: `1/0` is the first time step of user 1, and here the only one.
 
 # %%
 representative = kem.representative(idata)
 representative.to_frame().round(2)
 
 # %% [markdown]
-# Features are named by index; the list is above. Where the certainty is low, several compositions
-# explain the data about as well, and this one is only the most frequent. Here is how the posterior
-# is spread over candidates:
+# Features are given by index; they are listed above. Where the certainty is low, several
+# compositions explain the data about equally well, and this one is only the most frequent. The next
+# plot shows how the posterior probability is distributed over candidates:
 
 # %%
 kem.plots.inclusion(idata, features=True).figure
 
 # %% [markdown]
-# Features that say the same thing share their probability: no single one is certain, though one of
-# them is needed. Don't read a pale tile as "this feature doesn't matter".
+# Features that contain the same information share their probability: no single one is certain,
+# though one of them is needed. A pale tile doesn't mean that the feature has no influence.
 #
 # ## NUTS on the largest cluster
 
@@ -117,12 +118,12 @@ az.plot_rank(fitted, **constrained)
 plt.show()
 
 # %% [markdown]
-# What to look at: R-hat of 1.00 and ESS in the hundreds in the table; rank lines near zero, and
-# no *p* below the α beside it. **Bad signs**: divergences (PyMC prints a warning) mean that the
-# posterior has corners that NUTS can't turn, often a noise near zero or a lengthscale that runs
-# away; raise `target_accept`, then look at the prior.
+# What to look for: in the table R-hat of 1.00 and ESS in the hundreds; rank lines near zero, and no
+# *p* below the α next to it. **Bad signs**: divergences (PyMC prints a warning) mean that NUTS
+# can't explore some regions of the posterior, often where the noise is near zero or a lengthscale
+# is very large; increase `target_accept`, then check the prior.
 #
-# ## What the data have taught
+# ## Prior and posterior
 
 # %%
 names = list(fitted["posterior"].data_vars)
@@ -132,13 +133,13 @@ az.plot_prior_posterior(xr.DataTree.from_dict(logs), kind="ecdf", **constrained)
 plt.show()
 
 # %% [markdown]
-# Curves are shares of draws below a value, on a scale of log10. Where the two of a hyperparameter
-# are the same, the data had nothing to say about it, and
-# what you report is your prior. Where the posterior sits in a tail of the prior, they disagree.
+# Curves show the share of draws below a value, on a log10 scale. Where the two curves of a
+# hyperparameter are the same, the data contain no information about it, and the reported posterior
+# is the prior. Where the posterior is in a tail of the prior, the two conflict.
 #
-# Intervals belong in the units of the data: lengthscales and shifts in that of the feature.
-# Amplitudes and noise are variances, in the target's unit squared; with LIN an amplitude is the
-# variance of a slope, so it is per unit of the feature squared as well. The sd of the noise,
+# Intervals should be reported in the units of the data: lengthscales and shifts in the unit of the
+# feature. Amplitudes and noise are variances, in the target's unit squared; for LIN the amplitude
+# is the variance of a slope, so it is also per unit of the feature squared. The sd of the noise,
 # printed first, is in the target's unit.
 
 # %%
@@ -150,11 +151,11 @@ print(f"noise sd: {np.sqrt(back['noise']).median():.2f} {pilot.target} (posterio
 table.style.format("{:.3g}")
 
 # %% [markdown]
-# ## Would the model make such users?
+# ## Posterior predictive check
 #
 # A posterior predictive check draws new users from the cluster: hyperparameters from the posterior,
-# a *new* function from the Gaussian process, at the same inputs. It asks whether a user of this
-# kind could look like those we saw.
+# and a *new* function from the Gaussian process, at the same inputs. It shows whether users drawn
+# from the model look like the observed users.
 
 # %%
 with cluster:
@@ -166,17 +167,18 @@ plt.show()
 
 # %% [markdown]
 # Each thin curve is the distribution of one simulated user's targets, the black one that of a real
-# user (in sd of the target); `y[1, 0]` are the targets of user 1 at time step 0. The real one
-# should look like one of many. **A bad sign** is a shape that no simulated user has: two separate
-# groups, a long tail. The remedy is a different transformation of the target, or a candidate that
-# is missing from the pool.
+# user (in sd of the target); `y[1, 0]` are the targets of user 1 at time step 0. The real curve
+# should look like one of the simulated ones. **A bad sign** is a shape that no simulated user has:
+# two separate groups, a long tail. The remedy is a different transformation of the target, or a
+# candidate that is missing from the pool.
 #
-# ## LOO, and what Pareto k says
+# ## LOO and Pareto k
 #
-# `az.loo` estimates how well each user would be predicted by a cluster learned from the others. It
-# reweighs draws instead of refitting, and *Pareto k* says for each user whether that can be
-# trusted. How large it may be depends on the number of draws S: ArviZ's limit is `1 - 1/log10(S)`,
-# and 0.7 at most, since few draws say less of a long tail. It warns where a k is above.
+# `az.loo` estimates how well each user would be predicted by a cluster learned from the other
+# users. It reweights draws instead of refitting, and *Pareto k* shows for each user whether this is
+# reliable. The limit for k depends on the number of draws S: ArviZ uses `1 - 1/log10(S)`, and 0.7
+# at most, because few draws contain little information about a long tail. ArviZ warns if a k is
+# above the limit.
 
 # %%
 with cluster:
@@ -188,15 +190,17 @@ print(f"limit of Pareto k with {loo.n_samples} draws: {loo.good_k:.2f}")
 pd.DataFrame({"elpd": loo.elpd_i, "Pareto k": loo.pareto_k}, index=loo.elpd_i["user"]).round(2)
 
 # %% [markdown]
-# A user with a k above the limit may be one without whom the cluster would be another: influential,
-# or misplaced. Look at that user's data, and at the cohesion of the cluster. With few draws k
-# itself is rough; see whether it stays with more. The remedy for the *number* is a refit without
-# the user; the remedy for the *model* may be a cluster of its own.
+# A user with a k above the limit may be one without whom the cluster would be different:
+# influential, or assigned to the wrong cluster. Check that user's data, and the cohesion of the
+# cluster. With few draws k itself is imprecise; check whether it is still large with more draws.
+# The remedy for the *estimate* is a refit without the user; the remedy for the *model* may be a
+# separate cluster.
 #
 # ## Is the composition better than others?
 #
-# The same users, other compositions, by leave-one-user-out. One rival is ARD, all features in one
-# product, which wasn't among the candidates; the other lacks the last candidate of ours.
+# Leave-one-user-out also compares compositions for the same users. One alternative is ARD, all
+# features in one product, which wasn't among the candidates; the other lacks the last candidate of
+# the composition above.
 
 # %%
 others = {
@@ -221,16 +225,16 @@ comparison = az.compare(compared, round_to=2)
 comparison
 
 # %% [markdown]
-# What to look at: the difference of elpd against its standard error. With a handful of users the
-# standard error is rough; a difference of less than about two of them decides nothing, and then the
-# *simpler* composition is the better report.
+# What to look for: the difference of elpd relative to its standard error. With few users the
+# standard error is imprecise; a difference of less than about two standard errors isn't conclusive,
+# and then the *simpler* composition is the better one to report.
 #
-# *elpd* of ours is that of the table above; *elpd_diff* is the difference to the best, and *dse*
-# its standard error. `N < 100` in *diag_diff* says that there are fewer than 100 observations (here
-# they are users), so the normal approximation behind *p_worse* isn't to be trusted; the difference
-# and its standard error still tell of the size. `1 k̂ > 0.52` in *diag_elpd* would say that one
-# user's Pareto k is above a limit of 0.52, so that the elpd may be biased, mostly in favour of that
-# composition.
+# The *elpd* of `ours` is that of the table above; *elpd_diff* is the difference to the best, and
+# *dse* its standard error. `N < 100` in *diag_diff* means that there are fewer than 100
+# observations (here these are users), so the normal approximation behind *p_worse* isn't reliable;
+# the difference and its standard error still show the size of the effect. `1 k̂ > 0.52` in
+# *diag_elpd* would mean that one user's Pareto k is above a limit of 0.52, so that the elpd may be
+# biased, usually in favour of that composition.
 
 # %%
 best = comparison.index[0]

@@ -22,13 +22,14 @@
 # ---
 
 # %% [markdown]
-# # 5. Online selection for new users, beside the baselines
+# # 5. Online selection for new users, compared with the baselines
 #
-# A new user comes with a few points, then a few more. At every time step `KEMSelector` considers
-# what followed the user's present composition among the pilot users, and that composition itself;
-# fits them to the user's own data; and picks one. It takes milliseconds. Does it help? That depends
-# on the data, so this notebook asks on two studies: the paper's simulation, and Energy (UCI, from
-# the folder that `KEM_DATA` names).
+# A new user starts with a few points, and more arrive later. At every time step `KEMSelector`
+# considers the compositions that followed the user's present composition among the pilot users, and
+# that composition itself; it fits them to the user's own data and selects one. This takes
+# milliseconds. Whether it improves predictions depends on the data, so this notebook compares
+# methods on two studies: the paper's simulation, and Energy (UCI, from the folder given by the
+# environment variable `KEM_DATA`).
 
 # %%
 from dataclasses import dataclass
@@ -49,20 +50,20 @@ time_steps = 10
 draws = 100
 tune = 100
 chains = 4
-steps = 1000  # of a Memoryless search
+steps = 1000  # number of steps of a Memoryless search
 seed = 0
 
 # %% [markdown]
 # ## Two studies
 #
-# Data, candidates, priors, and by what predictions are judged: where the truth is known, by the
-# true function with noise; else by the user's next batch.
+# A study has data, candidates, priors, and a criterion by which predictions are scored: if the
+# truth is known, the true function with noise; else the user's next batch.
 
 
 # %%
 @dataclass
 class Study:
-    """What a study supposes, and by what its selections are judged."""
+    """Data, candidates and priors of a study, and how its selections are scored."""
 
     pilot: kem.Cohort
     test: kem.Cohort
@@ -100,8 +101,8 @@ for name in studies:
 # - **KEM**: evolutions, from all datasets of the pilot users.
 # - **Final**: compositions from the pilot users' *last* datasets alone.
 # - **Stratified**: a model for each time step, without evolutions between them.
-# - **ARD**: one kernel of all features, always; values from the pilot users.
-# - **Memoryless**: nothing; it searches from scratch for every user and time step.
+# - **ARD**: always one kernel of all features, with values from the pilot users.
+# - **Memoryless**: nothing; it starts a new search for every user and time step.
 
 
 # %%
@@ -112,7 +113,7 @@ def learn(model):
 
 
 def selectors(study):
-    """Return every method, having learned from the pilot users."""
+    """Return the selectors of all methods, after learning from the pilot users."""
     parts = (study.pilot, study.pool, study.priors)
     evolutions = learn(kem.EvolutionModel(*parts, shared=None))
     known = {"scaling": evolutions.scaling, "priors": study.priors}
@@ -142,13 +143,13 @@ second = kem_selector.select(x[: ends[1]], y[: ends[1]], previous=first)
 second
 
 # %% [markdown]
-# The table is all that was considered: *children* of the last composition and the last
-# composition itself (*current*). *Weight* is the posterior probability among these; it balances
-# how probable the evolution was among the pilot users with how well the composition explains this
-# user's data. **A bad sign** is a weight near one half with very different predictions: then look
-# at both.
+# The table lists all compositions that were considered: *children* of the last composition and the
+# last composition itself (*current*). *Weight* is the posterior probability among these; it
+# combines how probable the evolution was among the pilot users with how well the composition
+# explains this user's data. **A bad sign** is a weight near one half together with very different
+# predictions: then compare both.
 #
-# `kem.walk` does all time steps of all users.
+# `kem.walk` selects kernels at all time steps of all users.
 
 # %%
 walks = {
@@ -164,10 +165,11 @@ truth = (study.test.truth.x_test, study.test.truth.f_test[0]) if study.test.trut
 kem.plots.few_and_many([own[0], own[1], own[-1]], truth=truth, study=study.test)[0, 0].figure
 
 # %% [markdown]
-# What to look at: the band should be wide where there are no points, and the truth, where it is
-# known, inside the darker band nearly everywhere. A narrow band from few points that the truth
-# leaves is a bad sign: a kernel that pilot users made too sure of its values. What each candidate
-# contributes to the last prediction:
+# What to look for: the band should be wide where there are no points, and the true function, where
+# it is known, should lie inside the darker band nearly everywhere. A bad sign is a narrow band
+# based on few points that doesn't contain the true function: the kernel's values, learned from
+# pilot users, are then too certain. The next plot shows the contribution of each candidate to the
+# last prediction:
 
 # %%
 kem.plots.components(own[-1], study=study.test)[0].figure
@@ -179,13 +181,13 @@ kem.plots.components(own[-1], study=study.test)[0].figure
 kem.plots.trajectories(walks[name]["KEM"]).figure
 
 # %% [markdown]
-# Rows are users, columns time steps. Sparse and simple on the left, richer on the right, few
-# changes on the way: that is what evolutions are for. A user who changes colour at every step
-# would be a bad sign: nothing that an interpretation could rest on.
+# Rows are users, columns are time steps. Compositions should be small on the left and larger on the
+# right, with few changes: this is the purpose of evolutions. A user whose colour changes at every
+# step would be a bad sign, because such selections can't be interpreted.
 #
-# ## Beside the baselines
+# ## Comparison with the baselines
 #
-# `kem.scores` judges every selection by what came after it.
+# `kem.scores` scores every selection by the data that followed it.
 
 # %%
 tables = {
@@ -203,9 +205,9 @@ for study, table in tables.items():
     display(ax.figure)  # noqa: F821  of the notebook
 
 # %% [markdown]
-# Higher is better. Intervals are over users, who all share one pilot cohort: they don't say how
-# much another pilot cohort would have changed. Which method wins is in the next table and nowhere
-# else; `docs/evidence.md` has many more trials.
+# Higher is better. Intervals are over users, who all share one pilot cohort: they don't contain the
+# variation between pilot cohorts. The next table shows which method is best here;
+# `docs/evidence.md` has many more trials.
 
 
 # %%
@@ -226,10 +228,10 @@ def gains(table):
 pd.concat({study: gains(table) for study, table in tables.items()}).round(2)
 
 # %% [markdown]
-# Read it so: where *low* is above zero, KEM was better than that method on that study; where *high*
-# is below zero, worse; else these users don't tell. And the price in other currencies: size, how
-# many features a user loses from one step to the next (a person sees that as inconsistency), and
-# time.
+# Where *low* is above zero, KEM was better than that method on that study; where *high* is below
+# zero, it was worse; otherwise these users don't decide. The next table compares other costs: size,
+# the number of features that a user's kernel loses from one step to the next (which users perceive
+# as inconsistency), and time.
 
 # %%
 price = {

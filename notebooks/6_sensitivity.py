@@ -21,17 +21,18 @@
 # ---
 
 # %% [markdown]
-# # 6. What do the conclusions depend on?
+# # 6. Sensitivity of the conclusions
 #
-# Every analysis has settings that somebody chose: the concentration, how many candidates enter, the
-# priors. A conclusion is worth reporting if it survives reasonable other choices; and what doesn't
-# survive is worth reporting as such.
+# Every analysis depends on settings that the analyst chose: the concentration, how many candidates
+# enter, the priors. A conclusion should be reported if it holds under other reasonable choices; if
+# it doesn't, that should be reported, too.
 #
-# Two tools. **Refit** with another setting: slow, exact, and fit for anything. **Power-scaling**
-# (ArviZ's `psense`): reweigh the draws you have, to see what would move if the prior, or the
-# likelihood, counted a little more or less; fast, and fit for continuous parameters.
+# There are two methods. **Refitting** with another setting is slow, exact, and works for any
+# setting. **Power-scaling** (ArviZ's `psense`) reweights existing draws to show what would change
+# if the prior, or the likelihood, had a little more or less weight; it is fast, and works for
+# continuous parameters.
 #
-# The data are Energy (UCI, from the folder that `KEM_DATA` names).
+# The data are Energy (UCI, from the folder given by the environment variable `KEM_DATA`).
 
 # %%
 import arviz as az
@@ -63,10 +64,10 @@ base = kem.priors.paper().expecting(0.4, pool)
 pilot
 
 # %% [markdown]
-# ## Refit
+# ## Refitting
 #
-# One setting at a time, to values that a sceptical reader might ask for. And once no setting, but
-# the seed: what changes then is Monte Carlo error.
+# Change one setting at a time, to values that a sceptical reader might suggest. And change only the
+# seed once: the differences are then Monte Carlo error.
 
 # %%
 steady = kem.priors.noise_by_size(mu=(0, -1, -2), sigma=(0.5, 1, 2))
@@ -93,14 +94,14 @@ posteriors = {
 }
 
 # %% [markdown]
-# What to compare? Not labels, not single compositions (there are thousands), but what you would
-# report: how many clusters, how large the compositions are, how large the noise, and, since it is
-# what the model is for, **how well new users are predicted**.
+# What should be compared? Not labels or single compositions (there are thousands), but the
+# quantities that you would report: the number of clusters, the size of the compositions, the noise,
+# and, since this is the purpose of the model, **how well new users are predicted**.
 
 
 # %%
 def summary(idata):
-    """Return what would be reported of a posterior."""
+    """Return the quantities that would be reported from a posterior."""
     last = idata["posterior"].isel(time_step=-1)
     walks = kem.walk(kem.KEMSelector(kem.Evolutions.from_posterior(idata)), test)
     scores = kem.scores(walks, test)
@@ -118,21 +119,21 @@ report = pd.DataFrame({name: summary(idata) for name, idata in posteriors.items(
 report.round(2)
 
 # %% [markdown]
-# Read down the columns. First the two rows of the base: differences of that size tell nothing of a
-# setting, only that draws are few. (One repeat is a rough measure; where it matters, make more.)
-# The concentration should move the number of clusters; the question is whether it moves anything
-# *else*. The last column says whether a row may be read at all: rows whose chains disagree need
-# more draws before they are evidence of anything.
+# Read down the columns. Start with the two rows of the base: differences of that size aren't
+# evidence of an effect of a setting, only of the small number of draws. (One repeat is a rough
+# measure; make more where it matters.) The concentration should change the number of clusters; the
+# question is whether it changes anything *else*. The last column shows whether a row is reliable at
+# all: rows whose chains disagree need more draws before they are evidence of anything.
 #
-# Then features. The picture has the probability that a feature is looked at, at the last time step,
-# one mark per setting.
+# Next, compare features. The plot shows the probability that a composition uses a feature at the
+# last time step, one mark per setting.
 
 # %%
 uses = np.array([[d in c.dimensions for d in range(pilot.dimension)] for c in pool])
 
 
 def features(idata):
-    """Return how probable it is that a dataset's composition looks at each feature."""
+    """Return the probability that a dataset's composition uses each feature."""
     last = idata["posterior"]["inclusion"].isel(time_step=-1).values.astype(bool)
     return (last[..., None] & uses).any(axis=-2).mean(axis=(0, 1, 2))
 
@@ -148,15 +149,16 @@ figure.legend(loc="outside right upper", fontsize="small")
 plt.show()
 
 # %% [markdown]
-# What to look at: the *order* of the features within each setting. If it is the same everywhere,
-# the ranking may be reported, with the range of probabilities; if a setting turns it around, say
-# which. If another seed does, the order isn't known yet.
+# What to look for: the *order* of the features within each setting. If it is the same everywhere,
+# the ranking may be reported, with the range of probabilities; if a setting reverses it, report
+# which one. If another seed reverses it, the order isn't known yet.
 #
 # ## Power-scaling
 #
-# Power-scaling needs a joint density, which `feedback="cut"` has at the first time step only. So it
-# is shown on the model of the pilot users' last datasets, where the two targets are equal. (For
-# evolutions, sample with `feedback="joint"`.) Both groups that ArviZ wants come from the package:
+# Power-scaling needs a joint density, which `feedback="cut"` has at the first time step only.
+# Therefore it is shown for the model of the pilot users' last datasets, where the two targets are
+# equal. (For evolutions, sample with `feedback="joint"`.) The package adds both groups that ArviZ
+# needs:
 
 # %%
 model = kem.final_model(pilot, pool, base, shared=None)
@@ -176,15 +178,15 @@ rows = {
 pd.concat(rows)
 
 # %% [markdown]
-# A value above 0.05 means that the quantity moves when that part of the prior (or the likelihood)
-# is raised to a power a little above or below one. The last column is ArviZ's reading of the two
-# values. *Potential prior-data conflict*: both are above. *Potential strong prior / weak
-# likelihood*: that of the prior alone. ✓: that of the prior is below, whatever the likelihood's. It
-# is a reason to look at the prior again, not an error. In particular it doesn't say in which
-# direction the two pull; that is what the picture is for.
+# A value above 0.05 means that the quantity changes when that part of the prior (or the likelihood)
+# is raised to a power slightly above or below one. The last column is ArviZ's interpretation of the
+# two values. *Potential prior-data conflict*: both are above. *Potential strong prior / weak
+# likelihood*: only that of the prior is. ✓: that of the prior is below, whatever the likelihood's.
+# A value above is a reason to check the prior again, not an error. In particular it doesn't show in
+# which direction the two act; the plot below shows this.
 #
 # One caveat: larger compositions have densities of more dimensions, so scaling `hyperparameters`
-# also moves *size*, by an amount that depends on units. Trust it for what varies within
+# also changes *size*, by an amount that depends on units. Use it for quantities that vary within
 # compositions, such as the noise; for sizes, refit.
 
 # %%
@@ -198,19 +200,20 @@ az.plot_psense_dist(
 plt.show()
 
 # %% [markdown]
-# Curves that lie on each other: no sensitivity. Curves that shift: you see by how much, in the
-# units of the quantity, and can judge whether it matters. Compare the order of the colours on the
-# left, where the prior counts less (0.8) or more (1.25), with that on the right, where the
-# likelihood does. If a row has the same order on both sides, prior and likelihood pull this
-# quantity the same way, and that is no conflict, whatever the label. If the order is reversed,
-# they pull against each other, and the posterior is a compromise. *Inclusion* and *seating* are
-# discrete, so many draws have equal densities there and importance weights have no tail to be
-# smoothed; for those, refit, as above.
+# Curves that coincide show no sensitivity. Where curves differ, the plot shows by how much, in the
+# units of the quantity, so that you can decide whether it matters. Compare the order of the colours
+# on the left, where the prior has less (0.8) or more (1.25) weight, with that on the right, where
+# the likelihood has. If a row has the same order on both sides, prior and likelihood change this
+# quantity in the same direction, and that is no conflict, whatever the label. If the order is
+# reversed, they act in opposite directions, and the posterior is a compromise. *Inclusion* and
+# *seating* are discrete, so many draws have equal densities there and importance weights have no
+# tail to be smoothed; for those, refit, as above.
 #
 # ## What to report
 #
-# The range over settings of everything you conclude, and which setting does it. Where it is hardly
-# wider than the distance of the two seeds, nothing moved, as far as these draws can tell:
+# Report the range over settings of every conclusion, and which settings give the extremes. Where
+# the range is hardly wider than the difference between the two seeds, the settings had no effect
+# that these draws can show:
 
 # %%
 for column in ("clusters", "size in the end", "new users: log likelihood"):

@@ -1,1 +1,1 @@
-"""What the ``kem`` command does: one module per command, and what they share."""
+"""Commands of the ``kem`` command-line program, one module each, and their shared functions."""

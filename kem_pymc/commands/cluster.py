@@ -1,4 +1,4 @@
-"""``kem cluster``: a Dask cluster of this machine's processes, for commands with ``--cluster``."""
+"""``kem cluster``: start a Dask cluster on this machine, for commands with ``--cluster``."""
 
 import shlex
 import signal
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: kem cluster --workers 2 --port 8786"
 
 
-#: The addresses of this machine that others can't reach.
+#: Address of this machine that other machines can't reach.
 LOOPBACK = "127.0.0.1"
 
 
@@ -46,11 +46,13 @@ def cluster(
         ),
     ] = None,
 ) -> None:
-    """Start a Dask scheduler and workers on this machine, until Ctrl-C.
+    """Start a Dask scheduler and workers on this machine; they run until Ctrl-C.
 
-    Whatever reaches its port can run code on this machine, as you. So it listens for this machine
-    alone, unless --host says where else and --certificates by what its workers and users are
-    known. Workers on other machines join with Dask's own command, which is shown.
+    Any program that can connect to the scheduler's port can run code on this machine, with your
+    rights. Therefore the scheduler accepts connections from this machine only. To allow other
+    machines, give an address with --host and a folder of TLS certificates with --certificates;
+    clients and workers then need a copy of the certificates. The command that starts a worker on
+    another machine is then printed.
     """
     try:
         import dask
@@ -62,10 +64,10 @@ def cluster(
     security = _security(host, certificates)
     dask.config.set(
         {
-            # Workers would look at themselves a hundred times a second.
+            # The profiler would sample every worker about a hundred times a second.
             "distributed.worker.profile.enabled": False,
-            # Some seconds after a worker died Dask gives its place up, unless its successor is
-            # there by then. On a busy machine it isn't, and work would wait for nobody.
+            # By default, Dask gives up a worker that died if its replacement isn't running within
+            # some seconds. On a busy machine it may take longer, and tasks would wait forever.
             "distributed.deploy.lost-worker-timeout": "1000 days",
         }
     )
@@ -95,7 +97,10 @@ def cluster(
 
 
 def _security(host: str, folder: Path | None) -> "Security | None":
-    """Return the certificates of a cluster, made where they are to be made; None without TLS."""
+    """Return the TLS certificates of a cluster, or None without TLS.
+
+    If the folder doesn't exist or is empty, certificates are created in it.
+    """
     from kem_pymc.certificates import certificates, make_certificates
 
     if folder is None:
@@ -127,9 +132,9 @@ def _tell_how_to_join(address: str, folder: Path) -> None:
 
 
 def _wish_to_stop() -> threading.Event:
-    """Return what Ctrl-C, or a request to end, sets from now on.
+    """Return an event that is set by Ctrl-C (SIGINT) or by SIGTERM.
 
-    In jobs in the background, Ctrl-C stays ignored.
+    A signal that is ignored, as Ctrl-C is in background jobs, stays ignored.
     """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

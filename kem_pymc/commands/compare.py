@@ -1,4 +1,4 @@
-"""``kem compare``: KEM beside its baselines on a table of one's own."""
+"""``kem compare``: compare KEM with its baselines on the user's own table."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -20,14 +20,14 @@ EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
 )
 
-#: What is made of it, by the figure of the paper that is alike.
+#: Names of the output pages, and the figure of ``kem reproduce`` that each is made like.
 PAGES = {
     "log-likelihood": "kem-fig6",
     "verdicts": "kem-peers",
     "features-dropped": "kem-table2",
     "calibration": "kem-calibration",
 }
-#: Tables of priors by their names on the command line.
+#: Names of the tables of priors in the settings, by their names on the command line.
 TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
     None: "default",
     "default": "default",
@@ -35,10 +35,10 @@ TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
     "synthetic": "synthetic",
 }
 
-#: Who was a pilot user in each trial.
+#: File that lists the pilot users and the test users of each trial.
 ROLES = "users.csv"
 
-#: What scores are, for pages and screen.
+#: Explanation of the scores, for pages and screen.
 UNITS = (
     "Scores are log predictive densities of the next time step's points, means over points: nats a "
     "point, more is better. A gain of 0.1 nats a point means that KEM finds each point 1.1 times "
@@ -84,9 +84,10 @@ def compare(
 ) -> None:
     """Compare KEM with its baselines on your own users, as the paper does on its data sets.
 
-    Half of the users, at random, are pilot users; the others are selected for at every time step,
-    and each selection is judged by the points of the next one. Whether KEM is behind another
-    method is said where there are trials and users enough to tell.
+    In each trial, a random half of the users are pilot users. Kernels are selected for the other
+    users at every time step, and each selection is scored on the points of the next time step. If
+    there are enough trials and users to tell, the output states whether KEM predicts worse than
+    another method.
     """
     from kem_pymc.commands.job import pool_of, scaling_of, table_of
     from kem_pymc.commands.tables import read_cohort
@@ -158,7 +159,7 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
     for name, like in PAGES.items():
         output = report.make(like, evidence)
         if like == "kem-table2":
-            output.notes = []  # on the paper's own
+            output.notes = []  # they are about the paper's data
         files = report.write(name, output, out, heading)
         show(output.tables)
         for note in output.notes if like == "kem-peers" else []:
@@ -167,7 +168,7 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
 
 
 def _transformed(name: str, target: str) -> str:
-    """Return what is modelled, and what scores with a transform of the target are of."""
+    """Return a paragraph on the transform of the target and on the unit of the scores."""
     return (
         f"What is modelled is {name} of {target}, with what it needs learned from the pilot users "
         f"of each split. Scores are of {target} itself: they may be compared with those of another "
@@ -176,7 +177,7 @@ def _transformed(name: str, target: str) -> str:
 
 
 def _shortened(settings: "Settings", trials: int) -> str:
-    """Return what `--quick` makes less of."""
+    """Return a paragraph on the numbers that `--quick` reduces."""
     less, usual = settings.quick, settings.sampling["cut"]
     draws = less.sampling["cut"]
     return (
@@ -187,7 +188,7 @@ def _shortened(settings: "Settings", trials: int) -> str:
 
 
 def write_roles(pieces: "list[Piece]", file: Path) -> None:
-    """Write who was a pilot user, and who a test user, in each trial."""
+    """Write a CSV file of the role (pilot or test) of each user in each trial."""
     import pandas as pd
 
     from kem_pymc.spreadsheet import escape

@@ -1,7 +1,7 @@
-"""Completion of the command in shells.
+"""Shell completion for the ``kem`` command.
 
-Typer would guess the shell from the processes above this one, which fails in containers, editors
-and scripts. Here the shell is named.
+By default, Typer guesses the shell from the parent processes, which fails in containers, editors
+and scripts. Here the user names the shell.
 """
 
 from typing import Annotated, Literal
@@ -32,5 +32,5 @@ InstallCompletion = Annotated[
     ),
 ]
 
-#: Makes known how each shell asks.
+#: Registers Typer's completion classes, one for each shell.
 prepare = completion_init

@@ -1,4 +1,4 @@
-"""``kem diagnose``: whether the posterior that ``kem fit`` wrote may be trusted."""
+"""``kem diagnose``: diagnostics and summaries of the posterior that ``kem fit`` wrote."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
 
-#: What marks a folder as results of this command, and all that it may hold.
+#: File that marks a folder as results of this command, and names of all files it may contain.
 TABLE = "convergence.csv"
 WRITTEN = frozenset(
     {
@@ -55,10 +55,11 @@ def diagnose(
     out: OutOfDiagnosis = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Say which parts of kernels matter, whether chains agree, what helps; and how groups differ.
+    """Report which parts of kernels matter, whether chains agree, and how groups differ.
 
-    Writes tables of parts, of convergence, of edges, of a representative clustering and of shares
-    of the variance, and pictures.
+    If there are problems, advice is printed. Tables are written of the parts, of convergence, of
+    the edges of the evolution graph, of a representative clustering, of shares of the variance and,
+    with --contrast, of differences between groups; and pictures are drawn.
     """
     import pandas as pd
 

@@ -1,4 +1,4 @@
-"""``kem doctor``: what is installed, what the machine lends, and what is wrong with either."""
+"""``kem doctor``: check the installation and the machine, and report problems."""
 
 import json
 import warnings
@@ -29,9 +29,9 @@ def doctor(
         bool, typer.Option("--json", help="Print everything as JSON, for reports of faults.")
     ] = False,
 ) -> None:
-    """Look for the usual problems: versions, threads, caches, data, and whether the engine works.
+    """Check for common problems: versions, threads, caches, data, and whether the engine works.
 
-    Ends with 1 if something keeps kem_pymc from working, else with 0.
+    The exit code is 1 if a problem keeps kem_pymc from working, otherwise 0.
     """
     findings = []
     for finding in _findings(engine):
@@ -51,7 +51,7 @@ def doctor(
 
 
 def checks(engine: bool) -> "dict[str, Check]":
-    """Return the checks by title; the slow ones come last."""
+    """Return the checks by title, the slow ones last."""
     from kem_pymc.commands.checkup import engine as computing
     from kem_pymc.commands.checkup import files, hardware, software
 
@@ -75,7 +75,7 @@ def _findings(engine: bool) -> "Iterator[Finding]":
 
     for title, check in checks(engine).items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other packages, told here in other words
+            warnings.simplefilter("ignore")  # the checks report these problems themselves
             yield examined(title, check)
 
 

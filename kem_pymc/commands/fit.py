@@ -64,10 +64,10 @@ def fit(
 ) -> None:
     """Learn evolutions of kernels from pilot users.
 
-    They come from a study file, or from a table: then --data, --user, --time and --target are
-    needed, and the rest has defaults. Draws are written as they come, to a folder beside the
-    results that ends in .run. Ctrl-C stops sampling and keeps what was drawn; --resume goes on
-    with it, and with a run that was killed.
+    The users come from a study file or from a table. A table needs the options --data, --user,
+    --time and --target; all other options have defaults. While sampling, draws are written to a
+    folder next to the results, whose name ends in .run. Ctrl-C stops sampling and keeps the draws;
+    --resume continues a run that was stopped or killed.
     """
     columns: dict[str, Any] = {
         "user": user,
@@ -125,7 +125,10 @@ def _carry_out(
     new: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Do a job where it is wanted."""
+    """Build the model of a job, sample it, and write the results.
+
+    If `new` is true, a run is started in the folder `run`; otherwise the run there is resumed.
+    """
     from kem_pymc.commands.waiting import waiting
     from kem_pymc.evolution.run import where
 
@@ -152,7 +155,7 @@ def _sample_and_write(
     new: bool,
     overwrite: bool,
 ) -> None:
-    """Sample and write results; the folder of the run stays until it is complete."""
+    """Sample and write the results; delete the folder of the run once the run is complete."""
     from kem_pymc.commands import learning
     from kem_pymc.evolution.interruption import noticing_interruption
 
@@ -227,7 +230,7 @@ def _write_settings(
     sampler: dict[str, Any],
     outcome: "Outcome",
 ) -> None:
-    """Write what was done, for people to read."""
+    """Write the settings of the fit to a JSON file, for users to read."""
     settings = {
         "command": job.command,
         "data": repr(model.cohort),

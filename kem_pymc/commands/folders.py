@@ -1,6 +1,6 @@
-"""Results appear whole or not at all: a folder or file is written beside its place, then moved.
+"""Write folders and files of results atomically: to a draft next to the target, then moved.
 
-What came to its place meanwhile stays there: other people and other commands write files too.
+If another user or command changed the target in the meantime, the target is left as it is.
 """
 
 import os
@@ -14,10 +14,10 @@ from pathlib import Path
 from kem_pymc.errors import InputError
 from kem_pymc.machine import lock
 
-#: What a folder holds that a command wrote.
+#: File that marks a folder as results, and that contains the learned evolutions.
 EVOLUTIONS = "evolutions.json"
 
-#: What a folder of results holds that commands wrote; other files in it are people's own.
+#: Names that commands write to a folder of results; all other files in it are the user's.
 WRITTEN = frozenset(
     {
         *(EVOLUTIONS, "evolutions.png", "summary.csv", "settings.json", "study.py"),
@@ -25,15 +25,15 @@ WRITTEN = frozenset(
     }
 )
 
-#: Locked in a folder while a command adds to it.
+#: File that is locked in a folder while a command adds to the folder.
 LOCK = ".kem.lock"
 
-#: How long to wait for another command that moves its results to the same folder, in seconds.
+#: Seconds to wait for another command that moves its results to the same folder.
 PATIENCE = 20.0
 
-#: Of every file in a place, by its path there: inode, size and time of its last change.
+#: Inode, size and time of the last change of every file in a folder, by relative path.
 Contents = dict[str, tuple[int, int, int]]
-#: The setting of evolutions that says in what the chains disagree that they were learned from.
+#: Setting of evolutions that states in what the chains disagree from which they were learned.
 DISAGREE = "chains_disagree"
 
 
@@ -45,30 +45,35 @@ def results(
     marker: str = EVOLUTIONS,
     written: Collection[str] = WRITTEN,
 ) -> Iterator[Path]:
-    """Make a folder of results: yields a folder beside it that takes its place at the end.
+    """Make a folder of results: yield a draft folder that is moved to `path` at the end.
 
-    If something fails meanwhile, `path` stays as it was.
+    If an error is raised in between, `path` is left as it was.
 
     Parameters
     ----------
     path : Path
-        Absent or empty, unless it may be overwritten.
+        Folder of the results. It must be absent or empty, unless `overwrite` is true.
     overwrite : bool
-        Whether earlier results may be replaced; other people's folders never are.
+        Whether earlier results may be replaced; folders without the marker never are.
     draft : Path, optional
-        Where to write until then, on the same file system; what a killed process left there is
-        deleted. By default a hidden folder beside `path`.
+        Folder to write to, on the same file system; files that a killed process left there are
+        deleted. By default a hidden folder next to `path`.
     marker : str
-        A file by which earlier results are known.
+        Name of the file that marks a folder as earlier results.
     written : collection of str
-        Names in earlier results that are replaced, or deleted where the new ones lack them. Other
-        files and folders stay.
+        Names in earlier results that are replaced, or deleted if the new results lack them. Other
+        files and folders are kept.
+
+    Yields
+    ------
+    Path
+        The draft folder.
 
     Raises
     ------
     InputError
-        If the folder can't be used, or at the end isn't as it was; then the results are kept beside
-        it, in a folder that the message names.
+        If the folder can't be used, or can't be replaced at the end because it was changed or an
+        operation failed; then the results are kept next to it, in a folder that the message names.
     """
     path = path.resolve()
     check(path, overwrite, marker)
@@ -90,12 +95,12 @@ def results(
 
 
 def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
-    """Check that a folder of results may be made here.
+    """Check that a folder of results may be written to a path.
 
     Raises
     ------
     InputError
-        If something is there that may not be replaced.
+        If the path is a file, or a folder whose contents may not be replaced.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Choose a folder with --out.")
@@ -113,14 +118,14 @@ def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
 
 @contextmanager
 def result(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Make a file of results: yields a file beside it that takes its place at the end.
+    """Make a file of results: yield a draft file that is moved to `path` at the end.
 
     Raises
     ------
     InputError
-        If the file exists and may not be overwritten, its folder can't be written to, or at the end
-        another file is there; then the results are kept beside it, in a file that the message
-        names.
+        If `path` is a folder, the file exists and may not be overwritten, its folder can't be
+        written to, or the file was changed in the meantime; in the last case the results are kept
+        next to it, in a file that the message names.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder. Choose a file with --out.")
@@ -143,14 +148,14 @@ def result(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other commands from a folder that this one adds to, where the system can lock files.
+    """Lock a folder against other commands while this one adds to it.
 
-    The folder is made if it isn't there.
+    The folder is created if it doesn't exist. If the system can't lock files, there is no lock.
 
     Raises
     ------
     InputError
-        If another command is at work in it, or it can't be written to.
+        If another command has locked the folder, or it can't be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +166,7 @@ def alone(folder: Path) -> Iterator[None]:
             "Choose another with --out."
         ) from error
     with file:
-        # Workers may outlive a command that was killed, and write nothing there.
+        # Workers that outlive a killed command write nothing there, so they needn't keep the lock.
         if not lock(file.fileno(), forks=False):
             raise InputError(
                 f"Another command is at work in the folder {folder}. "
@@ -171,12 +176,12 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _contents(path: Path) -> Contents | None:
-    """Return what is in a folder, or of a file itself; None where nothing is."""
+    """Return the state of every file in a folder, or of a single file; None if it is absent."""
     if not os.path.lexists(path):
         return None
     found: Contents = {}
     for file in path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]:
-        with suppress(FileNotFoundError):  # another process deletes there
+        with suppress(FileNotFoundError):  # another process may delete files there
             about = file.lstat()
             found[str(file.relative_to(path))] = about.st_ino, about.st_size, about.st_mtime_ns
     return found
@@ -185,18 +190,19 @@ def _contents(path: Path) -> Contents | None:
 def _take_place(
     draft: Path, path: Path, before: Contents | None, written: Collection[str] = ()
 ) -> None:
-    """Move a draft to its place, and what was there before away, but for what nothing here wrote.
+    """Move a draft to its target, replacing earlier results; files not in `written` are kept.
 
     Raises
     ------
     InputError
-        If something else is there by now. It stays, and the draft is kept beside it.
+        If the target was changed in the meantime or can't be replaced. The target is left as it
+        is, and the draft is kept next to it.
     """
     with _moving(path.parent):
         aside = path.with_name(f".{path.name}.{os.getpid()}.old")
         try:
             if before is not None and os.path.lexists(path):
-                path.rename(aside)  # what is looked at from now on can't change by its name
+                path.rename(aside)  # other processes can't change it by its path any more
                 if _contents(aside) != before:
                     raise FileExistsError(path)
             _move(draft, path)
@@ -220,7 +226,7 @@ def _take_place(
 
 
 def _kept_beside(draft: Path, path: Path) -> Path:
-    """Move a draft to the first free name beside its place."""
+    """Move a draft to the first free name next to its target, and return the new path."""
     for number in count(2):
         kept = path.with_name(f"{path.stem}-{number}{path.suffix}")
         try:
@@ -232,17 +238,17 @@ def _kept_beside(draft: Path, path: Path) -> Path:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move a file or folder to where nothing is.
+    """Move a file or folder to a path that doesn't exist yet.
 
     Raises
     ------
     FileExistsError
-        If something is there, an empty folder apart.
+        If the path exists; a folder may replace an empty folder.
     """
     if source.is_dir() and not source.is_symlink():
         try:
             source.rename(target)
-        except OSError as error:  # which of several it is depends on the system
+        except OSError as error:  # the type for an existing target depends on the system
             if os.path.lexists(target):
                 raise FileExistsError(target) from error
             raise
@@ -251,7 +257,7 @@ def _move(source: Path, target: Path) -> None:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         if os.path.lexists(target):
             raise FileExistsError(target) from None
         source.rename(target)
@@ -261,15 +267,15 @@ def _move(source: Path, target: Path) -> None:
 
 @contextmanager
 def _moving(folder: Path) -> Iterator[None]:
-    """Keep other commands from moving results to places in a folder meanwhile."""
-    if os.name != "posix":  # other systems don't open folders
+    """Lock a folder so that other commands don't move results into it at the same time."""
+    if os.name != "posix":  # other systems can't open folders
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         until = time.monotonic() + PATIENCE
         while not lock(descriptor, forks=True) and time.monotonic() < until:
-            time.sleep(0.05)  # moves are atomic: without the lock too nothing is lost
+            time.sleep(0.05)  # moves are atomic: nothing is lost without the lock
         yield
     finally:
         os.close(descriptor)

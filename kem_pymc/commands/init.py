@@ -1,4 +1,4 @@
-"""``kem init``: a study file to start from."""
+"""``kem init``: write a study file to start from."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +15,7 @@ EXAMPLE = "Example: kem init study.py"
 def init(
     name: Annotated[Path, typer.Argument(metavar="NAME.py", help="File to write.")],
 ) -> None:
-    """Write a commented study file to start from: data, candidates, priors, sampler."""
+    """Write a commented study file to start from, with data, candidates, priors and sampler."""
     if name.suffix != ".py":
         raise InputError(f"{name} is no name for a Python file. End it with .py.")
     template = files("kem_pymc.commands").joinpath("study_template.py").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""What ``kem fit`` was asked for, in a file of the run's folder: a run that was killed goes on."""
+"""Jobs of ``kem fit``: the request, kept in the run's folder so that a killed run can resume."""
 
 import json
 import os
@@ -22,43 +22,44 @@ if TYPE_CHECKING:
     from kem_pymc.priors import Priors
     from kem_pymc.scaling import Scaling
 
-#: In the folder of a run: what was asked for, a copy of the study file, and results on their way.
+#: Names in the folder of a run: the job file, a copy of the study file, and the draft of results.
 NAME, COPY, DRAFT = "fit.json", "study.py", "results"
 
-#: In the folder of results: what was done, for people to read.
+#: File in the folder of results with the settings of the fit, for users to read.
 SETTINGS = "settings.json"
 
-#: What commands write to the folder of a run.
+#: Patterns of the names that commands write to the folder of a run.
 OWN = (
     *(NAME, COPY, DRAFT, LOCK, ".lock", "run.json", "chain-[0-9]*", "final", "unshared"),
-    *(f".{NAME}.*", ".run.json.*"),  # of processes that were killed while they wrote
+    *(f".{NAME}.*", ".run.json.*"),  # left by processes that were killed while writing
 )
 
 SCHEMA_VERSION = 1
 
-#: How to sample where neither the study nor the command line says.
+#: Default arguments of the sampler, if neither the study file nor the command line gives them.
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 
 
 @dataclass(frozen=True)
 class Job:
-    """What was asked for.
+    """A request to ``kem fit``: data, model, sampler and output.
 
     Attributes
     ----------
     study, data : str or None
-        Path of a study file, or of a table.
+        Paths of the study file and of the table; one of them is None.
     columns, model_of : dict
-        How to read the table and what to make of it.
+        Options for reading the table, and for building the model from it.
     feedback, likelihood : str or None
+        Values given on the command line; None keeps those of the study file, or the defaults.
     sampler : dict
-        What the command line said of sampling.
+        Arguments of the sampler that the command line gives.
     out : str
         Path of the results.
     directory : str
-        Where the command ran: studies read files from there.
+        Working directory of the command, to which paths are relative, also those in study files.
     command : str
-        As it was typed.
+        Command line as typed.
     """
 
     study: str | None
@@ -74,7 +75,7 @@ class Job:
 
     @classmethod
     def asked(cls, study: Path | None, data: Path | None, out: Path, **described: Any) -> "Job":
-        """Return what this command asks for."""
+        """Return the job that the current command line requests."""
         return cls(
             study=None if study is None else str(study),
             data=None if data is None else str(data),
@@ -86,12 +87,12 @@ class Job:
 
     @classmethod
     def load(cls, run: Path) -> "Job":
-        """Return what the run in a folder was begun for.
+        """Return the job of the run in a folder.
 
         Raises
         ------
         InputError
-            If its file can't be read.
+            If its file can't be read, has another format, or an invalid entry.
         """
         from kem_pymc.commands.job_schema import fault
 
@@ -111,12 +112,12 @@ class Job:
         return cls(**data)
 
     def save(self, run: Path) -> None:
-        """Make the folder of a run, with this in it.
+        """Create the folder of a run, and write this job and a copy of the study file to it.
 
         Raises
         ------
         InputError
-            If it can't be written to.
+            If the folder can't be written to.
         """
         from kem_pymc.evolution.chunks import write_whole
 
@@ -133,7 +134,7 @@ class Job:
             ) from error
 
     def may_replace(self, out: Path) -> bool:
-        """Return whether results in a folder are of this job, or were to be replaced by it."""
+        """Return whether results in a folder are of this job, or this job may replace them."""
         if "--overwrite" in self.command.split():
             return True
         try:
@@ -143,12 +144,12 @@ class Job:
         return (out / EVOLUTIONS).is_file() and bool(written == self.command)
 
     def build(self) -> "Study":
-        """Return the study, read anew, with everything that the command line says of it.
+        """Read the study file or the table, and return the study with the options of the job.
 
         Raises
         ------
         InputError
-            If a file is missing or can't be used.
+            If a file or the working directory is missing, or a file can't be used.
         """
         from kem_pymc.commands.study import Study, load_study
 
@@ -174,7 +175,7 @@ class Job:
 
 
 def run_folder(out: Path) -> Path:
-    """Return where the run is written whose results go to a folder: beside it, ending in .run."""
+    """Return the folder of the run whose results go to `out`: next to it, ending in .run."""
     return out.with_name(f"{out.name}.run")
 
 
@@ -184,7 +185,7 @@ def find_run(path: Path) -> Path:
     Raises
     ------
     InputError
-        If there is none.
+        If there is no unfinished run.
     """
     for folder in (path, run_folder(path)):
         if (folder / NAME).is_file():
@@ -200,7 +201,7 @@ def check_free(run: Path, overwrite: bool) -> None:
     Raises
     ------
     InputError
-        If something is there that may not be replaced.
+        If the folder contains other files, or an unfinished run that may not be replaced.
     """
     if not run.exists():
         return
@@ -214,7 +215,7 @@ def check_free(run: Path, overwrite: bool) -> None:
 
 
 def remove_run(run: Path) -> None:
-    """Delete the folder of a run, unless something else is in it: that stays there."""
+    """Delete the folder of a run; files in it that no command wrote are kept."""
     clear_run(run)
     (run / LOCK).unlink(missing_ok=True)
     with suppress(OSError):
@@ -222,9 +223,10 @@ def remove_run(run: Path) -> None:
 
 
 def clear_run(run: Path) -> None:
-    """Delete what commands wrote to the folder of a run, but not the lock of one that is at work.
+    """Delete the files that commands wrote to the folder of a run, except the lock file.
 
-    What a process leaves that is killed meanwhile is no run any more, and makes room for another.
+    The job file is deleted first: files that are left if the process is killed then don't count as
+    a run, and a new run may replace them.
     """
     (run / NAME).unlink(missing_ok=True)
     for path in set(run.iterdir()) - {run / LOCK, *_strange(run)}:
@@ -235,7 +237,7 @@ def clear_run(run: Path) -> None:
 
 
 def _strange(run: Path) -> Iterator[Path]:
-    """Yield what is in the folder of a run that no command wrote."""
+    """Yield the files and folders in the folder of a run that no command wrote."""
     for path in run.iterdir():
         if not any(path.match(pattern) for pattern in OWN):
             yield path
@@ -263,12 +265,12 @@ def _model(
 def scaling_of(
     cohort: "Cohort", priors: str | None, table: "Priors | None", transform: Any
 ) -> "Scaling | None":
-    """Return the scaling with a transform of the target that was asked for; None without one.
+    """Return the scaling with the requested transform of the target; None without a transform.
 
     Raises
     ------
     InputError
-        If the priors are for other targets, or a target can't be transformed.
+        If the priors are for unscaled targets, or a target can't be transformed.
     """
     from kem_pymc.scaling import Scaling
 
@@ -283,7 +285,7 @@ def scaling_of(
 
 
 def table_of(name: str | None) -> "Priors | None":
-    """Return the table of priors of a name on the command line; None for the model's default."""
+    """Return the table of priors with a name of the command line; None for the model's default."""
     from kem_pymc import priors as tables
 
     if name in (None, "default"):
@@ -294,14 +296,14 @@ def table_of(name: str | None) -> "Priors | None":
 def pool_of(
     cohort: "Cohort", candidates: list[str] | None, base: list[str] | None, interactions: bool
 ) -> "CandidatePool":
-    """Return the candidates that a command line asks for.
+    """Return the candidates that the command line requests.
 
-    Where it says nothing, they are those of :func:`kem_pymc.datasets.default_pool`.
+    By default they are those of :func:`kem_pymc.datasets.default_pool`.
 
     Raises
     ------
     InputError
-        If they are given in two ways, or one isn't a candidate.
+        If candidates are given in two ways, or one of them isn't valid.
     """
     from kem_pymc.categories import suits
     from kem_pymc.datasets import default_pool
@@ -318,7 +320,7 @@ def pool_of(
 
 
 def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "EvolutionModel":
-    """Return the model with another feedback or likelihood, if the command line asks for it."""
+    """Return the model with the feedback and likelihood of the command line, where given."""
     feedback, likelihood = feedback or model.feedback, likelihood or model.likelihood
     if (feedback, likelihood) == (model.feedback, model.likelihood):
         return model

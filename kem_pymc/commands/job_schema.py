@@ -1,4 +1,4 @@
-"""What the file of a job must hold."""
+"""Schema of job files, and its validation."""
 
 from typing import Annotated, Any, Literal
 
@@ -53,7 +53,7 @@ class _Job(_Strict):
 
 
 def fault(data: dict[str, Any]) -> str:
-    """Return what is wrong with a job's first entry that isn't as it is written; "" if none is."""
+    """Return a description of the first invalid entry of a job file; "" if all are valid."""
     try:
         job = _Job.model_validate(data)
     except ValidationError as error:

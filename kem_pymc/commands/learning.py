@@ -1,4 +1,4 @@
-"""Learn evolutions at the terminal: sample, and write down what was learned."""
+"""Learn evolutions on the command line: sample with progress bars, and write the results."""
 
 import shlex
 from dataclasses import replace
@@ -28,24 +28,24 @@ from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.workers import Workers
 
-#: What helps where chains disagree.
+#: Advice if chains disagree.
 REMEDY = "Sample more with --draws and --tune, or weigh the chains with kem.stack in Python."
 
-#: Draws per file of a run.
+#: Number of draws per file of a run.
 CHUNK = 100
 
-#: In the folder of a run: those of where users end up, and where they do if they share nothing.
+#: Names of the runs of the final model and the unshared final model, in the folder of a run.
 FINAL, UNSHARED = "final", "unshared"
 
 
 def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
-    """Return the step of a model, compiled, and say that this takes a while."""
+    """Compile and return the sampling step of a model, with a message while this takes time."""
     with waiting("Compiling the sampler, about a minute the first time"):
         return ready_step(model, crew)
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether there is a run in a folder to go on with."""
+    """Return whether a folder contains a run that can be resumed."""
     return (path / run_folder.NAME).is_file()
 
 
@@ -56,27 +56,31 @@ def sample(
     path: Path,
     crew: int | Workers,
 ) -> Outcome:
-    """Sample with progress bars, up to an interruption; go on with a run if there is one.
+    """Sample with progress bars until complete or interrupted; resume a run if there is one.
 
     Parameters
     ----------
     model : EvolutionModel
     step : EvolutionStep
-        From :func:`ready`.
+        Sampling step of the model, from :func:`ready`.
     sampler : dict
-        ``draws``, ``tune``, ``chains`` and maybe ``random_seed``; of a run that has begun, none
-        counts.
+        ``draws``, ``tune``, ``chains`` and optionally ``random_seed``; ignored if a run is resumed.
     path : Path
-        Where draws are written as they come.
+        Folder of the run, to which draws are written while sampling.
     crew : int or Workers
-        From :func:`kem_pymc.evolution.run.where`.
+        Number of chains to run at a time, or workers; from :func:`kem_pymc.evolution.run.where`.
+
+    Returns
+    -------
+    Outcome
+        The posterior draws, and whether chains failed or were interrupted.
 
     Raises
     ------
     KeyboardInterrupt
         If an interruption came before the first posterior draw.
     InputError, SamplingError
-        As :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
+        As in :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
     """
     if has_begun(path):
         run = RunFolder.open(path)
@@ -97,10 +101,12 @@ def sample(
 def sample_ends(
     model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: int | Workers
 ) -> dict[str, Outcome]:
-    """Sample where the users of a model end up, also if they shared nothing where they do share.
+    """Sample the final model and, if users share a mean process, the same model without it.
 
-    The arguments are those of :func:`sample`; draws are written to folders in the run's. What an
-    interruption leaves without a draw, and what would have followed, is missing from the result.
+    The final model learns the kernels with which users end up, from their last datasets. The
+    arguments are those of :func:`sample`; draws are written to subfolders of the run's folder. If
+    a model is interrupted before its first draw, the result lacks it; models that follow an
+    incomplete one are not sampled.
     """
     models = {FINAL: (final_model_of, "Where pilot users end up:")}
     if model.shared is not None:
@@ -119,16 +125,16 @@ def sample_ends(
 
 
 def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -> Evolutions:
-    """Write posteriors, summary, evolutions and graph, print what was learned, and return it.
+    """Write posteriors, summary, evolutions and graph; print and return the evolutions.
 
-    `out` is where the folder will be when all is written.
+    Messages name the folder as `out`, the path to which it is moved at the end.
     """
     idata = outcome.idata
     final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
     found = diagnose(idata)
     apart = disagreement(found)
-    if apart:  # kem select warns of it as well
+    if apart:  # kem select warns of it, too
         learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
@@ -143,11 +149,11 @@ def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -
 
 
 def write_posterior(idata: xr.DataTree, path: Path) -> None:
-    """Write a posterior to a folder that ``xarray.open_datatree`` opens, and try that."""
+    """Write a posterior to a folder that ``xarray.open_datatree`` opens, and read it to verify."""
     idata.to_zarr(path)
     draws = idata["posterior"].sizes["draw"]
     with xr.open_datatree(path, engine="zarr") as back:
-        for first in range(0, draws, CHUNK):  # the whole would take as much memory again
+        for first in range(0, draws, CHUNK):  # reading all at once would double the memory
             part = {"draw": slice(first, first + CHUNK)}
             written, read = (tree["posterior"].dataset.isel(part) for tree in (idata, back))
             xr.testing.assert_equal(read, written)
@@ -162,16 +168,17 @@ def _draw(learned: Evolutions, path: Path) -> None:
 
 
 def summary(idata: xr.DataTree) -> pd.DataFrame:
-    """Return ArviZ's summary of the quantities that are the same whatever clusters are called."""
+    """Return ArviZ's summary of the quantities that don't depend on the labels of clusters."""
     names = [*SCALARS, "noise", "dataset_log_likelihood"]
     table = az.summary(idata, var_names=names, round_to="none")
-    return table[table["mean"].notna()]  # users without a time step have no noise there
+    return table[table["mean"].notna()]  # NaN at time steps that a user lacks
 
 
 def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
-    """Return in a sentence or two whether the chains agree, and what helps where they don't.
+    """Return a sentence or two on whether the chains agree, with advice if they don't.
 
-    `apart` is what they disagree in, from :func:`kem_pymc.diagnostics.diagnosis.disagreement`.
+    `apart` is the text from :func:`kem_pymc.diagnostics.diagnosis.disagreement`, which is empty if
+    chains agree.
     """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]

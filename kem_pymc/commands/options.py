@@ -1,4 +1,4 @@
-"""The options of the commands, with their help."""
+"""Options and arguments that commands share, with their help texts."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -200,17 +200,17 @@ Overwrite = Annotated[
 
 
 def listed(text: str | None) -> list[str] | None:
-    """Return what is separated by commas; None of None."""
+    """Return the parts of a comma-separated text; None for None."""
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
 def only_with_table(given: dict[str, Any]) -> None:
-    """Refuse options that describe a table, where there is a study file.
+    """Check that no option that describes a table is given together with a study file.
 
     Raises
     ------
     InputError
-        If one was given.
+        If such an option is given.
     """
     for name, value in given.items():
         if value not in (None, False):
@@ -219,12 +219,12 @@ def only_with_table(given: dict[str, Any]) -> None:
 
 
 def alone_with_resume(given: dict[str, Any]) -> None:
-    """Refuse options that a run has already, where one goes on.
+    """Check that no option that a run already has is given together with ``--resume``.
 
     Raises
     ------
     InputError
-        If one was given.
+        If such an option is given.
     """
     for name, value in given.items():
         if value not in (None, False):

@@ -1,4 +1,4 @@
-"""``kem quickstart``: the paper's synthetic study from end to end, in about two minutes."""
+"""``kem quickstart``: run the paper's synthetic study from start to end in about two minutes."""
 
 import json
 import shutil
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kem_pymc.selection.selector import Selector
     from kem_pymc.selection.walk import Walks
 
-#: By this file a folder is known as a quickstart's, which a later one may replace.
+#: File that marks a folder as results of a quickstart, which a later quickstart may replace.
 OWN = "quickstart.json"
 
-#: What such a folder holds, with what `kem report` and `kem diagnose` add.
+#: Names in such a folder, including those that `kem report` and `kem diagnose` add.
 RESULTS = folders.WRITTEN | {OWN, "selections.csv", "predictions.csv", "predictions.png"}
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
@@ -45,9 +45,9 @@ def quickstart(
 ) -> None:
     """Simulate the paper's study, learn evolutions, and select kernels for new users.
 
-    Functions are drawn from LIN0 + PER0 and from SE0, in turn; every user has 6 time steps of 5
-    points. The kernels selected are judged by the mean log likelihood of 200 test points. The
-    folder of an earlier quickstart is replaced.
+    Users' functions are drawn alternately from Gaussian processes with the kernels LIN0 + PER0 and
+    SE0; every user has 6 time steps of 5 points. Selected kernels are scored by the mean log
+    likelihood of 200 test points. The results of an earlier quickstart in the folder are replaced.
     """
     import numpy as np
 
@@ -96,7 +96,7 @@ def quickstart(
         (folder / OWN).write_text(json.dumps({"seed": seed, "users": users}) + "\n", "utf-8")
     screen.heading("Kernels selected for new users, by number of points")
     screen.console.print(_selected(walks["KEM"], test))
-    # One user who is badly predicted moves the mean, not the median.
+    # A single user with bad predictions changes the mean, but hardly the median.
     for title in ("Mean", "Median"):
         screen.heading(f"{title} over users of the log likelihood of a test point")
         screen.console.print(_compared(walks, test, title.lower()))
@@ -114,7 +114,7 @@ def _own(out: Path) -> bool:
     Raises
     ------
     InputError
-        If something else is in it.
+        If the folder of an earlier quickstart contains other files as well.
     """
     if not (out / OWN).is_file():
         return False
@@ -129,7 +129,7 @@ def _own(out: Path) -> bool:
 
 
 def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:
-    """Write tables of everything considered and predicted, and a picture of one user."""
+    """Write tables of considered compositions and of predictions, and a plot of one user."""
     import pandas as pd
 
     from kem_pymc.plots import few_and_many
@@ -151,7 +151,7 @@ def _write(walks: "dict[str, Walks]", test: "Cohort", folder: Path) -> None:
 
 
 def _selected(walks: "Walks", test: "Cohort") -> "Table":
-    """Return one row per user and one column per time step; a dot where the kernel stays."""
+    """Return a table of kernels by user and time step, with a dot for an unchanged kernel."""
     first, *later = [str(n) for n in test.ends[0]]
     table = screen.table("user", "truth", first, *later)
     width = (screen.console.width - 20) // (1 + len(later)) - 3
@@ -166,7 +166,7 @@ def _selected(walks: "Walks", test: "Cohort") -> "Table":
 
 
 def _compared(walks: "dict[str, Walks]", test: "Cohort", over_users: str) -> "Table":
-    """Return one row per method and one column per time step, the best in bold."""
+    """Return a table of scores by method and time step, the best of each time step in bold."""
     import numpy as np
 
     users = np.array([_log_likelihoods(own, test) for own in walks.values()])

@@ -1,4 +1,4 @@
-"""``kem report``: one HTML file on what ``kem fit`` and ``kem select`` left in a folder."""
+"""``kem report``: write the results of ``kem fit`` and ``kem select`` to one HTML file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,12 +22,12 @@ OutOfReport = Annotated[
 
 
 def report(results: Results, out: OutOfReport = None, overwrite: options.Overwrite = False) -> None:
-    """Write one HTML file that shows what was learned and whether it may be trusted.
+    """Write one HTML file that shows what was learned and whether it is reliable.
 
-    The graph of evolutions, kernels in plain words, every user's kernels and predictions,
-    diagnostics, settings and citations. It needs no network and can be sent as it is, to those who
-    may see users' data. New users come in where `kem select` wrote selections.csv and
-    predictions.csv to the folder.
+    The report contains the graph of evolutions, kernels described as text, every user's kernels
+    and predictions, diagnostics, settings and citations. It needs no network connection, and can
+    be sent as it is to anyone who may see the users' data. New users are included if `kem select`
+    wrote selections.csv and predictions.csv to the folder.
     """
     from kem_pymc.reports.gather import Material
     from kem_pymc.reports.report import page_of

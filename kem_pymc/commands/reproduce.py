@@ -1,4 +1,4 @@
-"""``kem reproduce``: the paper's figures and tables, from data to pictures."""
+"""``kem reproduce``: reproduce the paper's figures and tables, from the data to the plots."""
 
 import tomllib
 from collections.abc import Iterator
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
 
-#: All figures of the Kernel Evolution Model.
+#: Argument that stands for all figures of the Kernel Evolution Model.
 ALL = "kem-all"
 
-#: A folder with this in it holds an experiment, which goes on there.
+#: Subfolder that marks a folder as an experiment, which can be continued.
 RUNS = "runs"
 
 
 def figure_names() -> list[str]:
-    """Return what can be reproduced, read from the settings alone: a shell waits for it."""
+    """Return the names of the figures.
+
+    Only the settings are read, since shell completion waits for the result.
+    """
     text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
     return [*tomllib.loads(text)["figures"], ALL]
 
@@ -68,10 +71,11 @@ def reproduce(
     cluster: options.ClusterAddress = None,
     seed: options.TrialSeed = 0,
 ) -> None:
-    """Reproduce a figure or table of the paper: tidy values, a picture, and a page to read.
+    """Reproduce a figure or table of the paper: write its values, a picture, and a page of text.
 
-    Trials that are in the folder already aren't run again, so what was interrupted goes on.
-    Studies whose data aren't there are left out, with a warning.
+    Values are written as a tidy CSV file. Trials whose results are already in the folder aren't
+    run again, so an interrupted command can be continued. Studies whose data files are missing are
+    left out, with a warning.
     """
     from kem_pymc.experiments import report, runner
     from kem_pymc.experiments import settings as given
@@ -114,16 +118,16 @@ def _text(path: Path) -> str:
 
 
 def check(out: Path) -> None:
-    """Check that an experiment may be kept in a folder.
+    """Check that an experiment may be written to a folder.
 
     Raises
     ------
     InputError
-        If something else is there.
+        If the path is a file, or a folder with contents that aren't an experiment.
     """
     if out.is_file():
         raise InputError(f"{out} is a file. Choose a folder with --out.")
-    known = {folders.LOCK}  # of a command that was killed before anything came of it
+    known = {folders.LOCK}  # left by a command that was killed early
     strange = out.is_dir() and {path.name for path in out.iterdir()} - known
     if strange and not (out / RUNS).is_dir():
         raise InputError(
@@ -132,7 +136,7 @@ def check(out: Path) -> None:
 
 
 def _absent(pieces: "list[Piece]") -> list[str]:
-    """Return the studies whose data aren't there, after a warning for each."""
+    """Return the names of the studies whose data files are missing, with a warning for each."""
     from kem_pymc.datasets import DataFileNotFoundError
 
     absent: list[str] = []
@@ -147,9 +151,10 @@ def _absent(pieces: "list[Piece]") -> list[str]:
 
 
 def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
-    """Run what is missing, with a bar that says what came last, and how long the rest takes.
+    """Run the tasks whose results are missing, with a progress bar.
 
-    Without a terminal there is a line every half minute, and one at the end.
+    The bar shows the last task that was completed and the time left. Without a terminal, a line is
+    printed every half minute, and one at the end.
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -185,7 +190,7 @@ def run_all(pieces: "list[Piece]", store: Any, crew: "Workers") -> None:
 
 
 def _ahead(pieces: "list[Piece]", total: int) -> str:
-    """Return what is about to be run."""
+    """Return a sentence on the number of tasks that are about to be run."""
     kept = f", {len(pieces) - total} more are there already" if total < len(pieces) else ""
     return (
         f"{total} times a group of methods learns and selects{kept}. The first takes longest, "
@@ -217,7 +222,7 @@ def _heading(settings: "Settings", pieces: "list[Piece]", store: "Store", quick:
 
 
 def chains_of(pieces: "list[Piece]", store: "Store") -> list[str]:
-    """Return in how many lessons the chains disagree, where that is known."""
+    """Return a line on the number of trainings whose chains disagree; empty if it is unknown."""
     from kem_pymc.diagnostics.convergence import RHAT
 
     r_hats = store.r_hats(pieces)
@@ -233,8 +238,8 @@ def chains_of(pieces: "list[Piece]", store: "Store") -> list[str]:
 def show(tables: "dict[str, pd.DataFrame]") -> None:
     """Print the tables of a figure.
 
-    Where there is no room for one, it is printed by study, without intervals, and as few columns
-    at a time as have room.
+    A table that is too wide for the screen is split by study; parts that are still too wide are
+    printed without intervals, in blocks of as many columns as fit.
     """
     shortened = False
     for title, table in tables.items():
@@ -255,7 +260,7 @@ def show(tables: "dict[str, pd.DataFrame]") -> None:
 
 
 def _blocks(table: "pd.DataFrame") -> Iterator["pd.DataFrame"]:
-    """Yield as many columns at a time as the screen has room for, at least one."""
+    """Yield blocks of as many columns as fit on the screen, at least one."""
     while table.shape[1]:
         widths = range(table.shape[1], 1, -1)
         width = next((w for w in widths if _fits(table.iloc[:, :w])), 1)

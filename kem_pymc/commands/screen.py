@@ -1,4 +1,4 @@
-"""What commands print: messages, and tables of kernels and how they evolve."""
+"""Print messages of the commands, and tables of kernels and of their evolutions."""
 
 import textwrap
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from kem_pymc.scaling import Scaling
     from kem_pymc.selection.selection import Selection
 
-#: Evolutions of less probability, or in a smaller share of draws, aren't printed.
+#: Evolutions with a smaller probability, or in a smaller share of draws, aren't printed.
 LEAST = 0.05
 
-#: Unless fewer than this many are left; then the most frequent are printed.
+#: If fewer evolutions than this are left, this many are printed, the most frequent ones.
 FEW = 10
 
-#: At most so many parents, children of each, and users are printed.
+#: Maximum numbers of parents, of children of each parent, and of users that are printed.
 PARENTS, CHILDREN, USERS = 8, 5, 20
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -58,7 +58,7 @@ def heading(text: str) -> None:
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table in the style of this command; columns in `right` hold numbers."""
+    """Return an empty table in the style of the commands; columns in `right` are right-aligned."""
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left")
@@ -66,13 +66,13 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def fits(made: Table) -> bool:
-    """Return whether a table has room on the screen with every cell on one line."""
+    """Return whether a table fits on the screen with every cell on one line."""
     anything = console.options.update(max_width=10_000)
     return Measurement.get(console, anything, made).maximum <= console.width
 
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:
-    """Print what a model is about to learn from."""
+    """Print the data, the features and the candidates of a study."""
     lists = {"Data": [repr(cohort).removeprefix("Cohort(").removesuffix(")")]}
     if cohort.dimension > 1:
         lists["Features"] = [f"{i} {name}" for i, name in enumerate(cohort.features)]
@@ -85,7 +85,7 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
 
 
 def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
-    """Print how a target is transformed, or warn why a transform may help."""
+    """Print the transform of the target, or warn if a transform may help."""
     import numpy as np
 
     from kem_pymc.transforms import advice
@@ -97,7 +97,7 @@ def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
 
 
 def shared(model: "EvolutionModel") -> None:
-    """Print what the users of a model share, if it is anything, and what then plays no part."""
+    """Print what the users of a model share or, if nothing, which features have no effect."""
     if model.shared is not None:
         say(model.shared.describe(model.cohort.features))
         return
@@ -111,27 +111,27 @@ def shared(model: "EvolutionModel") -> None:
 
 
 def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
-    """Return lines with these items, none of which is broken in the middle."""
-    separator = separator.rstrip().replace(" ", NBSP) + " "  # lines break behind it
+    """Return lines of about `width` characters that join the items without breaking any."""
+    separator = separator.rstrip().replace(" ", NBSP) + " "  # lines break after the space
     glued = separator.join(item.replace(" ", NBSP) for item in items)
     lines = textwrap.wrap(glued, max(width, 12), break_long_words=False, break_on_hyphens=False)
     return [line.replace(NBSP, " ") for line in lines]
 
 
 def broken(composition: str, width: int) -> str:
-    """Return a composition in lines, broken between its candidates."""
+    """Return a composition as text with line breaks between its candidates."""
     from kem_pymc.kernels.prose import readable
 
     return "\n".join(wrapped(readable(composition).split(" + "), " + ", width))
 
 
 def evolutions(learned: "Evolutions") -> None:
-    """Print the main evolutions: below each frequent parent, its children."""
+    """Print a table of the main evolutions, by parent and child."""
     numbers = ("probability", "in draws")
     made = table("from", "to", *numbers, right=numbers)
     frame = learned.to_frame()
     main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]
-    if len(main) < FEW:  # a diffuse posterior: none stands out, so show the most frequent
+    if len(main) < FEW:  # the posterior is diffuse: show the most frequent
         main = frame.loc[frame["occurrence"].nlargest(FEW).index.sort_values()]
     width = (console.width - 30) // 2
     by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
@@ -151,7 +151,7 @@ def evolutions(learned: "Evolutions") -> None:
 
 
 def parts(found: "Diagnosis") -> None:
-    """Print which parts of kernels matter, by their probabilities at users' last time step."""
+    """Print which parts of kernels are probable at users' last time steps."""
     from kem_pymc.diagnostics.parts import headline
 
     heading("Which parts matter")
@@ -160,7 +160,7 @@ def parts(found: "Diagnosis") -> None:
 
 
 def paths(walks: "Mapping[Hashable, Sequence[Selection]]") -> None:
-    """Print one row per user: the kernels selected, each with the points from which it held."""
+    """Print one row per user: each new kernel, with the number of points when it was selected."""
     from kem_pymc.kernels.prose import readable
 
     shown = dict(islice(walks.items(), USERS))

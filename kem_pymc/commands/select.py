@@ -1,4 +1,4 @@
-"""``kem select``: kernels for new users, time step by time step, from learned evolutions."""
+"""``kem select``: select kernels for new users at every time step, from learned evolutions."""
 
 import json
 from collections.abc import Hashable
@@ -23,13 +23,14 @@ EXAMPLE = (
     "Example: kem select --evolutions kem-fit/evolutions.json --data new.csv --user id --time week"
 )
 
-#: So many ranges of the pilot users' beyond theirs, and so many sds, new values make one wonder.
+#: New users' values cause a warning if features are this many ranges of the pilot users' values
+#: outside that range, or targets are this many standard deviations from the pilot users' mean.
 FAR, FAR_TARGET = 3.0, 20.0
 
-#: The file of predictions where none is named, beside that of selections.
+#: Default name of the file of predictions, next to the file of selections.
 PREDICTIONS = "predictions.csv"
 
-#: At most so many users are named who don't follow what the others share.
+#: Maximum number of users named who don't follow what the others share.
 NAMED = 10
 
 
@@ -89,12 +90,15 @@ def select(
 ) -> None:
     """Select a kernel for every new user at every time step.
 
-    Users come from a table (--data, --user, --time) or are the test users of a study file. The
-    features are the pilot study's, by name; a date among them is days since the user's first row.
-    With both, the study file is run for its base kernels and priors, and users come from the table.
-    Predictions are of a user's points up to a time step and of those of the next, in order of
-    arrival, and after the last of those in --future; with --horizon of more time steps, and of
-    those to come, if the time alone changes within users. `kem report` draws them.
+    The users come from a table (--data, --user, --time) or are the test users of a study file. If
+    both are given, the study file provides base kernels and priors, and the users come from the
+    table. The table needs the features of the pilot study under the same names; a date among them
+    becomes days since the user's first row.
+
+    Predictions (see --predictions) at a time step cover the user's points so far and those of the
+    next time step, in order of arrival; at the last time step, also the points in --future. With
+    --horizon, they cover more time steps, also after a user's last row; this needs a table in which
+    time is the only feature that changes within users. `kem report` plots the predictions.
     """
     import pandas as pd
 
@@ -119,7 +123,7 @@ def select(
         raise InputError("Give either a study file or a table. The table comes with --data.")
     if future is not None and data is None:
         raise InputError("--future gives points to predict for the users of a table. Add --data.")
-    found = None if study is None else load_study(study)  # first: it may register base kernels
+    found = None if study is None else load_study(study)  # before evolutions: may add kernels
     learned, settings = _chosen(Evolutions.load(evolutions), average, draw, graph)
     settings = {"fit": fit, "criterion": criterion, **settings}
     if data is None:
@@ -163,12 +167,13 @@ def select(
 def _chosen(
     learned: "Evolutions", average: int | None, draw: int | None, graph: bool
 ) -> "tuple[Evolutions, dict[str, Any]]":
-    """Return the evolutions of all draws or of those asked for, and which these are.
+    """Return the evolutions of all draws or of the requested ones, and a setting that names them.
 
     Raises
     ------
     InputError
-        If more than one way was asked for, or there are no such draws.
+        If more than one of the options is given, `average` is less than 1, or there is no such
+        draw.
     """
     given = {"--average": average is not None, "--draw": draw is not None, "--graph": graph}
     names = [name for name, there in given.items() if there]
@@ -188,12 +193,12 @@ def _chosen(
 
 
 def _check_places(out: Path, predictions: Path | None) -> None:
-    """Check that selections and predictions go to files of their own.
+    """Check that selections and predictions are written to different files.
 
     Raises
     ------
     InputError
-        If they don't.
+        If they would be written to the same file.
     """
     if predictions is not None and predictions.resolve() == out.resolve():
         raise InputError(
@@ -203,7 +208,7 @@ def _check_places(out: Path, predictions: Path | None) -> None:
 
 
 def _warn_of_chains(learned: "Evolutions") -> None:
-    """Warn where evolutions pool chains that disagree, as `kem fit` found."""
+    """Warn if evolutions were learned from chains that disagree, as `kem fit` recorded."""
     apart = learned.settings.get(folders.DISAGREE)
     if apart:
         screen.warn(
@@ -213,9 +218,9 @@ def _warn_of_chains(learned: "Evolutions") -> None:
 
 
 def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
-    """Warn where new users' values are so far from the pilot users' that the unit may be another.
+    """Warn if new users' values are so far from the pilot users' that their unit may differ.
 
-    Without scaling, nothing is known of the pilot users' values.
+    Without scaling, the range of the pilot users' values isn't known, and there is no warning.
     """
     import numpy as np
 
@@ -243,7 +248,7 @@ def _compare_ranges(cohort: "Cohort", learned: "Evolutions") -> None:
 
 
 def _say_who_departs(walks: "Walks") -> None:
-    """Name the users who don't follow what pilot users share, after all of their data."""
+    """Print the users who, given all of their data, don't follow what pilot users share."""
     from kem_pymc.display import some
 
     departed = [user for user, own in walks.items() if own[-1].departure > 0.5]
@@ -285,7 +290,7 @@ def _coming(
     columns: dict[str, Any],
     learned: "Evolutions",
 ) -> "dict[Hashable, np.ndarray] | None":
-    """Return points to come: those of a table, or else as many time steps as were asked for."""
+    """Return inputs of future points: of the table `future`, or of `horizon` time steps."""
     from kem_pymc.commands.tables import read_future
     from kem_pymc.selection.horizon import points_ahead
 

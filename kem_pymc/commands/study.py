@@ -1,4 +1,4 @@
-"""Study files: data, candidates, priors and the model of a study, as a plain Python file."""
+"""Study files: Python files that define the data, candidates, priors and model of a study."""
 
 import traceback
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from kem_pymc.cohort import Cohort
     from kem_pymc.evolution.model import EvolutionModel
 
-#: What a study's ``sampler`` may say: arguments of ``pm.sample``.
+#: Arguments of ``pm.sample`` that a study's ``sampler`` may contain.
 SAMPLER = ("draws", "tune", "chains", "cores", "random_seed")
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a study file defines.
+    """Definitions of a study file.
 
     Attributes
     ----------
     model : EvolutionModel
-        Of the pilot users.
+        Model of the pilot users.
     test : Cohort or None
-        Users to select kernels for.
+        New users to select kernels for.
     sampler : dict
         Arguments of ``pm.sample``.
     """
@@ -36,12 +36,13 @@ class Study:
 
 
 def load_study(path: Path) -> Study:
-    """Run a study file and return what it defines: ``model``, and maybe ``test``, ``sampler``.
+    """Run a study file and return its ``model`` and, if defined, ``test`` and ``sampler``.
 
     Raises
     ------
     InputError
-        If the file is missing, fails, or lacks a model.
+        If the file is missing, raises an error, lacks a model, or defines an invalid ``test`` or
+        ``sampler``.
     """
     if path.suffix != ".py":
         raise InputError(f"{path} is no Python file. Give a study file, or a table with --data.")
@@ -67,7 +68,11 @@ def load_study(path: Path) -> Study:
 
 
 def _run(path: Path) -> dict[str, Any]:
-    """Run a file as a module of its own, which isn't registered: processes copy what they need."""
+    """Run a file as a module and return its names.
+
+    The module isn't registered in ``sys.modules``, so its functions are sent to other processes by
+    value.
+    """
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -75,7 +80,7 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         spec.loader.exec_module(module)
     except InputError:
-        raise  # tells what to do already
+        raise  # the message already says what to do
     except SyntaxError as error:
         raise InputError(
             f"{path} isn't Python in line {error.lineno}: {error.msg}. Correct the line."

@@ -1,4 +1,4 @@
-"""Tables of data from files."""
+"""Read tables of data from CSV and parquet files."""
 
 import textwrap
 import warnings
@@ -17,13 +17,13 @@ from kem_pymc.commands import screen
 from kem_pymc.display import some
 from kem_pymc.errors import DataWarning, InputError
 
-#: At most so many columns that aren't used are named.
+#: Maximum number of unused columns that are named.
 UNUSED_SHOWN = 10
 
-#: The end of a time stamp that says how far it is from UTC.
+#: Regular expression of a time stamp that ends in a UTC offset.
 OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
-#: Characters that other files than ours have between columns.
+#: Names of other separators than commas, for an error message.
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -42,13 +42,18 @@ def read_cohort(
 ) -> Cohort:
     """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
 
-    Of pilot users it says which features are used, which other columns aren't and why, where they
-    weren't named, and what dates are as a feature.
+    For pilot users, the features are printed and, if they weren't named, the unused columns with
+    the reasons. If dates become a feature, a message explains how.
+
+    Returns
+    -------
+    Cohort
+        The users, in the units of the table.
 
     Raises
     ------
     InputError
-        If the table can't be used, or the columns aren't named.
+        If the table can't be used, or the user, time or target column isn't named.
     """
     if user is None or time is None or target is None:
         raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
@@ -62,7 +67,7 @@ def read_cohort(
             )
     for name in features or ():
         if name in table and dtypes.is_string_dtype(table[name]) and _all_dates(table[name]):
-            table[name] = _dates(table[name])  # so that a refusal can speak of dates
+            table[name] = _dates(table[name])  # so that errors can mention dates
     roles = {"user": user, "time": time, "target": target}
     columns = feature_columns(
         table, **roles, features=features, categorical=categorical, scope=scope
@@ -94,23 +99,30 @@ def read_future(
     features: Sequence[str],
     levels: Mapping[str, Sequence[str]],
 ) -> dict[Hashable, np.ndarray]:
-    """Read points to come: inputs (m, D) of users, whose targets nobody knows.
+    """Read the inputs of users' future points, whose targets aren't known yet.
 
     Parameters
     ----------
     path : Path
-        A table like the users' own; a target in it isn't looked at.
+        Table of the future points, with the columns of `data`; a target in it is ignored.
     data : Path
-        The users' own: days in `path` count from its first rows.
+        Table of the users' points so far. Days in `path` count from each user's first row in it.
     user, time, target : str
-        Columns.
-    features, levels : sequence of str, mapping of str to sequence of str
-        Of the study.
+        Names of the columns.
+    features : sequence of str
+        Names of the study's features.
+    levels : mapping of str to sequence of str
+        Levels of the features that are categories.
+
+    Returns
+    -------
+    dict
+        Inputs, shape (m, D), of the users who have future points.
 
     Raises
     ------
     InputError
-        If a table can't be used, or one has a user whom `data` doesn't have.
+        If a table can't be used, or `path` has a user who isn't in `data`.
     """
     past, coming = (read_table(file, user, time) for file in (data, path))
     columns = list(dict.fromkeys((user, time, *features)))
@@ -132,10 +144,10 @@ def read_future(
             "Give points to come of users whose kernels are selected."
         )
     coming[user] = [known[label] for label in labels]
-    # Refusals now are of these rows: those of `data` have been read before.
+    # Errors from here on concern rows of `path`, since those of `data` were checked before.
     past.index.name = coming.index.name
     coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
-    # What makes a table of users a cohort makes these points ones that follow theirs.
+    # Future points are appended to the users' own, so that both are converted in the same way.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         cohort = Cohort.from_frame(
@@ -157,7 +169,7 @@ def read_future(
 
 
 def _say(columns: Columns) -> None:
-    """Print which columns are features, which aren't and why, and what may be categories."""
+    """Print which columns are features, which aren't and why, and which may be categories."""
     screen.say(f"Features: {columns}.")
     if columns.left_out:
         unused = [f"{name} ({reason})" for name, reason in columns.left_out]
@@ -175,11 +187,17 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
     Parameters
     ----------
     path : Path
-        A CSV file with a header, or a parquet file.
+        CSV file with a header, or parquet file.
     user : str
-        Labels in this column keep leading zeros: they are numbers only if written as such.
+        Name of the column of user labels. In a CSV file, labels become integers only if they are
+        all written as such, without leading zeros.
     time : str
-        This column may hold dates as text, like 2024-05-31.
+        Name of the column of times, which may be dates as text, like 2024-05-31.
+
+    Returns
+    -------
+    DataFrame
+        The table. Rows of a CSV file are numbered for error messages.
 
     Raises
     ------
@@ -201,7 +219,7 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
         raise InputError(
             f"{path} isn't text in UTF-8. Save it again as CSV in that encoding."
         ) from error
-    except Exception as error:  # pandas and pyarrow fail in many ways on what is no table
+    except Exception as error:  # pandas and pyarrow raise many types if it is no table
         raise InputError(
             f"{path} holds no table. Give a CSV file with a header, or a parquet file."
         ) from error
@@ -221,13 +239,13 @@ def _read_csv(path: Path, user: str) -> pd.DataFrame:
                 "Put commas between them, and points into decimal numbers."
             )
     table = pd.read_csv(path, dtype={user: str})
-    if not isinstance(table.index, pd.RangeIndex):  # pandas took first columns for labels
+    if not isinstance(table.index, pd.RangeIndex):  # pandas used columns as an index
         raise InputError(
             f"Rows of {path} have more cells than its header. Give every column a name."
         )
     with path.open(encoding="utf-8") as file:
         lines = sum(1 for _ in file)
-    # Empty lines, and cells of several lines, make more lines than there are rows and a header.
+    # Empty lines and cells that span several lines make line numbers differ from row numbers.
     exact = lines == len(table) + 1
     first, name = (2, FILE_ROWS[0]) if exact else (1, FILE_ROWS[1])
     table.index = pd.RangeIndex(first, first + len(table), name=name)
@@ -248,12 +266,12 @@ def _all_dates(values: pd.Series) -> bool:
 
 
 def _dates(times: pd.Series) -> pd.Series:
-    """Return text as dates, and as UTC if it has several UTC offsets, as around summer time.
+    """Convert text to dates, in UTC if offsets differ, as before and after a clock change.
 
     Raises
     ------
     InputError
-        If a cell is no date, or only some have a UTC offset.
+        If a cell isn't a date, or only some cells have a UTC offset.
     """
     try:
         return pd.to_datetime(times, format="ISO8601")

@@ -1,4 +1,4 @@
-"""What is being done while nothing else is seen: a status; without a terminal, plain lines."""
+"""Show that a slow operation is in progress: a status line or, without a terminal, plain lines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,21 +8,21 @@ from time import monotonic
 from kem_pymc.commands import screen
 from kem_pymc.evolution.progress import BETWEEN_LINES
 
-#: Without a terminal nothing is said of what takes less.
+#: Seconds after which the first line is printed, without a terminal.
 NOTICEABLE = 3.0
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Say what is being done until it is: in a status line that turns.
+    """Show an animated status line while an operation is in progress.
 
-    Without a terminal it is said once if it takes a while, and then every half minute how long it
-    has taken.
+    Without a terminal, a line is printed if the operation takes longer than `NOTICEABLE` seconds,
+    then another every half minute, with the elapsed time.
 
     Parameters
     ----------
     what : str
-        Such as "Compiling the sampler".
+        Description of the operation, such as "Compiling the sampler".
     """
     if screen.console.is_terminal:
         with screen.console.status(f"{what} ..."):

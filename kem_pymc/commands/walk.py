@@ -1,4 +1,4 @@
-"""Walks of users with a progress bar, or with a line now and then where there is no terminal."""
+"""Online selection for all users, with a progress bar or, without a terminal, with plain lines."""
 
 import warnings
 from time import monotonic
@@ -18,7 +18,11 @@ from kem_pymc.workers import Cluster, Workers
 def walk(
     selector: Selector, cohort: Cohort, description: str, crew: Workers | None = None
 ) -> Walks:
-    """Return the selections of every user at every time step."""
+    """Return the selections of every user at every time step, and show progress meanwhile.
+
+    `selector`, `cohort`, `crew` and the result are those of
+    :func:`kem_pymc.selection.walk.walk`; `description` is printed in front of the progress.
+    """
     if not isinstance(crew, Cluster):
         with waiting(f"{description}: compiling, about a minute the first time"):
             _compile(selector, cohort)
@@ -43,8 +47,8 @@ def walk(
 
 
 def _compile(selector: Selector, cohort: Cohort) -> None:
-    """Make a selection that is thrown away: it compiles what all of them call."""
+    """Make one selection and discard it, to compile the functions that all selections call."""
     first = cohort.ends[0][0]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it warns of is said when it counts
+        warnings.simplefilter("ignore")  # the real selection repeats the warnings
         selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])

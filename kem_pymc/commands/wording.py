@@ -1,9 +1,9 @@
-"""Messages about arguments of Python, as people read them who gave options at the command line."""
+"""Reword messages about Python arguments as messages about options of the command line."""
 
 import re
 from collections.abc import Collection
 
-#: What no option of the same name and value says.
+#: Replacements of phrases that don't correspond to an option of the same name and value.
 PHRASES = {
     "gaps='skip'": "--skip-gaps",
     "scope='new', ": "",
@@ -13,13 +13,13 @@ PHRASES = {
     "data_home= or ": "",
 }
 
-#: Python code, as in "Sample kem.final_model(cohort, pool, shared=None)", which stays.
+#: Python call, as in "Sample kem.final_model(cohort, pool, shared=None)", which isn't reworded.
 CALL = re.compile(r"([\w.]+\([^()]*\))")
 
-#: An argument with a value, or to be given one.
+#: Argument in a message, with or without a value.
 ARGUMENT = re.compile(r"\b(?P<name>[a-z_]+)=(?:'(?P<text>[^']*)'|(?P<value>-?\w+(?:\.\w+)*))?")
 
-#: An option that a message names twice, where it had the argument beside the option.
+#: Option that a message names twice, because it named the argument and the option.
 TWICE = re.compile(r"(--[\w-]+) \(\1\)|(--[\w-]+), \2\b")
 
 
@@ -29,9 +29,14 @@ def at_command_line(message: str, options: Collection[str]) -> str:
     Parameters
     ----------
     message : str
-        As functions of the package raise it, like "Allow gaps with gaps='skip' (--skip-gaps)."
+        Message of an error of the package, like "Allow gaps with gaps='skip' (--skip-gaps)."
     options : collection of str
-        Of the command, like ``--skip-gaps``. Arguments that are none of them stay.
+        Options of the command, like ``--skip-gaps``. Arguments without such an option are kept.
+
+    Returns
+    -------
+    str
+        The reworded message.
     """
     parts = CALL.split(message)
     parts[::2] = [_reworded(part, options) for part in parts[::2]]

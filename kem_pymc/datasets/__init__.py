@@ -1,4 +1,4 @@
-"""The papers' data: loaders of files a user supplies, simulators, candidate pools."""
+"""Data sets of the papers: loaders of files that the user supplies, simulators, candidate pools."""
 
 from kem_pymc.datasets._days import PAPER_DAYS, DayCounts
 from kem_pymc.datasets._home import DataFileNotFoundError, data_home

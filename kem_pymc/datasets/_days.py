@@ -1,4 +1,4 @@
-"""What the loaders of HeartSteps V1 share: filters of user-days, and what is left after each."""
+"""Functions for the loaders of HeartSteps V1, which read files, and filter and count user-days."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ SOURCE = "https://github.com/klasnja/HeartStepsV1"
 
 
 class DayCounts(NamedTuple):
-    """User-days left after each filter."""
+    """Numbers of user-days left after each filter."""
 
     original: int
     nonzero: int
@@ -21,8 +21,8 @@ class DayCounts(NamedTuple):
     kept: int
 
 
-#: What the paper counts. It dropped no day but those without active minutes, and doesn't say how
-#: gaps in features were filled.
+#: The paper's counts. It dropped only days without active minutes, and doesn't state how missing
+#: features were imputed.
 PAPER_DAYS = DayCounts(1658, 1535, 1535, 1535)
 
 type Tell = Callable[[DayCounts], object] | None
@@ -31,7 +31,26 @@ type Tell = Callable[[DayCounts], object] | None
 def read_days(
     name: str, data_home: Folder, columns: Sequence[str], numbers: Sequence[str]
 ) -> pd.DataFrame:
-    """Read columns of a file of the folder ``heartsteps``; `numbers` are those without text."""
+    """Read columns of a file in the folder ``heartsteps`` of the data home.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file.
+    data_home : path, optional
+        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+    columns : sequence of str
+        Columns to read.
+    numbers : sequence of str
+        Those of the columns that must hold numbers.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If the file isn't there.
+    InputError
+        If it isn't a CSV file, lacks a column, or has text or an infinite value among numbers.
+    """
     file = find(f"heartsteps/{name}", data_home, source=SOURCE)
     table = read_csv(file, columns, SOURCE)
     check_numbers(file, table, numbers)
@@ -49,7 +68,26 @@ def filtered(
     seed: Seed,
     tell: Tell,
 ) -> Study:
-    """Fill context from the user's past, drop days and users; days has columns user and day."""
+    """Fill gaps in the context, drop days and users, and split the rest into a study.
+
+    Parameters
+    ----------
+    days : DataFrame
+        One row per user and day, with columns user and day, the features and the target.
+    features : sequence of column names
+    target : column name
+        Days with a missing target are dropped, then those where it is zero.
+    context : sequence of column names
+        Features whose missing values are replaced by the user's last known ones.
+    batch : int
+        Days per time step.
+    minimum : int
+        Number of days that a user needs.
+    seed : int or Generator
+        Seed of the random choice of pilot users.
+    tell : callable, optional
+        Called with the :class:`DayCounts`.
+    """
     days = days.sort_values(["user", "day"]).reset_index(drop=True)
     days[list(context)] = days.groupby("user")[list(context)].ffill()
     days = days[days[target].notna()]

@@ -1,4 +1,4 @@
-"""Where the data files of the papers are; the package holds and fetches none."""
+"""Location of the data files of the papers, which the package neither contains nor downloads."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def find(name: str, path: str | os.PathLike[str] | None = None, *, source: str) 
     path : path, optional
         The data home, see :func:`data_home`.
     source : str
-        Where a person gets the file; told when it is missing.
+        Where to obtain the file; part of the error message if it is missing.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Reading MIMIC-III: the few items that are wanted, out of tables that don't fit into memory.
+"""Readers of selected items of MIMIC-III from tables that don't fit into memory.
 
-Times are whole minutes since 1970, and a (stay, time) pair is one whole number, its *key*: stays
-lie further apart than any two times, so keys of one stay are neighbours.
+Times are whole minutes since 1970. A pair (stay, time) is represented by one integer, its *key*,
+stay * `STAY` + time. `STAY` is larger than any time, so sorted keys are grouped by stay.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from kem_pymc.datasets._study import UNREADABLE, Folder, check_header, not_csv
 from kem_pymc.errors import InputError
 
 SOURCE = "https://physionet.org/content/mimiciii (credentialed users)"
-#: More minutes than from 1970 to the last of the shifted dates, after the year 2200.
+#: Factor of stays in keys: more minutes than from 1970 to the last shifted date, after 2200.
 STAY = 2**28
-#: A value holds until this many minutes after it was charted; mimic-code ends ventilation by it.
+#: Minutes for which a charted value is valid; mimic-code uses the same limit to end ventilation.
 HOLDS = 8 * 60
 
 CHART = ("HADM_ID", "ICUSTAY_ID", "ITEMID", "CHARTTIME", "VALUENUM", "ERROR")
@@ -30,11 +30,12 @@ FILES = ("ADMISSIONS", "INPUTEVENTS_MV", "INPUTEVENTS_CV", "CHARTEVENTS")
 
 
 class Readings(NamedTuple):
-    """What was charted of one variable; keys increase strictly.
+    """The charted values of one variable.
 
     Attributes
     ----------
     keys : ndarray of int64, shape (n,)
+        Keys of stays and times, strictly increasing.
     values : ndarray, shape (n,)
     """
 
@@ -47,8 +48,13 @@ class Readings(NamedTuple):
         Parameters
         ----------
         at : ndarray of int64, shape (m,)
+            Keys.
         within : int
-            0 asks for values at the very minute.
+            Largest age of a value, in minutes; 0 only returns values charted in the same minute.
+
+        Returns
+        -------
+        ndarray, shape (m,)
         """
         if not len(self.keys):
             return np.full(len(at), np.nan)
@@ -58,13 +64,20 @@ class Readings(NamedTuple):
 
 
 class Infusions(NamedTuple):
-    """When drugs ran: keys of starts and ends, each sorted; an end is of the same stay."""
+    """Times at which drugs were infused.
+
+    Attributes
+    ----------
+    starts, ends : ndarray of int64, shape (n,)
+        Keys of the starts and of the ends of infusions, each sorted. An infusion starts and ends in
+        the same stay.
+    """
 
     starts: np.ndarray
     ends: np.ndarray
 
     def running(self, at: np.ndarray) -> np.ndarray:
-        """Return whether any ran at each key, ends included."""
+        """Return whether any infusion was running at each key, starts and ends included."""
         begun = np.searchsorted(self.starts, at, side="right")
         over = np.searchsorted(self.ends, at, side="left")
         return begun > over
@@ -73,24 +86,25 @@ class Infusions(NamedTuple):
 def read_chart(
     data_home: Folder, items: Mapping[str, Collection[int]], chunk: int
 ) -> tuple[dict[str, Readings], pd.Series]:
-    """Read CHARTEVENTS.
+    """Read the values of some variables from CHARTEVENTS.
 
-    Rows marked as errors and rows without a number or an ICU stay are skipped. FiO2 becomes per
-    cent and temperature degrees C; what was charted several times in a minute is averaged.
+    Rows marked as errors and rows without a number or an ICU stay are skipped. FiO2 is converted to
+    per cent and temperature to degrees C. Values charted in the same minute are averaged.
 
     Parameters
     ----------
     data_home : path, optional
     items : mapping of str to ITEMIDs
+        ITEMIDs of each variable, by its name.
     chunk : int
-        Rows read at a time.
+        Number of rows read at a time.
 
     Returns
     -------
     dict of Readings
-        By name of the variable.
+        Values, by name of the variable.
     Series
-        Admission (HADM_ID) by ICU stay.
+        Admission (HADM_ID), by ICU stay.
     """
     kept: dict[str, list[pd.DataFrame]] = {name: [] for name in items}
     admissions = []
@@ -123,7 +137,7 @@ def read_chart(
 
 
 def read_diagnoses(data_home: Folder) -> pd.Series:
-    """Read ADMISSIONS: the diagnosis upon admission, in capitals, by admission (HADM_ID)."""
+    """Read the diagnosis upon admission from ADMISSIONS, in capital letters, by HADM_ID."""
     chunks = [*_chunks("ADMISSIONS", data_home, ADMISSIONS, None, 1_000_000)]
     table = pd.concat(chunks or [pd.DataFrame(columns=list(ADMISSIONS))])
     text = table["DIAGNOSIS"].dropna().astype(str).str.strip().str.upper()
@@ -133,10 +147,18 @@ def read_diagnoses(data_home: Folder) -> pd.Series:
 def read_infusions(
     data_home: Folder, carevue: Collection[int], metavision: Collection[int], chunk: int
 ) -> Infusions:
-    """Read INPUTEVENTS_CV and INPUTEVENTS_MV: when any of these drugs ran.
+    """Read the times of infusions of some drugs from INPUTEVENTS_CV and INPUTEVENTS_MV.
 
-    MetaVision has starts and ends. CareVue has rates: a positive one that isn't marked as stopped
-    runs until the drug's next record in that stay, at most 8 hours.
+    MetaVision has starts and ends. CareVue has rates: an infusion with a positive rate that isn't
+    marked as stopped lasts until the drug's next record in that stay, at most 8 hours.
+
+    Parameters
+    ----------
+    data_home : path, optional
+    carevue, metavision : collection of int
+        ITEMIDs of the drugs in each record system.
+    chunk : int
+        Number of rows read at a time.
     """
     starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     name = "INPUTEVENTS_MV"
@@ -162,12 +184,15 @@ def read_infusions(
 def _chunks(
     name: str, data_home: Folder, columns: Sequence[str], items: Collection[int] | None, chunk: int
 ) -> Iterator[pd.DataFrame]:
-    """Yield rows of these items with an ICU stay, columns in capitals, packed file or not."""
+    """Yield a table's rows in chunks, with the names of columns in capital letters.
+
+    If `items` are given, only rows of these items that have an ICU stay are included.
+    """
     file = _find(name, data_home)
     spelling: dict[str, str] = {}
     try:
         header = pd.read_csv(file, nrows=0).columns
-        # The open demo has its columns in small letters.
+        # The columns of the open demo have names in lower case.
         spelling = {column: column.upper() for column in header}
         check_header(file, columns, list(spelling.values()), SOURCE)
         chosen = [column for column in header if column.upper() in columns]
@@ -186,12 +211,12 @@ def _chunks(
 
 
 def find_mimic(data_home: Folder) -> list[Path]:
-    """Return the study's files.
+    """Return the paths of the study's files.
 
     Raises
     ------
     DataFileNotFoundError
-        If one isn't there.
+        If a file isn't there.
     """
     return [_find(name, data_home) for name in FILES]
 
@@ -230,7 +255,11 @@ def _number(column: pd.Series, name: str) -> pd.Series:
 
 
 def _in_one_unit(item: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return FiO2 in per cent, whose item 190 is a fraction, and temperature in degrees C."""
+    """Return values with FiO2 converted to per cent and temperature to degrees C.
+
+    FiO2 (items 190 and 223835) up to 1 is a fraction; temperatures of items 678 and 223761 are in
+    degrees F.
+    """
     fraction = np.isin(item, (190, 223835)) & (value <= 1)
     fahrenheit = np.isin(item, (678, 223761))
     value = np.where(fraction, 100 * value, value)

@@ -1,4 +1,7 @@
-"""A study: users to learn from and users to select kernels for, out of a table of points."""
+"""Studies made from tables of points: a pilot cohort to learn from, and a test cohort.
+
+Also functions that read and check the CSV files of the loaders.
+"""
 
 import zlib
 from collections.abc import Sequence
@@ -16,32 +19,32 @@ from kem_pymc.errors import InputError
 type Folder = str | PathLike[str] | None
 type Seed = int | np.random.Generator
 
-#: What pandas raises for a file that is no CSV file, or a damaged gzip of one.
+#: Exceptions that pandas raises for a file that isn't a CSV file, or is a damaged gzip file.
 UNREADABLE = (ValueError, BadGzipFile, EOFError, zlib.error)
 
 
 class Study(NamedTuple):
-    """A cohort to learn from and one to select kernels for; no user is in both."""
+    """A pilot cohort to learn from, and a test cohort of other users to select kernels for."""
 
     pilot: Cohort
     test: Cohort
 
 
 def read_csv(file: PathLike[str], columns: Sequence[str], source: str) -> pd.DataFrame:
-    """Read columns of a CSV file, packed or not.
+    """Read columns of a CSV file, which may be compressed.
 
     Parameters
     ----------
     file : path
     columns : sequence of str
-        All of them must be there; others aren't read.
+        Columns to read, all of which must exist; others aren't read.
     source : str
-        Where a person gets the file; told when a column is missing.
+        Where to obtain the file; part of the error message if a column is missing.
 
     Raises
     ------
     InputError
-        If it is no CSV file or lacks a column.
+        If it isn't a CSV file or lacks a column.
     """
     wanted = set(columns)
     try:
@@ -55,12 +58,22 @@ def read_csv(file: PathLike[str], columns: Sequence[str], source: str) -> pd.Dat
 def check_header(
     file: PathLike[str], columns: Sequence[str], found: Sequence[str], source: str
 ) -> None:
-    """Check that a file has these columns.
+    """Check that a file has the expected columns.
+
+    Parameters
+    ----------
+    file : path
+    columns : sequence of str
+        Expected columns.
+    found : sequence of str
+        Columns of the file.
+    source : str
+        Where to obtain the file, for the error message.
 
     Raises
     ------
     InputError
-        If one is missing.
+        If a column is missing.
     """
     missing = [column for column in columns if column not in found]
     if missing:
@@ -71,16 +84,16 @@ def check_header(
 
 
 def check_numbers(file: PathLike[str], table: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Check that columns hold numbers; gaps are let through.
+    """Check that columns hold numbers or missing values.
 
     Raises
     ------
     InputError
-        If one has text or an infinite value.
+        If a column has text or an infinite value.
     """
     for column in columns:
         values = table[column]
-        # A column without any value is read as text.
+        # A column without any value may be read as text.
         if values.isna().all():
             continue
         if not is_numeric_dtype(values) or np.isinf(values).any():
@@ -91,12 +104,12 @@ def check_numbers(file: PathLike[str], table: pd.DataFrame, columns: Sequence[st
 
 
 def not_csv(file: PathLike[str]) -> InputError:
-    """Return the refusal of a file that can't be read as CSV."""
+    """Return the error to raise for a file that can't be read as CSV."""
     return InputError(f"{_name(file)} is no CSV file. Convert it, with a header.")
 
 
 def enough(table: pd.DataFrame, user: str, minimum: int) -> pd.DataFrame:
-    """Return the rows of users who have at least `minimum` of them."""
+    """Return the rows of users who have at least `minimum` rows."""
     return table[table.groupby(user)[user].transform("size") >= minimum]
 
 
@@ -110,25 +123,26 @@ def study(
     minimum: int,
     rng: np.random.Generator,
 ) -> Study:
-    """Cut each user's rows, in their order, into time steps; half of the users are pilot users.
+    """Divide each user's rows into time steps, and split the users at random into two halves.
 
     Parameters
     ----------
     table : DataFrame
-        One row per point. Users with fewer than `minimum` rows are left out already.
+        One row per point, in order of arrival within each user. Users with fewer than `minimum`
+        rows must have been removed.
     user, target : column names
     features : sequence of column names
     batch : int
-        Points per time step; a user's last time step may have fewer.
+        Number of points per time step; a user's last time step may have fewer.
     minimum : int
-        Told when too few users are left.
+        Number of points that a user needs, for the error message if too few users are left.
     rng : Generator
-        Decides who is a pilot user.
+        Random number generator for the choice of pilot users.
 
     Raises
     ------
     InputError
-        If fewer than 2 users are left, or the batch is no number of points.
+        If fewer than 2 users are left, or `batch` is less than 1.
     """
     if batch < 1:
         raise InputError(f"batch={batch} is no number of points. Give 1 or more.")

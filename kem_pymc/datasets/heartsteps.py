@@ -1,8 +1,8 @@
-"""The HeartSteps V1 study (section 10.2.1): daily active minutes, as a wristband counts them.
+"""Loader of the HeartSteps V1 study (section 10.2.1): daily active minutes, counted by a wristband.
 
-Days of the wristband (Jawbone) are predicted from everything else, so nothing that it measured is a
-feature. Values are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales
-them.
+The minutes counted by the wristband (Jawbone) are predicted from the other data, so no measurement
+of the wristband is a feature. Values are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the
+pilot cohort scales them.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ HEARTSTEPS = (
     *("temperature", "windspeed", "precipitation_chance"),
     *("travel", "weekend", "clear", "rain", "snow", "in_vehicle", "on_foot", "liked", "disliked"),
 )
-#: What is unknown on a day without connection: taken from the user's last day with one.
+#: Features that are unknown on a day without connection; the user's last known values are used.
 _CONTEXT = (
     *("share_home", "share_work", "share_still", "temperature", "windspeed"),
     *("precipitation_chance", "clear", "rain", "snow", "in_vehicle", "on_foot"),
@@ -54,15 +54,16 @@ def heartsteps(
     without active minutes are dropped; then days with an unknown feature, and users with fewer
     than `minimum` days. A time step is `batch` days.
 
-    Numbers: day in the study (0 first); day of the week (0 Monday); steps, and minutes with steps,
-    that the phone counted (0 where it counted none: the file can't tell that from a phone left
-    behind); decision points at which the phone was connected, at which the user was available, at
-    which a suggestion was sent, and one to walk; share of the decision points with a known place
-    (or activity) that were at home, at work (or still); means of temperature, wind speed and chance
-    of precipitation. Binary: travel, from the first to the last day in ``users.csv``; weekend;
-    clear sky, rain, snow, in a vehicle, on foot, a suggestion liked, one disliked, at any decision
-    point. Where a whole day has no place, activity or weather, the user's last known ones are
-    taken; there are none before the first.
+    Numeric features: day in the study (from 0); day of the week (0 is Monday); steps, and minutes
+    with steps, counted by the phone (0 if it counted none: the file doesn't distinguish this from a
+    phone left behind); numbers of decision points at which the phone was connected, the user was
+    available, a suggestion was sent, and a suggestion to walk was sent; fractions of the decision
+    points with a known place at which the user was at home or at work, and of those with a known
+    activity at which the user was still; means of temperature, wind speed and chance of
+    precipitation. Binary features: travel, from the first to the last day in ``users.csv``;
+    weekend; and, at any decision point, clear sky, rain, snow, in a vehicle, on foot, a suggestion
+    liked, and a suggestion disliked. If place, activity or weather is unknown for a whole day, the
+    user's last known values are used; days before the first known value remain unknown.
 
     Files, from the folder ``heartsteps`` of the data home, with these columns among others:
 
@@ -78,14 +79,15 @@ def heartsteps(
     data_home : path, optional
         Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
     seed : int or Generator
-        Decides who is a pilot user.
+        Seed of the random choice of pilot users.
     batch : int
-        Points per time step.
+        Number of points (days) per time step.
     minimum : int
-        Points that a user needs: by default two time steps, one to select at and one to test on.
+        Number of points that a user needs: by default two time steps, one to select a kernel at and
+        one to test it on.
     tell : callable, optional
-        Called with the counts of user-days after each filter; ``print`` will do. The paper's are
-        ``PAPER_DAYS``.
+        Called with the counts of user-days after each filter, for example ``print``. The paper's
+        counts are ``PAPER_DAYS``.
 
     Raises
     ------
@@ -96,7 +98,7 @@ def heartsteps(
     """
     points = read_days("suggestions.csv", data_home, SUGGESTIONS, _NUMBERS)
     points["time"] = _times(points, "sugg.select.utime", "suggestions.csv")
-    # A decision point without a time can't be given to a day.
+    # A decision point without a time can't be assigned to a day.
     points = points[points["time"].notna() & points["sugg.gmtoff"].notna()]
     offset = pd.to_timedelta(points["sugg.gmtoff"], unit="s")
     points["day"] = (points["time"] + offset).dt.normalize()
@@ -136,7 +138,7 @@ def heartsteps(
 
 
 def _context(points: pd.DataFrame) -> pd.DataFrame:
-    """Summarise decision points by user and local day; what is unknown all day is NaN."""
+    """Summarise decision points by user and local day; values unknown for a whole day are NaN."""
     place, activity = _text(points, "dec.location.category"), _text(points, "recognized.activity")
     weather, response = _text(points, "dec.weather.condition"), _text(points, "response")
     sky = weather.notna()
@@ -177,14 +179,14 @@ def _by_day(user: pd.Series, local: pd.Series, steps: pd.Series) -> pd.DataFrame
     table = pd.DataFrame(
         {"user": user[active], "minute": local[active].dt.floor("min"), "steps": steps[active]}
     )
-    # A minute may be listed once for each of two decision points.
+    # A minute may be listed twice, once for each of two decision points.
     table = table.dropna().groupby(["user", "minute"], as_index=False)["steps"].max()
     days = table["minute"].dt.normalize().rename("day")
     return table.groupby(["user", days]).agg(steps=("steps", "sum"), minutes=("steps", "size"))
 
 
 def _local(phone: pd.DataFrame, points: pd.DataFrame) -> pd.Series:
-    """Return the phone's minutes in local time, by the offset of the nearest decision point."""
+    """Return the phone's times in local time, using the offset of the nearest decision point."""
     known = phone[phone["time"].notna()].reset_index().sort_values("time")
     offsets = points[["user.index", "time", "sugg.gmtoff"]].sort_values("time")
     near = pd.merge_asof(known, offsets, on="time", by="user.index", direction="nearest")
@@ -203,7 +205,7 @@ def _times(table: pd.DataFrame, column: str, name: str) -> pd.Series:
 
 
 def _text(points: pd.DataFrame, column: str) -> pd.Series:
-    """Return small letters, missing where unknown."""
+    """Return a column of text in lower case, with unknown values as missing."""
     text = points[column].astype("str").str.strip().str.lower()
     return text.where(points[column].notna() & ~text.isin(["", "unknown", "nan"]))
 

@@ -1,7 +1,7 @@
-"""HeartSteps daily steps: a table of 20 of the users of HeartSteps V1, not the paper's data.
+"""Loader of HeartSteps daily steps: 20 of the users of HeartSteps V1, not the paper's data.
 
-It serves to try the study of :mod:`kem_pymc.datasets.heartsteps` where the minutes that the paper
-counts aren't at hand. Nothing that the wristband measured is a feature here either.
+It allows trying the study of :mod:`kem_pymc.datasets.heartsteps` if the data by minute that the
+paper uses aren't available. As there, no measurement of the wristband is a feature.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ HEARTSTEPS_DAILY = (
     *("dosage", "share_home", "share_work", "temperature", "windspeed", "precipitation_chance"),
     *("travel", "weekend", "planned", "clear", "evening_home"),
 )
-#: The same without what is known only after the day.
+#: The same features without the one that is known only after the day.
 HEARTSTEPS_FORECAST = tuple(f for f in HEARTSTEPS_DAILY if f != "google_fit_steps")
 _DAILY_NUMBERS = {
     "study_day": "study_day",
@@ -51,26 +51,28 @@ def heartsteps_daily(
     """Load HeartSteps daily steps: user-days of 20 of the users of HeartSteps V1.
 
     This isn't the paper's data. The target is ``root_steps``, the square root of the wristband's
-    daily steps, from the 17 features of ``HEARTSTEPS_DAILY``. Original are the user-days with a
-    number of steps. Days of zero steps are dropped, then days with an unknown feature, then users
-    with fewer than `minimum` days. If no pilot user travelled, scaling refuses the constant
-    feature; take another seed then.
+    daily steps, from the 17 features of ``HEARTSTEPS_DAILY``. The original user-days are those with
+    a number of steps. Days with zero steps are dropped, then days with an unknown feature, then
+    users with fewer than `minimum` days. If no pilot user travelled, the feature ``travel`` is
+    constant and scaling raises an error; choose another seed then.
 
-    ``google_fit_steps`` is the phone's own count of the same day's steps, which is known only
+    ``google_fit_steps`` is the phone's count of the same day's steps, which is known only
     afterwards: with it this is a study of how kernels evolve, not a forecast. ``forecast=True``
-    leaves it out, which also keeps the users whose phone counted nothing: 16 features, in
-    ``HEARTSTEPS_FORECAST``. What the app did on the day stays: it is known by the evening.
+    excludes it and uses the 16 features of ``HEARTSTEPS_FORECAST``, which also keeps the users
+    whose phone counted no steps. Features of what the app did on the day are kept: they are known
+    by the evening.
 
-    Missing values: steps of the phone aren't filled in, because they say most about the day, so
-    users whose phone counted none are dropped. Days without decision points, as on travels, have 0
-    available ones and 0 suggestions. Place, weather, use of the app and the recent dosage of
-    suggestions are the user's last known ones; there are none before the first. Yesterday's steps
-    of the wristband are no feature, as they are the target.
+    Missing values: steps of the phone aren't imputed, because they are the most informative feature
+    of the day, so users whose phone counted none are dropped. Days without decision points, for
+    example during travel, have 0 available ones and 0 suggestions. For place, weather, use of the
+    app and the recent dosage of suggestions, missing values are replaced by the user's last known
+    ones, except before the first known one. The wristband's steps of the day before aren't a
+    feature, as they are the target.
 
     File ``heartsteps/daily_users_01_20.csv``, with columns user, weekday, location, weather,
     planning_today, jb_steps_agg, study_day, dow, gf_steps, app_sessions, n_avail, n_sent,
-    mean_dosage, frac_home, frac_work, temperature_c, windspeed, precip_chance and travel. It isn't
-    published as such: it was made from the study's daily questionnaires and suggestions.
+    mean_dosage, frac_home, frac_work, temperature_c, windspeed, precip_chance and travel. The file
+    itself isn't published: it was made from the study's daily questionnaires and suggestions.
 
     Parameters and errors are those of :func:`kem_pymc.datasets.heartsteps`.
     """

@@ -1,7 +1,7 @@
-"""Four of R's longitudinal tables, of one feature each: time.
+"""Loaders of four longitudinal tables of R, with time as the only feature.
 
 Each loader reads one CSV file from the folder ``longitudinal`` of the data home and splits the
-users at random into pilot and test. Every row is a time step of its own.
+users at random into pilot and test users. By default every row is a time step.
 """
 
 import numpy as np
@@ -24,16 +24,16 @@ def sleepstudy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> S
     data_home : path, optional
         Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
     seed : int or Generator
-        Decides who is a pilot user.
+        Seed of the random choice of pilot users.
     batch : int
-        Rows per time step.
+        Number of rows per time step.
 
     Raises
     ------
     DataFileNotFoundError
         If the file isn't there.
     InputError
-        If the file isn't the expected one.
+        If the file lacks columns, has missing values, or has text instead of numbers.
     """
     return _load("sleepstudy.csv", "Subject", "Days", "Reaction", data_home, seed, batch)
 

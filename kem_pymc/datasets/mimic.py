@@ -1,8 +1,9 @@
-"""The MIMIC-III study (section 10.2.1): plateau pressure of ventilated patients from other vitals.
+"""Loaders of the MIMIC-III study (section 10.2.1): plateau pressure of ventilated patients.
 
-:func:`mimic` reads the files of a credentialed user. :func:`mimic_demo` reads a table made from the
-open demo of 100 patients, which tries the same things on a small scale but isn't the paper's data.
-Values are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales them.
+The pressure is predicted from other vital signs. :func:`mimic` reads the files of a credentialed
+user. :func:`mimic_demo` reads a table made from the open demo of 100 patients, which allows trying
+the study on a small scale but isn't the paper's data. Values are in raw units;
+:meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales them.
 """
 
 from collections.abc import Callable
@@ -29,14 +30,14 @@ class Item(NamedTuple):
     Attributes
     ----------
     ids : tuple of int
-        ITEMIDs of the two record systems, CareVue and MetaVision.
+        ITEMIDs in the two record systems, CareVue and MetaVision.
     low, high : float
-        The valid range, ends included. The paper's was set by a medical expert and isn't printed;
-        these are limits of plausibility as public code for MIMIC-III has them.
+        Valid range, ends included. The paper's ranges were set by a medical expert and aren't
+        published; these are plausibility limits from public code for MIMIC-III.
     ventilator : bool
-        Whether it is charted of ventilated patients only.
+        Whether it is charted for ventilated patients only.
     column : str
-        Its name in the demo's table.
+        Name of the column in the demo's table.
     """
 
     ids: tuple[int, ...]
@@ -68,8 +69,8 @@ VITALS = tuple(name for name in ITEMS if name != TARGET)
 #: The paper has 14 features and names 5: peak inspiratory pressure, inspired oxygen, respiratory
 #: rate, heart rate and whether the patient is on vasopressors.
 MIMIC = (*VITALS, "vasopressors")
-#: The demo's table has no drugs. Whether the mean arterial pressure is below 65 mmHg, the limit at
-#: which vasopressors are given, stands in.
+#: The demo's table has no drugs. In place of vasopressors, a feature states whether the mean
+#: arterial pressure is below 65 mmHg, the limit at which vasopressors are given.
 MIMIC_DEMO = (*VITALS, "hypotension")
 HYPOTENSION = 65.0
 
@@ -80,12 +81,12 @@ VASOPRESSORS_CAREVUE = (
 )
 VASOPRESSORS_METAVISION = (221906, 221289, 221749, 222315, 221662, 221653, 221986)
 
-#: The demo's ways to make tasks, and the column of each.
+#: Columns by which the demo's points can be grouped into users, by value of the argument `by`.
 GROUPS = {"unit": "first_careunit", "admission": "admission_type", "stay": "icustay_id"}
 
 
 class Counts(NamedTuple):
-    """Points left after each of the paper's filters."""
+    """Numbers of points left after each of the paper's filters."""
 
     original: int
     ventilated: int
@@ -94,8 +95,8 @@ class Counts(NamedTuple):
     grouped: int
 
 
-#: What the paper counts. Its selection of patients, its points (all that was charted in a minute,
-#: an hour?) and its valid ranges aren't printed, so a loader's counts needn't be these.
+#: The paper's counts. Its selection of patients, its definition of a point (a minute or an hour?)
+#: and its valid ranges aren't published, so the counts of a loader may differ.
 PAPER_COUNTS = Counts(331532, 39125, 22046, 3321, 975)
 
 type Tell = Callable[[Counts], object] | None
@@ -113,21 +114,22 @@ def mimic(
     """Load the MIMIC-III study: users are diagnoses upon admission, 16 in the paper.
 
     The target is ``plateau_pressure`` (cmH2O), from the 14 features of ``MIMIC``. A point is a
-    minute of an ICU stay in which any variable of ``ITEMS`` was charted, each with its last value
-    in the 8 hours up to then. The paper's filters, as read here:
+    minute of an ICU stay in which any variable of ``ITEMS`` was charted; the value of each feature
+    is its last one in the 8 hours up to that minute. The paper's filters, as interpreted here:
 
     1. original points;
-    2. on ventilation: a ventilator's variable was charted in the 8 hours up to then (extubation
-       and oxygen masks, which are charted as text, aren't looked at);
-    3. within a valid range: every feature is known and in its range, and so is the target where
-       there is one. There is no imputation;
-    4. with the target: plateau pressure was charted at this very minute;
+    2. on ventilation: a variable of the ventilator was charted in the 8 hours up to that minute
+       (extubation and oxygen masks, which are charted as text, are not considered);
+    3. within a valid range: every feature is known and in its range, and so is the target if it was
+       charted. There is no imputation;
+    4. with the target: plateau pressure was charted in that minute;
     5. grouped by diagnosis: diagnoses with fewer than `minimum` points are dropped.
 
-    A diagnosis is the text of ADMISSIONS in capitals. Its stays come in random order, each with
-    its points in order of time, because dates of MIMIC-III are shifted by patient.
+    A diagnosis is the text in ADMISSIONS, in capital letters. The stays of a diagnosis are in
+    random order, because dates in MIMIC-III are shifted by patient; the points of each stay are in
+    order of time.
 
-    Files, from the folder ``mimic`` of the data home, each packed (``.csv.gz``) or not:
+    Files, from the folder ``mimic`` of the data home, each compressed (``.csv.gz``) or not:
 
     - CHARTEVENTS: HADM_ID, ICUSTAY_ID, ITEMID, CHARTTIME, VALUENUM, ERROR;
     - ADMISSIONS: HADM_ID, DIAGNOSIS;
@@ -139,16 +141,16 @@ def mimic(
     data_home : path, optional
         Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
     seed : int or Generator
-        Decides the order of stays and who is a pilot user.
+        Seed of the random order of stays, and of the choice of pilot users.
     batch : int
-        Points per time step.
+        Number of points per time step.
     minimum : int
-        Points that a diagnosis needs.
+        Number of points that a diagnosis needs.
     chunk : int
-        Rows of a file in memory at a time. What is kept of the whole
-        CHARTEVENTS may take a few GB.
+        Number of rows of a file that are read at a time. The rows of CHARTEVENTS that are kept may
+        take a few GB of memory.
     tell : callable, optional
-        Called with the :class:`Counts`; ``print`` will do. ``PAPER_COUNTS`` are the paper's.
+        Called with the :class:`Counts`, for example ``print``. ``PAPER_COUNTS`` are the paper's.
 
     Raises
     ------
@@ -158,7 +160,7 @@ def mimic(
         If a file isn't the expected one, or fewer than 2 diagnoses are left.
     """
     find_mimic(data_home)
-    # The largest file comes last: a fault of another one is told before it is read.
+    # The largest file is read last, so that errors in the others are reported early.
     diagnoses = read_diagnoses(data_home)
     infusions = read_infusions(data_home, VASOPRESSORS_CAREVUE, VASOPRESSORS_METAVISION, chunk)
     items = {name: item.ids for name, item in ITEMS.items()}
@@ -199,31 +201,31 @@ def mimic_demo(
     """Load the open demo of MIMIC-III: 836 readings of plateau pressure of 44 ICU stays.
 
     This isn't the paper's study, and its table has no diagnoses. The target is ``plateau_pressure``
-    (cmH2O), from the 14 features of ``MIMIC_DEMO``: those of :func:`mimic`, but ``hypotension`` in
+    (cmH2O), from the 14 features of ``MIMIC_DEMO``: those of :func:`mimic`, with ``hypotension`` in
     place of ``vasopressors``. Other variables of the table (arterial blood gases, total PEEP,
-    compliance, height) are missing in 3 of 10 readings or more and aren't used. Readings with a gap
-    in a feature are dropped, by the filter for valid ranges as in :func:`mimic`; the table has
-    ventilated patients with a target only, so two of the filters leave all points.
+    compliance, height) are missing in 3 of 10 readings or more and aren't used. Readings with a
+    missing feature are dropped by the filter for valid ranges, as in :func:`mimic`. The table only
+    has ventilated patients with a target, so two of the filters remove no points.
 
-    Files ``mimic_demo/mimic3_demo_plateau_matched.csv``, a row per reading with the last value of
-    every other variable in the 8 hours up to it, and ``mimic_demo/mimic3_demo_icustays.csv``.
+    Files ``mimic_demo/mimic3_demo_plateau_matched.csv``, with a row per reading and the last value
+    of every other variable in the 8 hours up to it, and ``mimic_demo/mimic3_demo_icustays.csv``.
 
     Parameters
     ----------
     data_home, seed, batch, minimum, tell
         As for :func:`mimic`.
     by : {"unit", "admission", "stay"}
-        What makes a task. The first care unit gives 4 tasks of 30 points or more, of 123 to 291
-        points. The type of admission gives only 1, as nearly all were emergencies, which is
-        refused. The ICU stay gives 9 tasks of 34 to 120 points; each is one patient's stay, not
-        a group of patients as in the paper.
+        Variable by which points are grouped into users. The first care unit gives 4 users with at
+        least 30 points, of 123 to 291 points each. The type of admission gives only 1, as nearly
+        all were emergencies, which raises an error. The ICU stay gives 9 users of 34 to 120 points;
+        each is one patient's stay, not a group of patients as in the paper.
 
     Raises
     ------
     DataFileNotFoundError
         If a file isn't there.
     InputError
-        If a file isn't the expected one, `by` is unknown, or fewer than 2 tasks are left.
+        If a file isn't the expected one, `by` is unknown, or fewer than 2 users are left.
     """
     if by not in GROUPS:
         raise InputError(f"There are no tasks by {by!r}. Use one of {', '.join(GROUPS)}.")
@@ -263,7 +265,17 @@ def _filtered(
     rng: np.random.Generator,
     tell: Tell,
 ) -> Study:
-    """Apply the filters after ventilation to points with columns stay, time and task."""
+    """Apply the filters that follow the one for ventilation, and make a study of the points left.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Points of ventilated patients, with columns stay, time and task (the user), and those of
+        `ITEMS` and the features.
+    features : tuple of str
+    original : int
+        Number of points before the filter for ventilation.
+    """
     ventilated = len(table)
     within = [table[name].between(item.low, item.high) for name, item in ITEMS.items()]
     absent = table[TARGET].isna()

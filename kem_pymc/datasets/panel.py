@@ -1,8 +1,8 @@
-"""Simulated panel data: cohorts like the tables that people have, with a truth to judge by.
+"""Simulated panel data: cohorts that resemble typical data tables, with known true functions.
 
-What users share, what each has alone and the noise are drawn in the units of scaled tables:
-features in [0, 1], functions of variance about 1. Choices that are meant for all tables can be made
-on them without looking at a table that results are reported for.
+The functions that users share, their individual functions and the noise are drawn in the units of
+scaled tables: features in [0, 1], functions of variance about 1. Defaults of the package can be
+chosen on these cohorts, without using a data set for which results are reported.
 """
 
 from collections.abc import Mapping
@@ -22,32 +22,36 @@ MEDIANS: dict[str, dict[str, float]] = {
     "SE": {"lengthscale": 0.3},
 }
 
-#: A rhythm sets in somewhere between these, and grows to its full size over this distance.
+#: Range of the onset of a periodic component, and length over which it grows to its full size.
 EARLIEST, LATEST, RISE = 0.3, 0.6, 0.1
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What the users of a simulated table have in common, and what each has alone.
+    """Distribution of the shared and individual functions of the users of a simulated table.
 
     Attributes
     ----------
     own : tuple of dict
-        Users' own functions, in turn: amplitudes (variances) by candidate.
+        Individual functions, assigned to users in turn: amplitudes (variances) by candidate.
     shared : dict
-        The function that all users share, likewise; its hyperparameters are the medians.
+        Function that all users share: amplitudes by candidate. Its hyperparameters are the medians.
     spread : float
-        Sd of the logs of users' own hyperparameters around the medians, and of shifts around 0.
+        Standard deviation of the logs of users' individual hyperparameters around the logs of the
+        medians, and of shifts around 0.
     dimension : int
+        Number of features, D.
     in_order : bool
-        Whether points arrive in order of the first feature, which is time then; else they are
-        uniform and independent.
+        Whether every feature is sorted within a user, so that points arrive in order of the first,
+        which is time then; otherwise they are uniform and independent.
     onset : str
-        A candidate of users' own that sets in after a while.
+        Candidate of the individual functions that is zero until a random time; empty if there is
+        no such candidate.
     skewness : float
-        Of the noise.
+        Skewness of the noise.
     outsiders : int
-        Every so-manyth user has a function of its own with the kernel of the shared one, instead.
+        If k > 0, every k-th user has, in place of the shared function, an individual one with the
+        same kernel.
     """
 
     own: tuple[Mapping[str, float], ...]
@@ -61,13 +65,13 @@ class Panel:
 
 
 PANELS: dict[str, Panel] = {
-    # Users share a smooth curve, and deviate from it by a line or by a curve of their own.
+    # Users share a smooth curve, and deviate from it by an individual line or curve.
     "trend": Panel(({"CONST": 0.2, "LIN0": 0.2}, {"SE0": 0.3}), {"SE0": 0.7}, in_order=True),
-    # So they do but for every fourth, who has a curve of its own.
+    # All users except every fourth share a smooth curve; every fourth has a different curve.
     "outsiders": Panel(({"CONST": 0.2, "LIN0": 0.2},), {"SE0": 1.0}, in_order=True, outsiders=4),
     # Users share a function of several features, and deviate by a level and a slope.
     "surface": Panel(({"CONST": 0.15, "LIN3": 0.3},), {"LIN2": 0.5, "SE0 x SE1": 0.6}, dimension=4),
-    # Users share nothing: kernels differ, and so do their values.
+    # Users share nothing: both their kernels and the values of hyperparameters differ.
     "unrelated": Panel(
         (
             {"CONST": 1.0, "LIN0": 2.0},
@@ -79,15 +83,15 @@ PANELS: dict[str, Panel] = {
         ),
         spread=0.7,
     ),
-    # A line first; then a rhythm sets in.
+    # Functions start as a line, to which a periodic function is added later.
     "onset": Panel(({"CONST": 0.3, "LIN0": 1.5, "PER0": 0.7},), in_order=True, onset="PER0"),
-    # The noise has the shape of an exponential distribution.
+    # The noise has a shifted exponential distribution.
     "skewed": Panel(({"CONST": 0.5, "SE0": 0.5}, {"LIN0": 2.0}), skewness=2.0),
     # A linear mixed model: random intercepts and slopes, independent, around a common line.
     "slopes": Panel(
         ({"CONST": 0.3, "LIN0": 0.6},), {"CONST": 0.5, "LIN0": 1.0}, spread=0.0, in_order=True
     ),
-    # Users start alike and grow apart, along lines or curves of their own.
+    # Users start alike and diverge, along individual lines or curves.
     "growth": Panel(
         ({"LIN0": 0.5}, {"LIN0 x SE0": 0.7}), {"LIN0": 1.0, "SE0": 0.3}, spread=0.0, in_order=True
     ),
@@ -107,32 +111,35 @@ def panel(
     """Simulate panel data: a target of several users, observed repeatedly.
 
     Features lie in [0, 1] and functions have a variance of about 1, as the priors for scaled tables
-    (:func:`kem_pymc.priors.default`) suppose.
+    (:func:`kem_pymc.priors.default`) assume.
 
     Parameters
     ----------
     users : int
-        Labelled 0, 1, ...; split the cohort for pilot and new users who share what is shared.
+        Number of users, who are labelled 0, 1, ... Pilot and new users have the same shared
+        function if one cohort is split.
     time_steps : int
     seed : int or Generator
-        The same seed gives the same cohort; cohorts of different sizes need not share users.
+        Random seed. The same seed gives the same cohort; cohorts of different sizes need not share
+        users.
     batch : int
-        Points per time step.
+        Number of points per time step.
     noise_variance : float
     study : {"trend", "outsiders", "surface", "unrelated", "onset", "skewed", "slopes", "growth"}
-        Users share a smooth curve; share one but for every fourth; share a function of four
-        features; share nothing; have a rhythm that sets in after a while; have noise of skewness 2;
-        have random intercepts and slopes; start alike and grow apart.
+        Distribution of the users' functions, in this order: users share a smooth curve; all except
+        every fourth share a smooth curve; users share a function of four features; they share
+        nothing; they have a periodic component that starts after a random time; they have noise of
+        skewness 2; they have random intercepts and slopes; they start alike and diverge.
     test_points : int
-        Number m of points at which the truth is kept: a grid, or uniform where there are several
-        features.
+        Number m of points at which the true functions are stored: a grid for one feature, uniformly
+        drawn for several.
 
     Returns
     -------
     Cohort
-        Features ``"x0"``, ..., target ``"y"``, and a :class:`Truth` as ``truth``. Its compositions
-        and hyperparameters are those of users' own functions, with an ``"onset"`` among them where
-        a rhythm sets in.
+        Cohort with features ``"x0"``, ..., target ``"y"``, and a :class:`Truth` as ``truth``. The
+        compositions and hyperparameters are those of the individual functions; for "onset" the
+        hyperparameters include the time of the ``"onset"``.
 
     Raises
     ------
@@ -186,7 +193,18 @@ def panel(
 
 
 def rise(x: np.ndarray, onset: float) -> np.ndarray:
-    """Return the share of its full size that a rhythm has at inputs (n,): 0 before its onset."""
+    """Return the factor of a periodic component at its inputs: 0 before the onset, later 1.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n,)
+    onset : float
+        Input from which the factor increases linearly.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+    """
     return np.clip((x - onset) / RISE, 0.0, 1.0)
 
 
@@ -200,16 +218,16 @@ def _shared(kind: Panel, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def hyperparameters(
     amplitudes: Mapping[str, float], spread: float = 0.0, rng: np.random.Generator | None = None
 ) -> dict[str, float]:
-    """Return hyperparameters of candidates, by name: medians, or drawn around them.
+    """Return hyperparameters of candidates, by name: medians, or draws around the medians.
 
     Parameters
     ----------
     amplitudes : mapping
-        Medians, by candidate.
+        Medians of the amplitudes, by candidate.
     spread : float
-        Sd of logs around the logs of the medians, and of shifts around 0.
+        Standard deviation of logs around the logs of the medians, and of shifts around 0.
     rng : Generator, optional
-        Needed for a spread.
+        Random number generator; without one the medians are returned.
     """
     step = (lambda: 0.0) if rng is None else lambda: spread * rng.standard_normal()
     drawn: dict[str, float] = {}
@@ -236,7 +254,7 @@ def _function(
     x: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw a user's own function at inputs (n, D)."""
+    """Draw a user's individual function at inputs (n, D)."""
     steady = " + ".join(term for term in terms if term != kind.onset)
     f = draw_function(steady, values, x, rng)
     if kind.onset:
@@ -245,7 +263,7 @@ def _function(
 
 
 def noise(skewness: float, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Draw noise of mean 0 and variance 1: normal, or gamma where it is skewed."""
+    """Draw noise of mean 0 and variance 1: normal, or shifted gamma if the skewness isn't 0."""
     if skewness == 0:
         return rng.standard_normal(shape)
     concentration = 4 / skewness**2

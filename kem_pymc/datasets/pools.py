@@ -1,8 +1,8 @@
-"""The candidate pools of the paper's studies (section 10.2.3), as strings.
+"""Candidate pools of the paper's studies (section 10.2.3), and default candidates of a table.
 
-The paper gives each pool's size and says which features interact; where it leaves the candidates
-open, the comments below say how they were chosen. Dimensions count the loaders' features from 0.
-``ARD`` stands for the product of SE over all dimensions.
+The paper states each pool's size and which features interact; if it doesn't specify the candidates,
+the comments below explain how they were chosen. Dimensions are indices of the loaders' features,
+from 0. ``ARD`` is the product of SE over all dimensions.
 """
 
 from collections.abc import Iterable
@@ -31,14 +31,15 @@ def candidates(name: str) -> list[str]:
     Parameters
     ----------
     name : str
-        "synthetic", "energy", "housing", "fires", "concrete", "mimic", "heartsteps"; or
-        "mimic_demo", "heartsteps_daily", "heartsteps_forecast", which aren't studies of the paper.
+        Name of the study: "synthetic", "energy", "housing", "fires", "concrete", "mimic",
+        "heartsteps"; or "mimic_demo", "heartsteps_daily", "heartsteps_forecast", which aren't
+        studies of the paper.
 
     Returns
     -------
     list of str
-        Like ``"LIN0"``, ``"LIN0 x PER0"``, ``"ARD"``; 8, 16, 38, 35, 39, 50 and 95 candidates;
-        50, 73 and 68.
+        Candidates, like ``"LIN0"``, ``"LIN0 x PER0"`` or ``"ARD"``. There are 8, 16, 38, 35, 39, 50
+        and 95 for the studies of the paper, and 50, 73 and 68 for the others, in the order above.
 
     Raises
     ------
@@ -51,20 +52,24 @@ def candidates(name: str) -> list[str]:
 
 
 def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
-    """Return the candidates of a table for which none are named.
+    """Return the default candidates of a table, used if the user names none.
 
-    They are CONST, LIN, PER and SE on every feature, and ARD, the product of SE over all; but a
-    feature with two values has LIN alone, as in the paper's studies: a line goes through any two
-    points. Categories have CAT, alone and times SE of the time. What is the same throughout the
-    rows of every user says nothing of a user's own function, so it has no candidates, and no part
-    in ARD: it belongs to what users share.
+    They are CONST, then LIN, PER and SE on every feature, and ARD, the product of SE over all; but
+    a feature with two values has LIN alone, as in the paper's studies: a line goes through any two
+    points. Categories have CAT, alone and multiplied by SE of the time. A feature whose value is
+    the same in all rows of every user carries no information on the user's individual function, so
+    it has no candidates and isn't part of ARD: it belongs to the function that users share.
 
     Parameters
     ----------
     cohort : Cohort
         Pilot users.
     interactions : bool
-        Whether products of two factors come in as well.
+        Whether products of two factors are included as well.
+
+    Returns
+    -------
+    CandidatePool
     """
     usual = CandidatePool.from_base(DEFAULT_BASE, cohort.dimension, interactions, ard=False)
     numbers = [d for d in number_features(cohort) if d not in cohort.constant]
@@ -78,7 +83,7 @@ def default_pool(cohort: Cohort, interactions: bool = False) -> CandidatePool:
         lines = once and all(factor.base == "LIN" for factor in flags)
         return lines and candidate.dimensions <= {*numbers}
 
-    # SE of all numbers, those with two values among them.
+    # ARD: the product of SE over all numbers, including those with two values.
     smooth = smooth_function(numbers) if len(numbers) > 1 else []
     candidates = [c for c in usual if kept(c) or c in smooth]
     candidates += [c for c in smooth if c not in candidates]
@@ -91,12 +96,15 @@ def _each(base: str, dimensions: Iterable[int]) -> list[str]:
 
 
 def _linear_times_smooth(dimension: int, others: Iterable[int]) -> list[str]:
-    """The smooth effect of each other feature, in proportion to this one."""
+    """Return products of LIN of a feature with SE of each other feature.
+
+    Each models a smooth effect of the other feature that is proportional to this one.
+    """
     return [f"LIN{dimension} x SE{d}" for d in others if d != dimension]
 
 
 def _vitals() -> list[str]:
-    """Return candidates for 13 vitals and a binary feature (13) that interacts with all."""
+    """Return candidates for 13 vitals and a binary feature (13) that interacts with all of them."""
     settings = (1, 2, 5, 6)
     return [
         *_each("LIN", range(14)),
@@ -108,7 +116,10 @@ def _vitals() -> list[str]:
 
 
 def _days(numbers: int, binary: int) -> list[str]:
-    """Return candidates for days: numbers first, then travel, weekend and other binary features."""
+    """Return candidates for user-days of HeartSteps.
+
+    The features are `numbers` numeric ones, followed by `binary` ones: travel, weekend and others.
+    """
     travel, weekend = numbers, numbers + 1
     others = range(numbers + 2, numbers + binary)
     return [
@@ -124,8 +135,8 @@ def _days(numbers: int, binary: int) -> list[str]:
 
 
 _POOLS: dict[str, list[str]] = {
-    # 3 basic + 5 interactions. The paper lists PER0 x SE0 twice and says "up to the second
-    # degree", so one of the two is read as PER0 x PER0; SE0 x SE0 would be SE0 again.
+    # 3 basic + 5 interactions. The paper lists PER0 x SE0 twice and states "up to the second
+    # degree", so one of the two is interpreted as PER0 x PER0; SE0 x SE0 would be SE0 again.
     "synthetic": [
         "LIN0",
         "PER0",
@@ -166,7 +177,7 @@ _POOLS: dict[str, list[str]] = {
         "ARD",
     ],
     # LIN on all 14 + SE on the 13 that aren't binary + PER on the 9 of these that are measured, not
-    # set at the ventilator (PEEP, 1, set tidal volume, 2, set rate, 5, and FiO2, 6, have a dozen
+    # set at the ventilator (PEEP, 1, set tidal volume, 2, set rate, 5, and FiO2, 6, have about 12
     # round values, too few to show a period) + vasopressors (13) with each of the 13 others + ARD.
     "mimic": _vitals(),
     # The same, with hypotension (13) in place of vasopressors.

@@ -1,7 +1,7 @@
-"""Simulated cohorts whose kernels are known (section 10.2.1).
+"""Simulated cohorts with known kernels (section 10.2.1).
 
-The covariance functions here are written in plain NumPy, apart from the package's own kernels, so
-that each can check the other.
+The covariance functions are implemented in plain NumPy, independently of the package's kernels, so
+that tests can compare the two.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.machine import one_blas_thread
 
-#: The compositions of the users of each study, in turn.
+#: Compositions of each study, which are assigned to users in turn.
 STUDIES: dict[str, tuple[str, ...]] = {
     "two_types": ("LIN0 + PER0", "SE0"),  # the paper's
-    "similar": ("LIN0 + PER0", "LIN0 + SE0"),  # alike until the data tell PER from SE
+    "similar": ("LIN0 + PER0", "LIN0 + SE0"),  # similar until the data distinguish PER from SE
     "complex": ("LIN0 x PER0 + SE0", "LIN0 + PER0 + SE0"),  # an interaction or three terms
 }
 
@@ -27,24 +27,25 @@ LOW, HIGH = 0.0, 20.0
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What a simulated cohort was drawn from, and where its functions run.
+    """True kernels and functions of a simulated cohort.
 
     Attributes
     ----------
     compositions : tuple of str, length U
-        Such as ``"LIN0 + PER0"``.
+        Composition of each user, such as ``"LIN0 + PER0"``.
     hyperparameters : tuple of dict, length U
-        By name: ``"LIN0.shift"``; in an interaction ``"LIN0 x PER0.PER0.period"``. Amplitudes are
-        variances.
+        Hyperparameters of each user by name: ``"LIN0.shift"``; in an interaction
+        ``"LIN0 x PER0.PER0.period"``. Amplitudes are variances.
     noise_variance : float
     x_test : ndarray, shape (m, D)
-        A uniform grid; uniform points where there are several features.
+        Inputs at which the true functions are stored: a uniform grid for one feature, uniformly
+        drawn points for several.
     f_test : ndarray, shape (U, m)
-        The users' functions there, from the same draw as their data.
+        Values of the users' functions at `x_test`, from the same draw as their data.
     y_test : ndarray, shape (U, m)
         `f_test` with noise.
     shared_test : ndarray, shape (m,), optional
-        The part of `f_test` that all users share, in :func:`panel`.
+        Part of `f_test` that all users share, for cohorts from :func:`panel`.
     """
 
     compositions: tuple[str, ...]
@@ -84,25 +85,27 @@ def synthetic(
     Parameters
     ----------
     users : int
-        Labelled 0, 1, ...; they take the study's compositions in turn, so an odd number has one
-        user more of the first.
+        Number of users, who are labelled 0, 1, ... The study's compositions are assigned to them in
+        turn, so with an odd number the first composition has one more user.
     time_steps : int
     seed : int or Generator
-        The same seed gives the same cohort; cohorts of different sizes need not share users.
+        Random seed. The same seed gives the same cohort; cohorts of different sizes need not share
+        users.
     batch : int
-        Points per time step.
+        Number of points per time step.
     noise_variance : float
-        The paper's figure 9 has a variance of 0.5; its program added noise of sd 0.5.
+        Variance of the noise. The paper's figure 9 has a variance of 0.5; its program added noise
+        with a standard deviation of 0.5.
     study : {"two_types", "similar", "complex"}
-        ``LIN0 + PER0`` and ``SE0`` (the paper's); ``LIN0 + PER0`` and ``LIN0 + SE0``;
-        ``LIN0 x PER0 + SE0`` and ``LIN0 + PER0 + SE0``.
+        Pair of compositions: ``LIN0 + PER0`` and ``SE0`` (the paper's); ``LIN0 + PER0`` and
+        ``LIN0 + SE0``; ``LIN0 x PER0 + SE0`` and ``LIN0 + PER0 + SE0``.
     test_points : int
-        Size m of the grid at which the truth is kept.
+        Size m of the grid at which the true functions are stored.
 
     Returns
     -------
     Cohort
-        One feature ``"x"``, target ``"y"``, and a :class:`Truth` as ``truth``.
+        Cohort with one feature ``"x"``, target ``"y"``, and a :class:`Truth` as ``truth``.
 
     Raises
     ------
@@ -142,7 +145,13 @@ def synthetic(
 
 
 def check_counts(noise_variance: float, **counts: int) -> None:
-    """Check how much is to be simulated.
+    """Check the numbers and the noise variance of a simulation.
+
+    Parameters
+    ----------
+    noise_variance : float
+    **counts
+        Numbers of users, points etc., by name of the argument.
 
     Raises
     ------
@@ -157,10 +166,15 @@ def check_counts(noise_variance: float, **counts: int) -> None:
 
 
 def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str, float]:
-    """Draw the hyperparameters of a composition as section 10.2.1 has them.
+    """Draw the hyperparameters of a composition from the distributions of section 10.2.1.
 
-    Shifts are in the inputs' unit; a term without SE has the amplitude of the paper's
+    Shifts are in the inputs' unit. A term without SE has the amplitude of the paper's
     ``LIN0 + PER0`` (about 5), one with SE that of its ``SE0`` (about 10).
+
+    Returns
+    -------
+    dict
+        Values by name, as in :class:`Truth`.
     """
     draws: dict[str, float] = {}
     for term in composition.split(" + "):
@@ -183,21 +197,23 @@ def draw_function(
 ) -> np.ndarray:
     """Draw one function from the composition's Gaussian process, jointly at all of `x`.
 
-    LIN and PER have covariances of low rank, which no Cholesky factor without jitter survives. The
-    symmetric root from the eigenvalues (negative ones are rounding, and cut off) needs no jitter.
-    It is also unique, unlike eigenvectors, whose signs would make a seed's draw depend on the
-    linear algebra library.
+    LIN and PER have covariances of low rank, for which a Cholesky factorization fails without
+    jitter. The symmetric square root from the eigendecomposition needs no jitter; negative
+    eigenvalues are rounding errors and are set to zero. It is also unique, unlike eigenvectors,
+    whose signs would make a seed's draw depend on the linear algebra library.
 
     Parameters
     ----------
     composition, hyperparameters
-        As of :func:`covariance`.
+        As for :func:`covariance`.
     x : ndarray, shape (n, D), or (n,) if D is 1
+        Inputs.
     rng : Generator
 
     Returns
     -------
     ndarray, shape (n,)
+        Values of the function, without noise.
     """
     values, vectors = np.linalg.eigh(covariance(composition, hyperparameters, x, x))
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -207,16 +223,19 @@ def draw_function(
 def covariance(
     composition: str, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
 ) -> np.ndarray:
-    """Return the noise-free covariance between inputs (n, D) and (m, D), shape (n, m).
+    """Return the noise-free covariance between two sets of inputs.
 
     Parameters
     ----------
     composition : str
-        A sum of CONST and of products of LIN, PER and SE with their features' indices.
+        Sum of terms, each CONST or a product of LIN, PER and SE with the indices of their features.
     hyperparameters : mapping
-        By name, as in :class:`Truth`.
-    x, z : ndarray
-        One-dimensional where D is 1, if you like.
+        Values by name, as in :class:`Truth`.
+    x, z : ndarray, shapes (n, D) and (m, D), or (n,) and (m,) if D is 1
+
+    Returns
+    -------
+    ndarray, shape (n, m)
     """
     x, z = (points[:, None] if points.ndim == 1 else points for points in (x, z))
     total = np.zeros((len(x), len(z)))

@@ -1,8 +1,8 @@
-"""The four UCI studies (table 1, section 10.2.2): users made of random rows.
+"""Loaders of the four UCI studies (table 1, section 10.2.2), whose users consist of random rows.
 
-Each loader reads one CSV file from the folder ``uci`` of the data home, deals random rows out to
-users in random order of arrival, and splits the users at random into pilot and test. Values are in
-raw units; :meth:`kem_pymc.cohort.Scaling.unit` of the pilot cohort scales them.
+Each loader reads one CSV file from the folder ``uci`` of the data home, assigns random rows to
+users in random order of arrival, and splits the users at random into pilot and test users. Values
+are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales them.
 """
 
 from collections.abc import Hashable, Sequence
@@ -41,7 +41,7 @@ CONCRETE = (
     "fine_aggregate",
     "age_days",
 )
-#: What is predicted in each region of Algeria.
+#: Target in each region of Algeria.
 FIRE_INDEX = {"Bejaia": "BUI", "Sidi-Bel Abbes": "ISI"}
 
 
@@ -57,16 +57,17 @@ def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study
     data_home : path, optional
         Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
     seed : int or Generator
-        Decides who gets which rows and who is a pilot user.
+        Seed of the random assignment of rows to users, and of the choice of pilot users.
     batch : int
-        Points per time step.
+        Number of points per time step.
 
     Raises
     ------
     DataFileNotFoundError
         If the file isn't there.
     InputError
-        If the file isn't the expected one.
+        If the file lacks columns or rows, has text or missing values, or `batch` isn't between 1
+        and the number of points of a user.
     """
     source = "https://archive.ics.uci.edu/dataset/242"
     table = _read("energy_efficiency.csv", data_home, source, (*ENERGY, "heating_load"))
@@ -101,18 +102,19 @@ def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Stu
 def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
     """Load the Algerian forest fires study: 8 users of 30 days each, 4 of them pilot users.
 
-    Four users come from each region, two of them pilot users. The target ``index`` is what the
-    paper predicts there: the Build Up Index in Bejaia, the Initial Spread Index in Sidi-Bel Abbes.
+    Four users come from each region, two of them pilot users. The target ``index`` is the one that
+    the paper predicts in each region: the Build Up Index in Bejaia, the Initial Spread Index in
+    Sidi-Bel Abbes.
 
     Of the file's 15 columns (table 1 counts them as features) 9 are used: day, month, Temperature,
     RH, Ws (wind speed), Rain, FFMC, DMC and DC. Region and year don't vary within a user; ISI and
-    BUI are the targets, FWI is computed from both and Classes goes by it. What remains still
-    determines the targets almost fully (BUI by DMC and DC, ISI by FFMC and wind), as in the paper,
-    which calls this a simple task of low noise.
+    BUI are the targets, FWI is computed from both and Classes is derived from FWI. The 9 features
+    still determine the targets almost completely (BUI by DMC and DC, ISI by FFMC and wind), as in
+    the paper, which calls this a simple task of low noise.
 
-    Table 1 has 10 time steps for 30 points, which takes ``batch=3``. File
-    ``uci/algerian_forest_fires.csv``: UCI's columns, its two tables joined under a first column
-    ``region``. Parameters and errors are those of :func:`energy`.
+    Table 1 has 10 time steps for 30 points, which corresponds to ``batch=3``. File
+    ``uci/algerian_forest_fires.csv``: UCI's columns, with its two tables concatenated and
+    distinguished by a first column ``region``. Parameters and errors are those of :func:`energy`.
     """
     source = "https://archive.ics.uci.edu/dataset/547"
     columns = (*FIRES, *FIRE_INDEX.values())
@@ -161,7 +163,7 @@ def _study(
     batch: int,
     seed: Seed,
 ) -> Study:
-    """Deal random rows out to users; half of the users, rounded down, are pilot users."""
+    """Assign random rows to users; half of the users, rounded down, are pilot users."""
     if len(table) < len(users) * points:
         raise InputError(
             f"There are {len(table)} rows for {len(users)} users of {points} points. "

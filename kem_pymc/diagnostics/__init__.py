@@ -1,1 +1,1 @@
-"""Reading a posterior: do chains agree, what do they say, and how to combine them."""
+"""Diagnostics and summaries of posteriors: agreement of chains, results, and stacking of chains."""

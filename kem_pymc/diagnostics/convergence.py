@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes of the quantities that don't depend on labels."""
+"""R-hat and effective sample sizes of quantities that don't depend on cluster labels."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -12,34 +12,45 @@ from kem_pymc.diagnostics.quantities import Draws, varying
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Single numbers of a draw that don't depend on labels, in words.
+#: Scalar variables that don't depend on cluster labels, with their descriptions.
 SCALARS = {"n_clusters": "the number of clusters", "log_joint": "the log joint density"}
 
-#: Beyond this R-hat chains disagree; below this ESS the mean itself is uncertain.
+#: Chains disagree if R-hat is above this value; means are uncertain if the ESS is below this value.
 RHAT, ESS = 1.05, 200
 
-#: Fewer draws of a chain, or chains, tell nothing.
+#: Smallest numbers of draws per chain, and of chains, from which agreement can be assessed.
 ENOUGH_DRAWS, ENOUGH_CHAINS = 50, 2
 
 
 def convergence(draws: Draws) -> pd.DataFrame:
-    """Return one row per quantity: mean, sd, R-hat, bulk and tail effective sample size.
+    """Return mean, sd, R-hat, bulk and tail effective sample size of every quantity, one per row.
 
     R-hat is that of Vehtari et al. (2021): rank-normalised, split, the larger of bulk and folded.
-    What is constant within every chain but differs between them has R-hat infinity; what never
-    changes is NaN, as are all of them for a single chain or fewer than 4 draws.
+    Quantities that are constant within every chain but differ between chains have R-hat infinity
+    and ESS NaN; quantities that never change have NaN for both. With a single chain all R-hats are
+    NaN, with fewer than 4 draws all R-hats and ESS.
+
+    Parameters
+    ----------
+    draws : Draws
+
+    Returns
+    -------
+    DataFrame
+        Columns ``quantity``, ``user``, ``time_step``, ``candidate``, ``mean``, ``sd``, ``r_hat``,
+        ``ess_bulk`` and ``ess_tail``.
     """
     dataset = varying(draws)
     values = dataset["value"].values
     table = dataset.coords.to_dataset().to_pandas()
     table = table[["quantity", "user", "time_step", "candidate"]].reset_index(drop=True)
-    with np.errstate(invalid="ignore"):  # infinite log densities have a mean, but no sd
+    with np.errstate(invalid="ignore"):  # the sd of infinite log densities is NaN
         table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
     constant = (values == values[:, :1]).all(axis=(0, 1))
     if values.shape[1] < 4:
         return table.assign(r_hat=np.nan, ess_bulk=np.nan, ess_tail=np.nan)
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # of what never changes, it is undefined
+        warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of constants is undefined
         r_hat = az.rhat(dataset)["value"].values if draws.n_chains > 1 else np.nan
         bulk, tail = (az.ess(dataset, method=m)["value"].values for m in ("bulk", "tail"))
     table["r_hat"], table["ess_bulk"], table["ess_tail"] = r_hat, bulk, tail
@@ -51,22 +62,35 @@ def convergence(draws: Draws) -> pd.DataFrame:
 
 
 def scalar_r_hats(idata: "DataTree") -> dict[str, float | None]:
-    """Return R-hat of the number of clusters and of the log joint density, by their names.
+    """Return R-hat of the number of clusters and of the log joint density, by variable name.
 
-    None for a single chain or fewer than 4 draws, and for what never changes.
+    It is None for a single chain, for fewer than 4 draws, and if R-hat isn't finite, e.g. because
+    the variable never changes.
     """
     posterior = idata["posterior"].dataset[list(SCALARS)]
     if posterior.sizes["chain"] < 2 or posterior.sizes["draw"] < 4:
         return dict.fromkeys(SCALARS)
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # of what never changes, it is undefined
+        warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of constants is undefined
         found = az.rhat(posterior)
     values = {name: float(found[name]) for name in SCALARS}
     return {name: value if np.isfinite(value) else None for name, value in values.items()}
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per kind of quantity: worst and median R-hat and ESS, and how many are bad."""
+    """Summarise :func:`convergence` by kind of quantity.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`convergence`.
+
+    Returns
+    -------
+    DataFrame
+        One row per kind: worst and median R-hat and ESS, and the numbers of quantities with R-hat
+        above `RHAT` and with ESS below `ESS`.
+    """
     rows = []
     for kind, group in table.groupby("quantity", sort=False):
         rows.append(

@@ -1,4 +1,4 @@
-"""All that can be said about whether a posterior may be trusted, with remedies in plain words."""
+"""Diagnosis of a posterior: convergence of chains and warnings with suggested remedies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,49 +18,50 @@ from kem_pymc.kernels.prose import readable
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Failed factorisations are named from this share on.
+#: A warning is given if a larger fraction of the factorisations failed.
 FAILED = 1e-3
 
-#: Edges and parts are named from this difference between chains on.
+#: A warning is given if probabilities of an edge, or a part, differ by more between chains.
 EDGES_DIFFER = PARTS_DIFFER = 0.2
 
-#: So many parts that differ are named.
+#: Maximum number of differing parts (or edges) that a message names.
 DIFFERING = 3
 
-#: Less probable parts aren't listed in the display.
+#: Smallest probability of parts that the display lists.
 LEAST_PART = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(Displayed):
-    """What :func:`diagnose` found.
+    """Result of :func:`diagnose`.
 
     Attributes
     ----------
     n_chains, n_draws : int
-        Chains, and draws of each.
+        Number of chains, and of draws per chain.
     parts : DataFrame
-        How probable each part is at users' last time step, see
+        Probability of each part at users' last time step, see
         :func:`kem_pymc.diagnostics.parts.part_table`.
     shares : bool
-        Whether users share a mean process, beside which parts are each user's own.
+        Whether users share a mean process, in addition to which each user's kernel has its parts.
     mean_changes : float
-        How often a user's kernel changes, the mean over users and draws.
+        Number of times that a user's kernel changes, averaged over users and draws.
     convergence : DataFrame
-        One row per label-free quantity, see
+        One row per quantity that doesn't depend on cluster labels, see
         :func:`kem_pymc.diagnostics.convergence.convergence`.
     modes : tuple of Mode
         Groups of chains whose log joint densities overlap, the highest first.
     distance : ndarray, shape (K, K)
-        Between chains, in candidates per dataset; between halves of a chain on the diagonal.
+        Distance between chains, in candidates per dataset; on the diagonal, the distance between
+        the halves of a chain.
     edges : DataFrame
         One row per evolution, see :func:`kem_pymc.diagnostics.edges.edge_table`.
     acceptance : DataFrame
-        Acceptance rate of every move (rows) in every chain (columns); NaN where it isn't made.
+        Acceptance rate of every move (rows) in every chain (columns); NaN if the move wasn't made.
     factorisations, failed_factorisations : int
-        Over all draws that were kept.
+        Number of factorisations, and of those that failed, over all draws that were kept.
     warnings : tuple of str
-        What is wrong and what helps, the gravest first.
+        Problems and suggested remedies, the most serious first.
     """
 
     n_chains: int
@@ -79,7 +80,7 @@ class Diagnosis(Displayed):
 
     @property
     def summary(self) -> pd.DataFrame:
-        """One row per kind of quantity: worst and median R-hat and ESS, and how many are bad."""
+        """One row per kind of quantity: worst and median R-hat and ESS, and numbers of bad ones."""
         return agreement.summary(self.convergence)
 
     @property
@@ -115,7 +116,7 @@ class Diagnosis(Displayed):
         )
 
     def part_listing(self) -> Listing:
-        """Return which parts matter, for the screen: the most probable first."""
+        """Return the most probable parts as a table for display, in decreasing order."""
         chains = [name for name in self.parts if str(name).startswith("chain ")]
         listed = self.parts[self.parts["probability"] >= LEAST_PART]
         several = ("by chain",) if len(chains) > 1 else ()
@@ -157,14 +158,14 @@ class Diagnosis(Displayed):
 
 
 def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
-    """Judge the posterior of an ``EvolutionModel`` by what doesn't depend on labels.
+    """Diagnose the posterior of an ``EvolutionModel`` by quantities that don't depend on labels.
 
     Parameters
     ----------
     idata : DataTree
-        From ``pm.sample``.
+        Posterior from ``pm.sample``.
     planned_chains : int, optional
-        How many chains were started; fewer in the posterior are warned of.
+        Number of chains that were started. If the posterior has fewer, there is a warning.
 
     Returns
     -------
@@ -173,11 +174,11 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     Raises
     ------
     InputError
-        If it isn't such a posterior.
+        If `idata` isn't the posterior of an ``EvolutionModel``.
 
     Notes
     -----
-    Agreement of chains is no proof: all of them may miss the same mode.
+    Agreement of chains doesn't prove convergence: all of them may miss the same mode.
     """
     draws = Draws.of(idata)
     acceptance, done, failed = _statistics(idata, draws.n_chains)
@@ -219,7 +220,7 @@ def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]
 
 
 def _mean(rates: np.ndarray) -> np.ndarray:
-    """Return the mean over draws, NaN where a move was never made."""
+    """Return the mean over draws; NaN if a move was never made."""
     made = np.isfinite(rates).sum(axis=1)
     return np.where(made > 0, np.nansum(rates, axis=1) / np.maximum(made, 1), np.nan)
 
@@ -307,9 +308,9 @@ def _edge(edge: pd.Series) -> str:
 
 
 def disagreement(found: Diagnosis) -> str:
-    """Return in what chains disagree, edges of the graph and parts, in a line; "" where in nothing.
+    """Summarise disagreements between chains (edges of the graph, parts, modes) in a sentence.
 
-    It says nothing either where there are too few draws or chains to tell.
+    The text is empty if chains agree, and if there are too few draws or chains to assess that.
     """
     if found.n_chains < agreement.ENOUGH_CHAINS or found.n_draws < agreement.ENOUGH_DRAWS:
         return ""
@@ -328,7 +329,7 @@ def disagreement(found: Diagnosis) -> str:
 
 
 def describe(row: pd.Series) -> str:
-    """Return what a row of the convergence table is about; time steps count from 1."""
+    """Return the quantity of a row of the convergence table as text; time steps count from 1."""
     where = (
         f" of user {row['user']} at time step {int(row['time_step']) + 1}" if row["user"] else ""
     )

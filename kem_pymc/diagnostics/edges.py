@@ -1,27 +1,28 @@
-"""The posterior of the graph of evolutions: every edge's probability, also by chain."""
+"""Posterior probabilities of the edges of the graph of evolutions, overall and by chain."""
 
 import numpy as np
 import pandas as pd
 
 from kem_pymc.diagnostics.quantities import Draws, compositions, parents
 
-#: Agreement is judged by edges that carry at least so many datasets on average.
+#: Agreement of chains is assessed with edges that have at least this posterior mean of datasets.
 CARRYING = 0.5
 
-#: Mass of intervals.
+#: Probability of intervals.
 INTERVAL = 0.9
 
 
 def edge_table(draws: Draws) -> pd.DataFrame:
-    """Return one row per evolution, those with most datasets first.
+    """Return the posterior of every evolution (edge), one per row, those with most datasets first.
 
     Columns: ``parent``, ``child``; ``datasets``, the posterior mean of n_child; ``occurrence``, the
-    share of draws that have the edge; ``probability``, the mean of n_child / (alpha + N_parent)
-    over the draws in which the parent has members, as in
+    fraction of draws that contain the edge; ``probability``, the mean of n_child / (alpha +
+    N_parent) over the draws in which the parent has members, as in
     :class:`kem_pymc.evolution.evolutions.Child`; ``lower`` and ``upper``, its equal-tailed 90 %
-    interval; ``chain 0``, ``chain 1``, ..., the probability in each chain, NaN where nobody has the
-    parent; ``difference``, the largest between chains of the mean over all draws, in which those
-    without the parent count as zero: what few draws have, chains can't differ by much in.
+    interval; ``chain 0``, ``chain 1``, ..., the probability in each chain, NaN if the parent has no
+    members in any of its draws; ``difference``, the largest difference between chains of the mean
+    over all draws, in which draws without the parent count as zero, so that edges of rare parents
+    can't differ by much.
     """
     code, named = compositions(draws)
     counts, pairs = _counts(code[:, :, draws.present], parents(code)[:, :, draws.present])
@@ -54,13 +55,16 @@ def edge_table(draws: Draws) -> pd.DataFrame:
 
 
 def edge_agreement(table: pd.DataFrame) -> float:
-    """Return the largest difference between chains, over edges that carry half a dataset."""
+    """Return the largest difference between chains, over edges with at least half a dataset.
+
+    It is NaN if there is no such edge.
+    """
     carrying = table[table["datasets"] >= CARRYING]
     return float(carrying["difference"].max()) if len(carrying) else float("nan")
 
 
 def _counts(child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many datasets each edge has in each draw (K, S, E), and the edges (E, 2)."""
+    """Return the number of datasets of each edge in each draw (K, S, E), and the edges (E, 2)."""
     chains, draws, _ = child.shape
     pair = np.stack([parent, child], axis=-1).reshape(-1, 2)
     pairs, edge = np.unique(pair, axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What is in what users share: how groups differ, and how much each part and feature matters."""
+"""Summaries of the shared mean function: differences between groups, and relevance of features."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -19,38 +19,41 @@ from kem_pymc.shared.relevance import relevance_by_component
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: With more levels than this, each is compared with the first only.
+#: If a feature has more levels than this, each level is only compared with the first.
 ALL_PAIRS = 4
 
 
 def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.DataFrame:
-    """Return how groups of users differ in what all users share.
+    """Return differences between groups of users in the mean function that all users share.
 
-    For two levels of a feature, the difference of the shared function's means over all rows of the
-    pilot users, once with the one level in every row and once with the other: groups at equal
-    values of all other features. The function is normal given the pilot users' data and the fitted
-    values of its kernel, which the intervals take for known.
+    The contrast of two levels of a feature is the difference of the shared function's averages over
+    all rows of the pilot users, once with the one level in every row and once with the other. It
+    thus compares groups at equal values of all other features. The shared function is normally
+    distributed given the pilot users' data and the fitted values of its kernel, which the intervals
+    take as known.
 
     Parameters
     ----------
     idata : DataTree
-        From ``pm.sample`` with an ``EvolutionModel``.
+        Posterior from ``pm.sample`` with an ``EvolutionModel``.
     feature : str
-        With categories, or with two values.
+        Name of a feature with categories, or with two values.
     probability : float
-        Of the intervals.
+        Probability of the intervals, between 0 and 1.
 
     Returns
     -------
     DataFrame
-        A row per pair of levels; with more than four levels, per level but the first, compared with
-        that. Columns ``contrast`` ("Male - Female"), ``mean``, ``sd``, ``low`` and ``high``, in the
-        target's unit, or that of the transformed target.
+        One row per pair of levels; with more than four levels, one row per level other than the
+        first, compared with the first. Columns ``contrast`` ("Male - Female"), ``mean``, ``sd``,
+        ``low`` and ``high``, in the target's unit (that of the transformed target, if any).
 
     Raises
     ------
     InputError
-        If there is no such feature, it has other numbers, or it isn't in what users share.
+        If there is no such feature, it has neither categories nor exactly two values, the shared
+        function doesn't depend on it, `probability` isn't between 0 and 1, or `idata` isn't the
+        posterior of an ``EvolutionModel``.
     """
     if not 0 < probability < 1:
         raise InputError(f"probability={probability} is no share. Give one between 0 and 1.")
@@ -93,7 +96,7 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
 
 
 def grouping_features(idata: "DataTree") -> list[str]:
-    """Return the features that :func:`contrasts` can compare levels of."""
+    """Return the features whose levels can be compared with :func:`contrasts`."""
     settings = study_settings(idata)
     part = read_shared(idata, settings)
     if part is None:
@@ -107,28 +110,29 @@ def grouping_features(idata: "DataTree") -> list[str]:
 
 
 def relevances(idata: "DataTree") -> pd.DataFrame:
-    """Return how much of the target's variance each component and each feature has.
+    """Return the fraction of the target's variance due to each component and each feature.
 
-    In the two-level model of all pilot users in which what they share was learned, as shares of
-    the variance: of what is shared that of the posterior mean, of what is each user's own the
-    prior variance at the fitted values. Components of one function needn't add up to it; of
-    features it is the total effect, which counts what features do together for each of them.
+    The fractions refer to the two-level model of all pilot users in which the shared mean was
+    learned. For the shared part the variance is that of the posterior mean, for the personal part
+    (each user's own function) it is the prior variance at the fitted values. The fractions of the
+    components of a function needn't add up to that of the function. The fraction of a feature is
+    its total effect, in which interactions of several features count for each of them.
 
     Parameters
     ----------
     idata : DataTree
-        From ``pm.sample`` with an ``EvolutionModel``.
+        Posterior from ``pm.sample`` with an ``EvolutionModel``.
 
     Returns
     -------
     DataFrame
         Columns ``part`` ("shared", "personal", "noise"), ``kind`` ("all", "component" or
-        "feature"), ``name`` and ``share``; without rows where users share nothing.
+        "feature"), ``name`` and ``share``; without rows if there is no shared mean.
 
     Raises
     ------
     InputError
-        If it isn't such a posterior.
+        If `idata` isn't the posterior of an ``EvolutionModel``.
     """
     settings = study_settings(idata)
     part = read_shared(idata, settings)

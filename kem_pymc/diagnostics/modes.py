@@ -1,4 +1,4 @@
-"""Where chains sit: their distance in compositions, and modes they don't leave."""
+"""Distances between chains in their compositions, and detection of separate modes."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from scipy.spatial.distance import squareform
 
 from kem_pymc.diagnostics.quantities import Draws
 
-#: Two chains are in different modes if R-hat of their log joint is beyond this ...
+#: Two chains are in different modes if R-hat of their log joint is above this value, and
 APART_RHAT = 1.1
 
-#: ... and their medians are further apart than so many within-chain standard deviations.
+#: if their medians differ by more than this number of within-chain standard deviations.
 APART_GAP = 1.0
 
 #: Interquartile range of a standard normal.
@@ -22,15 +22,16 @@ IQR_OF_NORMAL = 1.349
 
 @dataclass(frozen=True)
 class Mode:
-    """Chains whose log joint densities overlap.
+    """Group of chains whose log joint densities overlap.
 
     Attributes
     ----------
     chains : tuple of int
+        Indices of the chains.
     log_joint : float
-        Median over their draws.
+        Median of the log joint density over the draws of these chains.
     n_clusters : float
-        Mean over their draws.
+        Mean number of clusters over the draws of these chains.
     """
 
     chains: tuple[int, ...]
@@ -39,11 +40,12 @@ class Mode:
 
 
 def composition_distance(draws: Draws) -> np.ndarray:
-    """Return how much chains differ in compositions (K, K).
+    """Return the distances between the compositions of chains (K, K).
 
-    The sum over candidates of the absolute difference of inclusion probabilities, averaged over
-    datasets: 1 means that a dataset's compositions differ by one candidate. On the diagonal stands
-    the distance between a chain's halves, which is what the other entries compare with.
+    The distance is the sum over candidates of the absolute difference of inclusion probabilities,
+    averaged over datasets: 1 means that a dataset's compositions differ by one candidate. The
+    diagonal contains the distances between the two halves of each chain, as a reference for the
+    other entries.
     """
     here = draws.inclusion[:, :, draws.present].astype(float)
     middle = draws.n_draws // 2
@@ -56,11 +58,11 @@ def composition_distance(draws: Draws) -> np.ndarray:
 
 
 def log_joint_gap(log_joint: np.ndarray) -> np.ndarray:
-    """Return the gaps between chains' median log joint densities (K, K), in within-chain sd.
+    """Return the gaps between chains' median log joint densities (K, K), in within-chain sds.
 
-    The sd is that of a normal with the chain's interquartile range, since under the cut target
-    single draws fall thousands below the rest; that of a pair is the root mean square. Zero over
-    zero counts as zero.
+    The sd of a chain is that of a normal distribution with the chain's interquartile range, because
+    under the cut target single draws can lie thousands below the others. The sd of a pair is the
+    root mean square of both. Zero divided by zero counts as zero.
     """
     low, median, high = np.quantile(log_joint, [0.25, 0.5, 0.75], axis=1, method="nearest")
     variance = ((high - low) / IQR_OF_NORMAL) ** 2
@@ -73,9 +75,9 @@ def log_joint_gap(log_joint: np.ndarray) -> np.ndarray:
 def find_modes(draws: Draws) -> tuple[Mode, ...]:
     """Group chains by the level of their log joint density, the highest level first.
 
-    Two chains are apart if R-hat of the pair's log joint is beyond 1.1 and their levels differ by
-    more than one within-chain standard deviation; no mode holds two chains that are apart
-    (complete linkage).
+    Two chains are separated if R-hat of the pair's log joint is above 1.1 and their medians differ
+    by more than one within-chain standard deviation. No mode contains two separated chains
+    (complete linkage). With fewer than 4 draws there is a single mode.
     """
     chains = draws.n_chains
     label = np.ones(chains, dtype=int)

@@ -1,7 +1,7 @@
-"""Which parts kernels have at users' last time steps: posterior probabilities over draws.
+"""Posterior probabilities that users' kernels contain each part at their last time steps.
 
-A part is a candidate of the pool. Where many compositions are about as probable, the most probable
-one says little; the probability of a part sums over all compositions that have it.
+A part is a candidate of the pool. If many compositions have similar probabilities, the most
+probable one isn't informative; the probability of a part sums over all compositions with that part.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from kem_pymc.kernels.prose import NOISE_ONLY, describe_candidate
 #: Kinds of rows: a candidate, any candidate in a feature, and no candidate at all.
 PART, FEATURE, NOTHING = "part", "feature", "nothing"
 
-#: Words for probabilities from these values on: the scale of the IPCC's reports.
+#: Verbal expressions for probabilities of at least these values: the scale of the IPCC's reports.
 WORDS = (
     (0.9, "very likely"),
     (0.66, "likely"),
@@ -24,18 +24,20 @@ WORDS = (
     (0.0, "very unlikely"),
 )
 
-#: The headline names at most so many parts, of at least this probability.
+#: Maximum number of parts that the headline names, and their smallest probability.
 NAMED, LEAST = 3, 0.1
 
 
 def part_table(draws: Draws) -> pd.DataFrame:
-    """Return one row per part, per feature and for noise only, the most probable of each first.
+    """Return the probability of every part, of every feature and of noise only, one per row.
 
-    Columns: ``kind``, one of `PART`, `FEATURE` (some part in this feature; features in which the
-    pool has several parts) and `NOTHING` (no part at all); ``name``, of the candidate or the
-    feature; ``words``; ``probability``, that a user's kernel has it at the user's last time step,
-    the mean over users and draws; ``first``, the same at the first time step; ``chain 0``,
-    ``chain 1``, ..., the probability in each chain; ``difference``, the largest between chains.
+    Rows are sorted by kind, then by decreasing probability. Columns: ``kind``, one of `PART`,
+    `FEATURE` (any part in this feature, for features in which the pool has several parts) and
+    `NOTHING` (no part at all); ``name``, the name of the candidate or the feature; ``words``, its
+    description; ``probability``, the probability that a user's kernel has it at the user's last
+    time step, averaged over users and draws; ``first``, the same at the first time step;
+    ``chain 0``, ``chain 1``, ..., the probability in each chain; ``difference``, the largest
+    difference of that between chains.
     """
     last = draws.present.sum(axis=1) - 1
     at_last = draws.inclusion[:, :, np.arange(len(last)), last]
@@ -64,7 +66,7 @@ def part_table(draws: Draws) -> pd.DataFrame:
 
 
 def mean_changes(draws: Draws) -> float:
-    """Return how often a user's kernel changes between time steps, the mean over users, draws."""
+    """Return the mean number of changes of a user's composition, over users and draws."""
     both = draws.present[:, 1:] & draws.present[:, :-1]
     inclusion = draws.inclusion
     changed = (inclusion[:, :, :, 1:] != inclusion[:, :, :, :-1]).any(axis=-1) & both
@@ -72,19 +74,24 @@ def mean_changes(draws: Draws) -> float:
 
 
 def in_words(probability: float) -> str:
-    """Return how likely something is, in words."""
+    """Return the verbal expression for a probability, e.g. "likely"."""
     return next(words for least, words in WORDS if probability >= least)
 
 
 def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
-    """Return what the posterior says of parts at users' last time step, in a few sentences.
+    """Summarise the posterior of parts at users' last time step in a few sentences.
 
     Parameters
     ----------
     table : DataFrame
-        From :func:`part_table`.
+        Table from :func:`part_table`.
     shares : bool
-        Whether users share a mean process, beside which parts are each user's own.
+        Whether users share a mean process, in addition to which each user's kernel has its parts.
+
+    Returns
+    -------
+    list of str
+        One sentence per element.
     """
     parts, features = (table[table["kind"] == kind] for kind in (PART, FEATURE))
     nothing = table[table["kind"] == NOTHING].iloc[0]
@@ -112,7 +119,7 @@ def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
 
 
 def _listed(rows: pd.DataFrame) -> str:
-    """Return each row's words with its probability."""
+    """Return the descriptions of rows with their probabilities, as text."""
     (words, probability), *others = zip(rows["words"], rows["probability"], strict=True)
     return ", ".join(
         [f"{words} has probability {probability:.2f}", *(f"{w} {p:.2f}" for w, p in others)]
@@ -120,7 +127,10 @@ def _listed(rows: pd.DataFrame) -> str:
 
 
 def differing(table: pd.DataFrame, least: float) -> list[str]:
-    """Return the parts in whose probability chains differ by more than `least`, the worst first."""
+    """Return the parts whose probabilities differ by more than `least` between chains, as text.
+
+    The part with the largest difference comes first.
+    """
     own = table[(table["kind"] == PART) & (table["difference"] > least)]
     chains = [name for name in table if str(name).startswith("chain ")]
     return [
@@ -130,7 +140,7 @@ def differing(table: pd.DataFrame, least: float) -> list[str]:
 
 
 def _rows(draws: Draws) -> Iterator[tuple[str, str, str, list[int]]]:
-    """Yield kind, name, words and places in the pool."""
+    """Yield kind, name, description and indices in the pool of every row."""
     features = draws.settings["features"]
     for place, candidate in enumerate(draws.pool):
         yield PART, draws.pool.names[place], describe_candidate(candidate, features), [place]

@@ -1,4 +1,4 @@
-"""The prior density of every draw, term by term, for ArviZ's sensitivity by power-scaling."""
+"""Log prior of every draw by term, for ArviZ's sensitivity analysis by power-scaling."""
 
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
 
 def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
-    """Return the posterior with a group ``log_prior``, for ``az.psense`` and its summary.
+    """Return the posterior with a group ``log_prior``, for ``az.psense`` and ``az.psense_summary``.
 
-    With :func:`kem_pymc.log_likelihood_group` it says how the posterior would move if the prior, or
-    the likelihood, were raised to a power (Kallioinen et al. 2024); ``prior_var_names=`` chooses
-    which terms are raised. For a ``ClusterModel``, a plain PyMC model, there is
-    ``pm.compute_log_prior``.
+    Together with :func:`kem_pymc.log_likelihood_group` it is used to estimate how the posterior
+    would change if the prior, or the likelihood, were raised to a power (Kallioinen et al. 2024);
+    ``prior_var_names=`` selects the terms of the prior. For a ``ClusterModel``, which is a plain
+    PyMC model, use ``pm.compute_log_prior``.
 
-    Power-scaling weighs draws of a joint density. Under ``feedback="cut"`` there is none beyond the
-    first time step, so the answer is approximate there; sample with ``feedback="joint"`` for it.
-    Compositions of different sizes have densities of different dimension, so scaling
-    ``hyperparameters`` also moves sizes, by an amount that depends on the units; refit for those.
+    Power-scaling reweights draws from a joint density. Under ``feedback="cut"`` there is no joint
+    density beyond the first time step, so the result is only approximate there; sample with
+    ``feedback="joint"`` to avoid that. Compositions of different sizes have densities of different
+    dimension, so scaling ``hyperparameters`` also changes the sizes, by an amount that depends on
+    the units; refit the model with other priors instead.
 
     Parameters
     ----------
@@ -33,16 +34,16 @@ def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
     Returns
     -------
     DataTree
-        Variables of the group, with dims (chain, draw), all in natural values as PyMC's are:
-        ``seating`` (who shares a cluster), ``inclusion`` (of candidates, eq. 4),
-        ``hyperparameters``, ``noise``, and what is learned for all clusters:
-        ``concentration``, and population parameters by name. With the log likelihood they add up to
-        ``log_joint``.
+        Copy of `idata` with the group. Its variables have dims (chain, draw) and are log densities
+        of natural values, like PyMC's: ``seating`` (assignment of datasets to clusters),
+        ``inclusion`` (of candidates, eq. 4), ``hyperparameters``, ``noise``, and the parameters
+        that all clusters share, if they are learned: ``concentration``, and population parameters
+        by name. Together with the log likelihood they add up to ``log_joint``.
 
     Raises
     ------
     InputError
-        If the posterior is of other users, time steps or candidates.
+        If the posterior has other users, time steps or candidates than the model.
     """
     engine, learned = model.engine, model.engine.learned
     structure, hyperparameters, noise = arrays_of(idata, model)

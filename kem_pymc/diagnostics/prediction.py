@@ -1,4 +1,4 @@
-"""What a posterior predicts: log likelihoods for ArviZ, densities of the batch that comes next."""
+"""Log likelihoods for ArviZ, and predictive densities of the pilot users' next batches."""
 
 import re
 from typing import TYPE_CHECKING, cast
@@ -18,22 +18,28 @@ ARRAYS = ("structure", "hyperparameters", "noise")
 def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     """Return the posterior with a group ``log_likelihood`` of every dataset, for ``az.loo``.
 
-    Its variable ``targets`` has dims (chain, draw, dataset); coordinates ``user`` and
-    ``time_step`` tell datasets apart. Under the cumulative likelihood leaving one out leaves most
-    of its points in the others; under the sequential one a batch is left out, on which the user's
-    later batches are still conditioned. And a dataset alone in its cluster decides on its kernel,
-    so expect large Pareto k. For prediction look at :func:`next_batch` instead.
+    The variable ``targets`` of the group has dims (chain, draw, dataset), with coordinates ``user``
+    and ``time_step`` of each dataset. Under the cumulative likelihood most points of a dataset that
+    is left out are also in the user's other datasets. Under the sequential likelihood a batch is
+    left out, but the user's later batches are still conditioned on it. Moreover, the kernel of a
+    cluster with a single dataset depends strongly on that dataset, so large Pareto k are to be
+    expected. To assess predictions, use :func:`next_batch` instead.
 
     Parameters
     ----------
     idata : DataTree
-        Posterior of an ``EvolutionModel``; or of a ``ClusterModel``, with PyMC's own group
-        (``pm.compute_log_likelihood``), whose variable for each member becomes one variable.
+        Posterior of an ``EvolutionModel``; or of a ``ClusterModel`` with the group that
+        ``pm.compute_log_likelihood`` adds, whose variables (one per member) are combined into one.
+
+    Returns
+    -------
+    DataTree
+        Copy of `idata` with the group.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If `idata` is neither.
     """
     if "log_likelihood" in idata.children and "dataset_log_likelihood" not in idata["posterior"]:
         return _of_cluster(idata)
@@ -61,7 +67,7 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
 
 
 def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
-    """Return the posterior of a cluster's model with all members in one variable."""
+    """Return the posterior of a ``ClusterModel`` with all members in one variable."""
     members = idata["log_likelihood"].to_dataset()
     names = [str(name) for name in members]
     if not names or not all(re.fullmatch(r"y\[.*, \d+\]", name) for name in names):
@@ -85,8 +91,8 @@ def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
 def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     """Return the log predictive density of each pilot user's next batch, in every draw.
 
-    log p(y_{t+1} | y_{1:t}, kernel of dataset t), under the kernel of the cluster that dataset
-    (u, t) sits in, whatever the likelihood of the model.
+    It is log p(y_{t+1} | y_{1:t}, kernel of dataset t), with the kernel of the cluster of dataset
+    (u, t), both for the cumulative and the sequential likelihood.
 
     Parameters
     ----------
@@ -97,14 +103,16 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     Returns
     -------
     Dataset
-        With dims (chain, draw, batch), where ``user`` and ``time_step`` t belong to each batch:
-        ``log_density`` in scaled units, and ``seen``, whether the cluster of (u, t) also holds a
-        later dataset of the user. Such a kernel has seen the batch, so its density is too good.
+        Variables with dims (chain, draw, batch), and coordinates ``user`` and ``time_step`` t of
+        each batch: ``log_density``, in scaled units, and ``seen``, whether the cluster of (u, t)
+        also contains a later dataset of the user. The kernel of such a cluster was learned from the
+        batch itself, so the density is too optimistic.
 
     Raises
     ------
     InputError
-        If the posterior is of other users, time steps or candidates, or no user has two time steps.
+        If the posterior has other users, time steps or candidates than the model, or no user has
+        two time steps.
     """
     draws = Draws.of(idata)
     engine = model.engine
@@ -139,7 +147,7 @@ def arrays_of(idata: xr.DataTree, model: "EvolutionModel") -> list[np.ndarray]:
     Raises
     ------
     InputError
-        If the posterior isn't the model's.
+        If the posterior has other users, time steps or candidates than the model.
     """
     draws = Draws.of(idata)
     labels = [str(u) for u in model.cohort.users]
@@ -156,7 +164,7 @@ def arrays_of(idata: xr.DataTree, model: "EvolutionModel") -> list[np.ndarray]:
 def _handed_on(
     structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return arrays in which every dataset has the kernel of the one before, in its own cluster."""
+    """Return arrays in which each dataset has the user's previous kernel, in a separate cluster."""
     present = structure[..., 0] >= 0
     places = np.arange(present.size).reshape(present.shape)
     moved = []
@@ -169,7 +177,7 @@ def _handed_on(
 
 
 def _seen(draws: Draws) -> np.ndarray:
-    """Return whether a later dataset of the user shares the cluster of (u, t) (K, S, U, T - 1)."""
+    """Return whether a later dataset of the user is in the cluster of (u, t) (K, S, U, T - 1)."""
     labels = draws.assignment
     steps = labels.shape[-1]
     seen = np.zeros((*labels.shape[:-1], steps - 1), dtype=bool)

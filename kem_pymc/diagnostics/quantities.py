@@ -1,4 +1,4 @@
-"""Quantities of a posterior that are the same whatever clusters are called, as plain arrays."""
+"""Draws of a posterior as plain arrays, and quantities that don't depend on cluster labels."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,29 +18,29 @@ from kem_pymc.kernels.pool import CandidatePool
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Candidates that are in with a probability outside these bounds are settled: nothing varies.
+#: Candidates with an inclusion probability outside these bounds are settled: they hardly vary.
 SETTLED = (0.02, 0.98)
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The draws of an ``EvolutionModel``, by chain (K), draw (S), user (U), time step (T).
+    """Draws of an ``EvolutionModel`` by chain (K), draw (S), user (U) and time step (T).
 
     Attributes
     ----------
     pool : CandidatePool
     settings : dict
-        Of the study, see :func:`kem_pymc.evolution.from_posterior.study_settings`.
+        Settings of the study, see :func:`kem_pymc.evolution.from_posterior.study_settings`.
     users, steps : list
-        Labels.
+        Labels of the users and time steps.
     present : (U, T) bool
-        Which users have which time steps.
+        Whether the user has the time step.
     assignment : (K, S, U, T) int
     inclusion : (K, S, U, T, C) bool
     noise : (K, S, U, T) float
     n_clusters, log_joint : (K, S) float
     concentration : (K, S) float
-        alpha; the same in all draws where it is fixed.
+        alpha; the same in all draws if it is fixed.
     population : dict of str to (K, S) float
         Population parameters of the priors.
     """
@@ -60,12 +60,12 @@ class Draws:
 
     @classmethod
     def of(cls, idata: "DataTree") -> "Draws":
-        """Read them off a posterior.
+        """Read the draws from a posterior.
 
         Raises
         ------
         InputError
-            If it isn't the posterior of an ``EvolutionModel``.
+            If `idata` isn't the posterior of an ``EvolutionModel``.
         """
         settings = study_settings(idata)
         order = ("chain", "draw", "user", "time_step")
@@ -90,7 +90,7 @@ class Draws:
 
     @property
     def learns_concentration(self) -> bool:
-        """Whether alpha was sampled."""
+        """Return whether alpha was sampled."""
         return isinstance(self.settings["concentration"], dict)
 
     @property
@@ -103,45 +103,45 @@ class Draws:
         return self.assignment.shape[1]
 
     def label(self, composition: Composition) -> str:
-        """Return a composition's label in this study; ARD is written as such."""
+        """Return the label of a composition in this study; ARD is abbreviated."""
         return composition.label(self.pool.dimension)
 
 
 def compositions(draws: Draws) -> tuple[np.ndarray, list[Composition]]:
-    """Return the composition of every dataset in every draw (K, S, U, T), as places in a list.
+    """Return the composition of every dataset in every draw (K, S, U, T), as indices into a list.
 
-    The first of the list is the empty composition, whether or not it occurs.
+    The first element of the list is the empty composition, even if it doesn't occur.
     """
     packed = np.packbits(draws.inclusion, axis=-1)
     rows = packed.reshape(-1, packed.shape[-1])
     nothing = np.zeros((1, rows.shape[1]), dtype=rows.dtype)
-    # Zeros sort first, so the empty composition is number 0.
+    # Zeros sort first, so the empty composition has index 0.
     distinct, code = np.unique(np.vstack([nothing, rows]), axis=0, return_inverse=True)
     bits = np.unpackbits(distinct, axis=1, count=len(draws.pool)).astype(bool)
     return code[1:].reshape(packed.shape[:-1]), [draws.pool.composition(row) for row in bits]
 
 
 def parents(code: np.ndarray) -> np.ndarray:
-    """Return the composition one time step earlier, empty at the first (..., T)."""
+    """Return the composition one time step earlier (..., T); the empty one at the first."""
     above = np.zeros_like(code)
     above[..., 1:] = code[..., :-1]
     return above
 
 
 def varying(draws: Draws) -> xr.Dataset:
-    """Return what convergence is judged by, one column each, with dims (chain, draw, quantity).
+    """Return the quantities whose convergence is assessed, one column each.
 
-    The log joint density, the number of clusters, the mean size of compositions, the concentration
-    if it was learned, population parameters of the priors; by dataset the size of its composition,
-    its noise variance (as a log), and the inclusion of every candidate whose probability isn't
-    settled.
+    These are the log joint density, the number of clusters, the mean size of compositions, the
+    concentration if it was learned, and population parameters of the priors; and for each dataset
+    the size of its composition, the log of its noise variance, and the inclusion of every candidate
+    whose probability isn't settled (see `SETTLED`).
 
     Returns
     -------
     Dataset
-        Variable ``value``; coordinates ``quantity``, ``user``, ``time_step`` and ``candidate`` say
-        what each column is ("" where it doesn't apply). The name of a population parameter is in
-        the place of a candidate.
+        Variable ``value`` with dims (chain, draw, column). The coordinates ``quantity``, ``user``,
+        ``time_step`` and ``candidate`` describe each column ("" if not applicable). For a
+        population parameter, ``candidate`` is its name.
     """
     sizes = draws.inclusion.sum(axis=-1).astype(float)
     columns: list[tuple[tuple[str, str, str, str], np.ndarray]] = [

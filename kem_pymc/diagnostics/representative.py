@@ -1,4 +1,4 @@
-"""One clustering that stands for a posterior: by variation of information, within parents."""
+"""Representative clustering of a posterior, based on the expected variation of information."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from kem_pymc.evolution.cluster_model import ClusterModel
 
-#: The search for a partition looks at so many cuts of each dendrogram, and starts from the best.
+#: Number of cuts of each dendrogram that are evaluated, and number of the best ones from which the
+#: search for a partition starts.
 CUTS, STARTS = 30, 5
 
-#: At most so many clusters, and members of each, are shown.
+#: Maximum number of clusters, and of members of each, that are shown.
 SHOWN, MEMBERS = 20, 6
 
 
@@ -40,11 +41,11 @@ class RepresentativeCluster:
     ----------
     parent, composition : Composition
     members : tuple of (user, time step)
-        Users as the posterior labels them; time steps counted from 0.
+        Members, with the labels of users in the posterior; time steps count from 0.
     certainty : float
-        Mean over members of the posterior probability of the composition.
+        Posterior probability of the composition, averaged over members.
     cohesion : float
-        Mean over pairs of members of the probability that they share a cluster; 1 for one member.
+        Probability that two members share a cluster, averaged over pairs; 1 for a single member.
     """
 
     parent: Composition
@@ -56,19 +57,21 @@ class RepresentativeCluster:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Representative(Displayed):
-    """A clustering of all datasets that is possible in the model: see :func:`representative`.
+    """Representative clustering of all datasets, see :func:`representative`.
+
+    It has positive probability in the model: the members of a cluster have the same parent.
 
     Attributes
     ----------
     clusters : tuple of RepresentativeCluster
         In order of parent, then size.
     time_steps : int
-        Most time steps of a user.
+        Largest number of time steps of a user.
     pool : CandidatePool
     settings : dict
-        Of the study, as they are stored with the posterior.
+        Settings of the study, as stored with the posterior.
     shared : SharedPart or None
-        What all users share.
+        Mean function that all users share.
     """
 
     clusters: tuple[RepresentativeCluster, ...]
@@ -78,24 +81,28 @@ class Representative(Displayed):
     shared: SharedPart | None = None
 
     def model(self, index: int, cohort: Cohort, priors: Priors | None = None) -> "ClusterModel":
-        """Return the hyperparameter posterior of one cluster, for ``pm.sample`` to draw.
+        """Return the PyMC model of one cluster's hyperparameters, to be sampled with ``pm.sample``.
 
         Parameters
         ----------
         index : int
-            Place in ``clusters``.
+            Index of the cluster in ``clusters``.
         cohort : Cohort
-            The pilot users that the posterior was sampled from; for one of a
-            :func:`kem_pymc.final_model` that is ``cohort.at(-1)``.
+            Pilot users from which the posterior was sampled. For the posterior of a
+            :func:`kem_pymc.final_model` these are ``cohort.at(-1)``.
         priors : Priors, optional
-            Those of the study; by default as they are stored with the posterior, which can't hold
-            distributions of one's own.
+            Priors of the study; by default those stored with the posterior, in which custom
+            distributions can't be stored.
+
+        Returns
+        -------
+        ClusterModel
 
         Raises
         ------
         InputError
             If there is no such cluster, the cohort lacks its users or has other time steps, or the
-            priors aren't stored.
+            priors weren't stored.
         """
         from kem_pymc.evolution.cluster_model import ClusterModel
 
@@ -122,7 +129,7 @@ class Representative(Displayed):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per cluster."""
+        """Return a table with one row per cluster."""
         rows = [
             {
                 "parent": c.parent.label(self.pool.dimension),
@@ -160,13 +167,14 @@ class Representative(Displayed):
 
 
 def representative(idata: "DataTree") -> Representative:
-    """Return a clustering that stands for all draws of a posterior.
+    """Return a clustering that represents all draws of a posterior.
 
-    Every dataset gets its most probable composition, and thereby the parent of the user's next
-    dataset. Datasets that agree in both are then partitioned so that the expected variation of
-    information to the posterior's partitions is least (its lower bound, Wade & Ghahramani 2018,
-    section 4, which needs the co-clustering matrix alone). So no cluster mixes parents, and every
-    user's path is one that the model knows.
+    Every dataset is given its most probable composition, which is also the parent of the user's
+    next dataset. Datasets with the same parent and composition are then partitioned so that the
+    expected variation of information to the posterior's partitions is minimal (in fact its lower
+    bound, Wade & Ghahramani 2018, section 4, which only needs the co-clustering matrix). Hence all
+    members of a cluster have the same parent, and every user's sequence of clusters is possible in
+    the model.
 
     Parameters
     ----------
@@ -176,12 +184,12 @@ def representative(idata: "DataTree") -> Representative:
     Returns
     -------
     Representative
-        Clusters in order of parent, then size.
+        Its clusters are in order of parent, then size.
 
     Raises
     ------
     InputError
-        If it isn't such a posterior.
+        If `idata` isn't the posterior of an ``EvolutionModel``.
     """
     draws = Draws.of(idata)
     places = np.argwhere(draws.present)
@@ -216,14 +224,18 @@ def representative(idata: "DataTree") -> Representative:
 def expected_information(together: np.ndarray, label: np.ndarray) -> float:
     """Return the lower bound of the expected variation of information, up to a constant, in bits.
 
-    mean over i of log2 sum_j [c_j = c_i] - 2 log2 sum_j P_ij [c_j = c_i].
+    It is the mean over i of log2 sum_j [c_j = c_i] - 2 log2 sum_j P_ij [c_j = c_i].
 
     Parameters
     ----------
     together : ndarray, shape (n, n)
-        P, how probable it is that two items share a cluster.
+        P, the probability that two items share a cluster.
     label : ndarray, shape (n,)
         c, the cluster of each item.
+
+    Returns
+    -------
+    float
     """
     same = label[:, None] == label
     size, mass = same.sum(axis=1), (together * same).sum(axis=1)
@@ -233,8 +245,8 @@ def expected_information(together: np.ndarray, label: np.ndarray) -> float:
 def best_partition(together: np.ndarray) -> np.ndarray:
     """Return the partition (n,) that minimises :func:`expected_information`, by local search.
 
-    It starts from the best cuts of two dendrograms (average and complete linkage of 1 - P); items
-    move one by one, and clusters merge in pairs, while that helps.
+    The search starts from the best cuts of two dendrograms (average and complete linkage of 1 - P).
+    Single items are moved, and pairs of clusters merged, until no step is an improvement.
     """
     n = len(together)
     if n == 1:
@@ -259,7 +271,7 @@ def _descend(together: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 
 def _cost(together: np.ndarray, members: np.ndarray) -> float:
-    """Return what one cluster adds to n times the expected information."""
+    """Return the contribution of one cluster to n times the expected information."""
     if not len(members):
         return 0.0
     mass = together[np.ix_(members, members)].sum(axis=1)
@@ -267,11 +279,11 @@ def _cost(together: np.ndarray, members: np.ndarray) -> float:
 
 
 def _move(together: np.ndarray, label: np.ndarray, item: int) -> bool:
-    """Move an item to the cluster, old or new, where it costs least; tell whether it moved."""
+    """Move an item to the existing or new cluster of least cost; return whether it moved."""
     rest = np.flatnonzero(label == label[item])
     rest = rest[rest != item]
     best, target = _cost(together, np.append(rest, item)) - _cost(together, rest), label[item]
-    # Only clusters that it is ever together with can gain.
+    # Only clusters with an item that it shares a cluster with in some draw can be better.
     others = np.unique(label[together[item] > 0])
     for other in (*others[others != label[item]], label.max() + 1):
         members = np.flatnonzero(label == other)
@@ -284,7 +296,7 @@ def _move(together: np.ndarray, label: np.ndarray, item: int) -> bool:
 
 
 def _merge(together: np.ndarray, label: np.ndarray) -> bool:
-    """Merge the pair of clusters that gains most, if any does; tell whether it did."""
+    """Merge the pair of clusters with the largest gain, if any; return whether it merged."""
     clusters = [np.flatnonzero(label == k) for k in np.unique(label)]
     costs = [_cost(together, members) for members in clusters]
     best, pair = -1e-12, None
@@ -300,7 +312,10 @@ def _merge(together: np.ndarray, label: np.ndarray) -> bool:
 
 
 def _co_clustering(assignment: np.ndarray) -> np.ndarray:
-    """Return how often two datasets share a cluster (N, N), from assignments (K, S, N)."""
+    """Return the fraction of draws in which two datasets share a cluster (N, N).
+
+    `assignment` has shape (K, S, N).
+    """
     flat = assignment.reshape(-1, assignment.shape[-1])
     together = np.zeros((flat.shape[1], flat.shape[1]))
     for draw in flat:
@@ -309,7 +324,7 @@ def _co_clustering(assignment: np.ndarray) -> np.ndarray:
 
 
 def _modes(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most frequent value of each place (U, T) over draws (S, U, T), and its share."""
+    """Return the most frequent value (U, T) over draws (S, U, T), and its relative frequency."""
     modal = np.zeros(code.shape[1:], dtype=code.dtype)
     share = np.zeros(code.shape[1:])
     for place in np.ndindex(modal.shape):

@@ -1,6 +1,7 @@
-"""Chains that stay apart, weighed as Yao, Vehtari & Gelman (2022) do, by batches they learned from.
+"""Stacking weights for chains that don't mix, as in Yao, Vehtari & Gelman (2022).
 
-Their weights are of data that are left out; these aren't, see :func:`stack`.
+In that paper weights are computed from data that are left out. Here they are computed from batches
+that were also used for learning, see :func:`stack`.
 """
 
 from typing import TYPE_CHECKING
@@ -15,24 +16,24 @@ from kem_pymc.evolution.from_posterior import spread_draws
 if TYPE_CHECKING:
     from kem_pymc.evolution.model import EvolutionModel
 
-#: Concentration of the Dirichlet prior on weights: just enough that none is exactly zero.
+#: Concentration of the Dirichlet prior on weights: large enough that no weight is exactly zero.
 PRIOR = 1.001
 
 TOLERANCE, ITERATIONS = 1e-10, 20_000
 
 
 def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
-    """Return the weights of chains that predict pilot users' next batches best, in sample.
+    """Return the weights of chains that best predict pilot users' next batches, in sample.
 
-    Hand them to :meth:`kem_pymc.Evolutions.from_posterior` or :func:`resample`.
+    The weights can be passed to :meth:`kem_pymc.Evolutions.from_posterior` or :func:`resample`.
 
-    A batch is predicted from the user's points before it, but by a kernel that the chain has
-    learned from all users and all of their batches, this one among them: nothing is held out. So
-    the weights say which chains explain the pilot users' steps from batch to batch, not which
-    would predict new users best, and a chain whose kernels follow the pilot users too closely is
-    preferred. Leaving users out by importance weights of draws isn't possible: clusters, and so
-    kernels, depend on who is in them. To weigh chains by users they haven't seen, sample without
-    some users (:meth:`kem_pymc.Cohort.subset`) and compare the chains' evolutions on these.
+    A batch is predicted from the user's points before it, but with a kernel that the chain has
+    learned from all users and all of their batches, including this one: nothing is held out. The
+    weights therefore measure which chains explain the pilot users' steps from batch to batch, not
+    which chains would predict new users best, and chains whose kernels overfit the pilot users are
+    preferred. Users can't be left out by importance weights of draws, because clusters, and hence
+    kernels, depend on their members. To weight chains by held-out users, sample without some users
+    (:meth:`kem_pymc.Cohort.subset`) and compare the chains' evolutions on these.
 
     Parameters
     ----------
@@ -43,16 +44,18 @@ def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
     Returns
     -------
     DataArray
-        With dim (chain,); they sum to one. Attributes: ``log_score``, the summed log density of
-        the batches under these weights, ``equal``, the same under equal weights, and ``seen``, the
-        share of densities by kernels of clusters that hold a later dataset of the same user, and so
-        the batch itself (see :func:`kem_pymc.diagnostics.prediction.next_batch`). The others have
-        learned from the batch too, through what clusters share.
+        Weights with dim (chain,), which sum to one. Attributes: ``log_score``, the summed log
+        density of the batches under these weights; ``equal``, the same under equal weights; and
+        ``seen``, the fraction of densities under kernels of clusters that contain a later dataset
+        of the same user, and hence the batch itself (see
+        :func:`kem_pymc.diagnostics.prediction.next_batch`). The other kernels depend on the batch
+        too, through parameters that clusters share.
 
     Raises
     ------
     InputError
-        If the posterior isn't the model's, or no user has two time steps.
+        If the posterior has other users, time steps or candidates than the model, or no user has
+        two time steps.
     """
     batches = next_batch(idata, model)
     values = batches["log_density"].values
@@ -81,21 +84,21 @@ def log_score(log_density: np.ndarray, weights: np.ndarray) -> float:
 def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarray:
     """Return the weights that maximise the log score, under a weak Dirichlet prior.
 
-    The objective is concave in the weights. Expectation-maximisation never decreases it: a
-    chain's new weight is its mean responsibility for the observations.
+    The objective is concave in the weights and is maximised by expectation-maximisation, which
+    never decreases it: a chain's new weight is its mean responsibility for the observations.
 
     Parameters
     ----------
     log_density : ndarray, shape (n, K)
-        Of n observations under K chains.
+        Log densities of n observations under K chains.
     prior : float
-        Concentration of the symmetric Dirichlet prior; 1 is none.
+        Concentration of the symmetric Dirichlet prior; 1 means no prior.
 
     Returns
     -------
     ndarray, shape (K,)
     """
-    # An observation that is impossible under every chain prefers none.
+    # Observations that are impossible under every chain don't affect the weights.
     possible = log_density[np.isfinite(log_density.max(axis=1))]
     chains = log_density.shape[1]
     weights = np.full(chains, 1 / chains)
@@ -113,15 +116,27 @@ def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarra
 
 
 def resample(idata: xr.DataTree, weights: xr.DataArray | np.ndarray) -> xr.DataTree:
-    """Return a posterior of one chain, in which chains have draws in proportion to weights.
+    """Return a posterior with one chain, to which the chains contribute in proportion to weights.
 
-    Draws are picked evenly over each chain, as many in all as there were: nothing is random.
-    Groups without chains stay as they are.
+    The total number of draws stays the same. Draws are selected at equal distances within each
+    chain, and nothing is random. Groups without chains are kept unchanged.
+
+    Parameters
+    ----------
+    idata : DataTree
+        Posterior with several chains.
+    weights : DataArray or ndarray, shape (chains,)
+        Weights of the chains, as returned by :func:`stack`.
+
+    Returns
+    -------
+    DataTree
 
     Raises
     ------
     InputError
-        If there isn't one weight for each chain, or they aren't weights.
+        If there isn't one weight for each chain, or the weights are negative, not finite or all
+        zero.
     """
     sizes = idata["posterior"].sizes
     chains, draws = sizes["chain"], sizes["draw"]

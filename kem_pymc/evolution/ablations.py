@@ -1,7 +1,7 @@
 """KEM without evolutions: the models behind the baselines Final and Stratified (section 6.1).
 
-Both are evolution models of datasets that have no time step before them. So there is one process,
-that of the empty parent composition, and the noise prior knows no parent.
+Both are evolution models of datasets without a previous time step. There is therefore only one
+process, that of the empty parent composition, and the noise prior doesn't depend on the parent.
 """
 
 from typing import Any
@@ -22,27 +22,27 @@ def final_model(
     Parameters
     ----------
     cohort, pool, priors
-        As for :class:`EvolutionModel`; of the priors of the noise, the one without a parent counts.
+        As for :class:`EvolutionModel`; of the noise priors, only the one without a parent is used.
     **options
-        More of what :class:`EvolutionModel` takes.
+        Other arguments of :class:`EvolutionModel`.
     """
     priors, options = _of_whole(cohort, pool, priors, options)
     return EvolutionModel(cohort.at(-1), pool, priors, **options)
 
 
 def final_model_of(model: EvolutionModel) -> EvolutionModel:
-    """Return the :func:`final_model` of what another model learns from: where its users end up.
+    """Return the :func:`final_model` for the cohort and the settings of another model.
 
-    Its evolutions are the ``final`` ones of :meth:`kem_pymc.Evolutions.from_posterior`.
+    Its posterior is the argument ``final`` of :meth:`kem_pymc.Evolutions.from_posterior`.
     """
     return _ends_of(model, model.priors, model.shared)
 
 
 def unshared_model_of(model: EvolutionModel) -> EvolutionModel:
-    """Return the same of users who share nothing, of a model whose users share something.
+    """Return the :func:`final_model` without a shared part, for a model that has one.
 
-    Its evolutions are the ``unshared`` ones of :meth:`kem_pymc.Evolutions.from_posterior`. Default
-    priors are in units of all that there is to explain then.
+    Its posterior is the argument ``unshared`` of :meth:`kem_pymc.Evolutions.from_posterior`.
+    Default priors are replaced by those in units of the whole variance of the targets.
     """
     assert model.shared is not None
     with_shared = default(model.pool, model.shared.unexplained)
@@ -83,10 +83,10 @@ def stratified_models(
 def _of_whole(
     cohort: Cohort, pool: CandidatePool, priors: Priors | None, options: dict[str, Any]
 ) -> tuple[Priors, dict[str, Any]]:
-    """Return priors and options that all time steps have in common.
+    """Return the priors and options that the models of all time steps have in common.
 
-    Scaled as the whole cohort is, or strata would have different units; and users share what they
-    share in the end.
+    The scaling is that of the whole cohort, because time steps would have different units
+    otherwise, and the shared part is learned from the whole cohort.
     """
     plain = default(pool) if priors is None else priors
     options = {"scaling": scaling_for(cohort, plain), "shared": "auto", **options}

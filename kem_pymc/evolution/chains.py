@@ -1,6 +1,7 @@
-"""Chains at work: one after the other here, or each in a process of its own.
+"""Sampling of a run's chains: one after the other in this process, or in separate processes.
 
-A chain that fails is reported and leaves the others alone. Draws go to files, not through here.
+If a chain fails, this is reported and the others continue. Draws are written to files by the
+process that makes them; they aren't sent to other processes.
 """
 
 import multiprocessing
@@ -26,13 +27,14 @@ from kem_pymc.evolution.progress import PERIOD, Bars
 from kem_pymc.evolution.run_folder import RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 
-#: Told of every draw, by number of draws so far and statistics; says whether to go on.
+#: Called after every draw, with the number of draws so far and the statistics of the last one;
+#: returns whether to continue.
 Report = Callable[[int, dict[str, Any]], bool]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """How a chain failed: which, after how many draws, and why."""
+    """Failure of a chain: its number, how many draws it had made, and the reason."""
 
     chain: int
     done: int
@@ -43,9 +45,10 @@ class Failure:
 
 
 def run_chain(step: EvolutionStep, run: RunFolder, chain: int, report: Report) -> None:
-    """Sample one chain from where its files end to the end of its plan, or until told to stop.
+    """Sample one chain from its last written draw to the end of the plan.
 
-    Whatever stops it, the draws until then are written.
+    It ends earlier if `report` returns False or an exception is raised; the draws made until then
+    are written in any case.
     """
     files = run.chain(chain)
     files.clean()
@@ -60,7 +63,7 @@ def run_chain(step: EvolutionStep, run: RunFolder, chain: int, report: Report) -
             done += 1
             going = report(done, statistics)
     except Exception:
-        with suppress(OSError):  # the disk may be what failed
+        with suppress(OSError):  # the exception may be due to the disk
             files.error.write_text(traceback.format_exc(), "utf-8")
         raise
     finally:
@@ -70,7 +73,7 @@ def run_chain(step: EvolutionStep, run: RunFolder, chain: int, report: Report) -
 def _beginning(
     step: EvolutionStep, run: RunFolder, chain: int, last: Chunk | None
 ) -> tuple[int, dict[str, np.ndarray], np.random.Generator]:
-    """Return the number of draws there are, the last point, and the generator after it."""
+    """Return the number of written draws, the last point, and the random generator after it."""
     rng = run.plan.generators()[chain]
     if last is None:
         return 0, step.start_point, rng
@@ -85,7 +88,7 @@ def run_serially(
     bars: Bars,
     interruption: Interruption,
 ) -> list[Failure]:
-    """Sample chains one after the other in this process; return how some failed."""
+    """Sample chains one after the other in this process; return the failures."""
     failures = []
     for chain in chains:
         last = [run.length(chain), 0.0]
@@ -115,7 +118,7 @@ def run_in_processes(
     bars: Bars,
     interruption: Interruption,
 ) -> list[Failure]:
-    """Sample chains in processes, `cores` at a time; return how some failed."""
+    """Sample chains in separate processes, `cores` at a time; return the failures."""
     workers = _Workers(step, run, bars)
     waiting = deque(chains)
     stopping = False
@@ -129,7 +132,7 @@ def run_in_processes(
                 waiting.clear()
                 workers.stop()
                 bars.stopping()
-    finally:  # when something unforeseen happened here
+    finally:  # after an unexpected exception in this process, processes may still be running
         workers.stop()
         while workers.running:
             workers.listen()
@@ -137,7 +140,7 @@ def run_in_processes(
 
 
 class _Workers:
-    """The processes at work, and what is known of their chains."""
+    """Running processes, and the progress and failures of their chains."""
 
     def __init__(self, step: EvolutionStep, run: RunFolder, bars: Bars) -> None:
         self.running: dict[Connection, tuple[int, Any]] = {}
@@ -154,20 +157,20 @@ class _Workers:
         arguments = (there, self._step, self._run, chain, os.getpid())
         process = self._context.Process(target=_work, args=arguments, name=f"chain {chain}")
         with warnings.catch_warnings():
-            # None of the other threads holds what a chain needs: it only computes and writes.
+            # A chain only computes and writes, so it needs no lock that another thread may hold.
             warnings.filterwarnings("ignore", "This process .* is multi-threaded")
             process.start()
         there.close()  # so that the end of the process ends the connection
         self.running[here] = chain, process
 
     def stop(self) -> None:
-        """Ask all processes to stop after their draw."""
+        """Request all processes to stop after their current draw."""
         for connection in self.running:
             with suppress(OSError):  # it has ended already
                 connection.send("stop")
 
     def listen(self) -> None:
-        """Take in what processes say, until something does or a moment has passed."""
+        """Receive messages from processes, after waiting for them for at most `PERIOD`."""
         for connection in wait(list(self.running), timeout=PERIOD):
             assert isinstance(connection, Connection)
             chain, process = self.running[connection]
@@ -196,8 +199,8 @@ class _Workers:
 def _work(
     connection: Connection, sent: EvolutionStep | bytes, run: RunFolder, chain: int, parent: int
 ) -> None:
-    """Sample a chain in a process of its own."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    """Sample a chain; this is the target of a separate process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     step = cloudpickle.loads(sent) if isinstance(sent, bytes) else sent
     done, said = 0, 0.0
 
@@ -210,7 +213,7 @@ def _work(
                 connection.send(("draw", done, shown))
                 said = monotonic()
             return not connection.poll() and os.getppid() == parent
-        except OSError:  # nobody is there any more
+        except OSError:  # the parent process has ended
             return False
 
     reason = None
@@ -223,7 +226,7 @@ def _work(
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in a line why something failed."""
+    """Return the type and message of an exception, up to the end of its first line."""
     first, *_ = f"{type(error).__name__}: {error}".splitlines()
     return first.rstrip(".: ")
 

@@ -1,8 +1,9 @@
-"""Draws of a chain in files: chunks that appear whole or not at all, each with all it takes to
-go on from its last draw.
+"""Files of a chain's draws, called chunks.
 
-Members of a cluster hold equal rows and candidates that are out hold NaN, so a chunk keeps each
-cluster once and active hyperparameters only. The format is described in docs/runs.md.
+Chunks are written atomically, and each contains everything that is needed to continue from its
+last draw. Rows of members of the same cluster are equal and excluded candidates have NaN, so a
+chunk stores each cluster once, and active hyperparameters only. The format is described in
+docs/runs.md.
 """
 
 import io
@@ -19,7 +20,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 
-#: A chunk is written at the latest after so many seconds.
+#: Seconds after which a chunk is written, even if it has fewer draws than a file should have.
 LONGEST = 30.0
 
 STATISTIC = "sample_stats."
@@ -29,15 +30,16 @@ Point = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of a chain, and the generator behind it.
+    """One draw of a chain, with the state of the random generator after it.
 
     Attributes
     ----------
     number : int
-        From 0, tuning draws included.
+        Number of the draw, from 0, counting tuning draws.
     point : dict
-        The arrays of :mod:`kem_pymc.evolution.engine` by name.
+        Arrays that :mod:`kem_pymc.evolution.engine` describes, by name.
     statistics : dict
+        Sample statistics by name.
     generator : dict
         State of the bit generator after this draw.
     """
@@ -50,20 +52,20 @@ class Draw:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Draws of a chain that follow each other.
+    """Consecutive draws of a chain.
 
     Attributes
     ----------
     first : int
-        Number of the first one.
+        Number of the first draw.
     points : dict
-        Arrays (draw, user, time step, ...) by name.
+        Arrays (draw, user, time step, ...) by name; those of scalars are (draw,).
     statistics : dict
-        Arrays (draw,) by name.
+        Arrays (draw,) of sample statistics by name.
     generator : dict
         State of the bit generator after the last draw.
     seconds : float
-        How long the draws took.
+        Time that the draws took, in seconds.
     """
 
     first: int
@@ -77,7 +79,7 @@ class Chunk:
 
     @classmethod
     def of(cls, draws: list[Draw], seconds: float) -> "Chunk":
-        """Return a chunk of draws."""
+        """Return a chunk made of consecutive draws, which took the given time in seconds."""
         return cls(
             draws[0].number,
             {name: np.stack([draw.point[name] for draw in draws]) for name in draws[0].point},
@@ -105,18 +107,18 @@ def pack(points: Point) -> Point:
 
 
 def unpack(packed: Point, counts: np.ndarray) -> Point:
-    """Return the points that were packed.
+    """Return the original points from packed ones; the inverse of :func:`pack`.
 
     Parameters
     ----------
     packed : dict
-    counts : (C,) int
+    counts : ndarray of int, shape (C,)
         Number of hyperparameters of every candidate.
 
     Raises
     ------
     ValueError
-        If the arrays don't fit each other.
+        If the sizes of the arrays don't match.
     """
     structure = packed["structure"].astype(np.int32)
     first = _first_members(structure)
@@ -124,7 +126,7 @@ def unpack(packed: Point, counts: np.ndarray) -> Point:
     rows = np.full(active.shape, np.nan)
     rows[active] = packed["hyperparameters"]
     here = structure[..., 0] >= 0
-    # From a dataset to its first member's place among all first members of all draws.
+    # For every first member, its index among the first members of all draws.
     places = (np.cumsum(first.ravel()) - 1).reshape(len(structure), -1)
     draw = np.nonzero(here)[0]
     cluster = places[draw, structure[..., 0][here]]
@@ -137,13 +139,13 @@ def unpack(packed: Point, counts: np.ndarray) -> Point:
 
 
 def _first_members(structure: np.ndarray) -> np.ndarray:
-    """Return which datasets (draw, user, time step) are the first of their cluster."""
+    """Return which datasets (draw, user, time step) are the first member of their cluster."""
     users, steps = structure.shape[1:3]
     return structure[..., 0] == np.arange(users * steps).reshape(users, steps)
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file that appears whole or not at all, whatever happens to process or machine."""
+    """Write a file atomically: if the process or machine fails, it isn't left incomplete."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
@@ -157,7 +159,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where the system lets us open folders."""
+    """Make a rename durable across a power failure, on systems on which folders can be opened."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -167,7 +169,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def encode(chunk: Chunk) -> bytes:
-    """Return the content of a chunk's file."""
+    """Return a chunk as the bytes of its file."""
     about = {"generator": chunk.generator, "seconds": chunk.seconds}
     arrays: dict[str, Any] = {
         **pack(chunk.points),
@@ -181,12 +183,13 @@ def encode(chunk: Chunk) -> bytes:
 
 @dataclass(frozen=True)
 class ChainFiles:
-    """The chunks of one chain.
+    """Files of one chain: its chunks, and the traceback of a failure.
 
     Parameters
     ----------
     folder : Path
-    counts : (C,) int
+        Folder of the chain.
+    counts : ndarray of int, shape (C,)
         Number of hyperparameters of every candidate.
     """
 
@@ -194,11 +197,11 @@ class ChainFiles:
     counts: np.ndarray
 
     def write(self, chunk: Chunk) -> None:
-        """Add a chunk."""
+        """Write a chunk."""
         self._write(chunk.first, encode(chunk))
 
     def add(self, first: int, encoded: bytes) -> Chunk:
-        """Add a chunk that begins at draw `first`, as :func:`encode` made it, and return it."""
+        """Write a chunk that begins at draw `first`, encoded by :func:`encode`, and return it."""
         self._write(first, encoded)
         return self._read(first, self._path(first))
 
@@ -214,7 +217,7 @@ class ChainFiles:
         Raises
         ------
         InputError
-            If one can't be read, or is missing.
+            If a chunk can't be read, or is missing.
         """
         expected = 0
         for first, path in self._paths():
@@ -228,12 +231,12 @@ class ChainFiles:
             yield chunk
 
     def last(self) -> Chunk | None:
-        """Return the last chunk, if there is one."""
+        """Return the last chunk, or None if there is no chunk."""
         paths = self._paths()
         return self._read(*paths[-1]) if paths else None
 
     def clean(self) -> None:
-        """Make the folder, and delete what a process left that was killed while it wrote."""
+        """Create the folder; delete incomplete files of killed processes and an old traceback."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob(".draws-*"):
             path.unlink()
@@ -241,7 +244,7 @@ class ChainFiles:
 
     @property
     def error(self) -> Path:
-        """Where the traceback of a failure is written."""
+        """Path of the file that the traceback of a failure is written to."""
         return self.folder / "error.txt"
 
     def _paths(self) -> list[tuple[int, Path]]:
@@ -254,7 +257,7 @@ class ChainFiles:
 
     def _read(self, first: int, path: Path) -> Chunk:
         try:
-            # numpy would leave a damaged file open.
+            # If NumPy opened the file itself, it would leave it open if it is damaged.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
                 arrays = dict(loaded)
             about = json.loads(str(arrays.pop("about")))
@@ -268,7 +271,7 @@ class ChainFiles:
             chunk = Chunk(first, points, statistics, about["generator"], float(about["seconds"]))
             if set(map(len, (*statistics.values(), points["structure"]))) != {len(chunk)}:
                 raise ValueError("its arrays have different lengths")
-        except Exception as error:  # a damaged file can fail anywhere on the way through numpy
+        except Exception as error:  # for a damaged file, NumPy can raise almost any exception
             raise InputError(
                 f"The draws in {path} can't be read ({shorten(str(error), 200)}). "
                 "Restore the file, or delete it and all after it to draw them again."
@@ -278,13 +281,13 @@ class ChainFiles:
 
 @dataclass
 class Writer:
-    """Collects the draws of a chain and writes them, a chunk at a time.
+    """Collect the draws of a chain, and write them in chunks.
 
     Parameters
     ----------
     files : ChainFiles
     size : int
-        Draws per chunk.
+        Maximum number of draws per chunk.
     """
 
     files: ChainFiles
@@ -293,13 +296,13 @@ class Writer:
     _since: float = field(default_factory=monotonic)
 
     def add(self, draw: Draw) -> None:
-        """Take a draw in; write, if it is time to."""
+        """Add a draw; write a chunk if it has `size` draws or `LONGEST` seconds have passed."""
         self._pending.append(draw)
         if len(self._pending) >= self.size or monotonic() - self._since > LONGEST:
             self.flush()
 
     def flush(self) -> None:
-        """Write what isn't written yet. If that fails, it stays to be written."""
+        """Write the draws that aren't written yet; if this fails, they are kept for later."""
         if self._pending:
             now = monotonic()
             self.files.write(Chunk.of(self._pending, now - self._since))

@@ -1,4 +1,4 @@
-"""One cluster by itself, as a plain PyMC model."""
+"""The model of one cluster as a plain PyMC model."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
@@ -25,44 +25,47 @@ Likelihood = Literal["cumulative", "sequential"]
 class ClusterModel(pm.Model):
     """The hyperparameter posterior of one cluster, as a plain PyMC model.
 
-    ``pm.sample`` gives NUTS on its hyperparameters and ``pm.model_to_graphviz`` shows it. Its
-    density is the one that the sampler of :class:`EvolutionModel` uses for the cluster. Population
-    parameters of its priors are random variables of its own, unless ``priors.at`` gives values.
+    ``pm.sample`` samples its hyperparameters with NUTS, and ``pm.model_to_graphviz`` draws its
+    graph. Its density is the one that the sampler of :class:`EvolutionModel` uses for the cluster.
+    Population parameters of the priors are random variables of this model, unless they are fixed
+    with ``priors.at``.
 
     Parameters
     ----------
     cohort : Cohort
+        Users, in original units.
     pool : CandidatePool
     composition : Composition or str
-        The cluster's own; every candidate from the pool.
+        Composition of the cluster; all its candidates have to be in the pool.
     parent : Composition or str
-        Composition one step earlier, on which the noise prior depends.
+        Composition one time step earlier, on which the noise prior depends.
     members : sequence of (user, time step), optional
-        Datasets in the cluster; by default the last of every user.
+        Datasets in the cluster; by default the last dataset of every user.
     priors : Priors, optional
-        By default :func:`kem_pymc.priors.default`.
+        Priors of hyperparameters and noise; by default :func:`kem_pymc.priors.default`.
     scaling : Scaling, optional
-        By default as for :class:`EvolutionModel`.
+        Scaling of features and targets; the default is that of :class:`EvolutionModel`.
     likelihood : {"cumulative", "sequential"}
-        As for :class:`EvolutionModel`; under "sequential" only the last batch of each member is
-        observed, given the user's earlier points.
+        Likelihood of the members, as for :class:`EvolutionModel`; under "sequential" only the last
+        batch of each member is observed, given the user's earlier points.
     shared : SharedPart, optional
-        What all users share, learned before: each member's targets have the mean and, added to the
-        composition's, the covariance that all other users' data give them.
+        Part that all users share, learned before. Each member's targets have its mean given all
+        other users' data, and its covariance is added to that of the composition.
     name : str
-        As for ``pm.Model``.
+        Name of the model, as for ``pm.Model``.
 
     Raises
     ------
     InputError
-        If a user or a time step isn't in the cohort, or a candidate isn't in the pool.
+        If a user or a time step isn't in the cohort, a candidate isn't in the pool, or the
+        likelihood is unknown.
 
     Notes
     -----
-    PyTensor's arithmetic may round otherwise in a process that compiles the model than in one that
-    finds it compiled, so draws of one seed agree to eight digits at first, and then to fewer. With
-    ``PYTENSOR_FLAGS=numba__fastmath=False`` they agree to the last bit, as those of an
-    ``EvolutionModel`` always do.
+    PyTensor's arithmetic may round differently in a process that compiles the model and in one that
+    loads the compiled code from the cache, so draws with the same seed agree to eight digits at
+    first, and then to fewer. With ``PYTENSOR_FLAGS=numba__fastmath=False`` they agree to the last
+    bit, as those of an ``EvolutionModel`` always do.
     """
 
     def __init__(
@@ -115,7 +118,19 @@ class ClusterModel(pm.Model):
                 pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[known:])
 
     def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:
-        """Return the noise-free covariance (n, n) at scaled inputs (n, D)."""
+        """Return the noise-free covariance of the composition.
+
+        Parameters
+        ----------
+        values : mapping of str to float or TensorVariable
+            Values of the hyperparameters, by name.
+        x : ndarray, shape (n, D)
+            Inputs, in scaled units.
+
+        Returns
+        -------
+        TensorVariable, shape (n, n)
+        """
         total = pt.zeros((len(x), len(x)))
         for candidate in self.composition:
             own = iter(values[h.name] for h in candidate.hyperparameters)
@@ -130,7 +145,7 @@ class ClusterModel(pm.Model):
 
 
 def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
-    """Return mean and covariance of the last of jointly normal targets, given the first (k,)."""
+    """Return mean and covariance of zero-mean normal targets, given the first of them `y` (k,)."""
     k = len(y)
     if k == 0:
         return pt.zeros_like(covariance[0]), covariance
@@ -140,7 +155,7 @@ def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:
 
 
 def scaling_for(cohort: Cohort, priors: Priors) -> Scaling:
-    """Return the scaling that a prior table was made for, learned from this cohort only."""
+    """Return the scaling that priors were made for, estimated from this cohort only."""
     return Scaling.unit(cohort) if priors.scaling == "unit" else Scaling.none(cohort)
 
 

@@ -1,4 +1,4 @@
-"""Clusters of the posterior draws, and what those of one composition have in common."""
+"""Clusters of the posterior draws, and summaries of the clusters of one composition."""
 
 import math
 from collections.abc import Sequence
@@ -9,33 +9,34 @@ import numpy as np
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.machine import one_blas_thread
 
-#: Smallest spread of a coordinate between pilot users' clusters.
+#: Minimum spread of a coordinate between pilot users' clusters.
 LEAST_SPREAD = 0.1
 
-#: The spread where there is one value alone.
+#: Spread if all clusters have the same values.
 LONE_SPREAD = 0.4
 
-#: How many starting points represent the clusters of a child.
+#: Maximum number of starting points that represent the clusters of a child.
 STARTS = 5
 
-#: Representatives are chosen from at most this many clusters, the largest.
+#: Maximum number of clusters, the largest ones, from which representatives are chosen.
 CONSIDERED = 300
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """One cluster of one parent's process in one posterior draw: an evolution with its kernel.
+    """A cluster of one parent's process in one posterior draw: an evolution with its kernel.
 
     Attributes
     ----------
     draw : int
+        Number of the posterior draw.
     parent, child : Composition
     count : int
-        How many data sets are its members.
+        Number of datasets in the cluster.
     values : tuple of float, length k + 1
-        Coordinates of the child's kernel: in the pool's order, logs of positive hyperparameters
-        and values of the others, then the log noise variance
-        (:class:`kem_pymc.gp.objective.Coordinates`). In scaled units.
+        Coordinates of the child's kernel, in scaled units: in the pool's order, logs of positive
+        hyperparameters and values of the others, then the log noise variance
+        (:class:`kem_pymc.gp.objective.Coordinates`).
     """
 
     draw: int
@@ -47,15 +48,15 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Typical:
-    """What pilot users' clusters say about the kernel of one composition.
+    """Summary of the kernels of one composition in the pilot users' clusters.
 
     Attributes
     ----------
     centre, spread : ndarray, shape (k + 1,)
         Mean and sd of the coordinates over clusters and draws, each cluster weighted by its
-        members. The spread is at least 0.1, and 0.4 where there is one value.
+        number of members. The spread is at least 0.1, and 0.4 if all clusters are equal.
     starts : ndarray, shape (s, k + 1)
-        At most 5 clusters' coordinates that represent the others (k-medoids).
+        Coordinates of at most 5 clusters that represent the others (k-medoids).
     """
 
     centre: np.ndarray
@@ -64,10 +65,10 @@ class Typical:
 
 
 def summarise(clusters: Sequence[Cluster], noise_floor: float) -> Typical:
-    """Return centre, spread and representatives of clusters that share a composition.
+    """Return centre, spread and representatives of clusters that have the same composition.
 
-    Noise variances below the floor of fits are raised to it first: how far below it they are says
-    nothing about a user's noise, which is fitted at or above it.
+    Noise variances below the noise floor of fits are first raised to it: how far they are below it
+    contains no information on a user's noise, which is fitted at or above the floor.
     """
     counts = np.array([c.count for c in clusters], dtype=np.float64)
     values = np.array([c.values for c in clusters])
@@ -83,14 +84,20 @@ def summarise(clusters: Sequence[Cluster], noise_floor: float) -> Typical:
 
 @one_blas_thread()
 def representatives(values: np.ndarray, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return at most `STARTS` rows of `values` to which the others are near (greedy k-medoids).
+    """Return at most `STARTS` rows of `values` that represent the others (greedy k-medoids).
 
     Parameters
     ----------
     values : ndarray, shape (n, d)
     weights : ndarray, shape (n,)
+        Weights of the rows.
     scale : ndarray, shape (d,)
         Unit of distance of each column.
+
+    Returns
+    -------
+    chosen : ndarray, shape (s, d)
+        Rows chosen such that the weighted distances (L1) of all rows to the nearest one are small.
     """
     largest = np.argsort(-weights, kind="stable")[:CONSIDERED]
     values, weights = values[largest], weights[largest]
@@ -100,7 +107,7 @@ def representatives(values: np.ndarray, weights: np.ndarray, scale: np.ndarray) 
     for _ in range(STARTS):
         cost = weights @ np.minimum(nearest[:, None], distance)
         pick = int(np.argmin(cost))
-        if nearest[pick] == 0:  # the rest are copies
+        if nearest[pick] == 0:  # all other rows are copies of chosen ones
             break
         chosen.append(pick)
         nearest = np.minimum(nearest, distance[pick])

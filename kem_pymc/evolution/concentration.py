@@ -1,4 +1,4 @@
-"""The concentration alpha of all Dirichlet processes: a number, or learned under a Gamma prior."""
+"""The concentration alpha of all Dirichlet processes: a fixed number or a Gamma prior."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,14 +12,14 @@ from kem_pymc.errors import InputError
 
 @dataclass(frozen=True)
 class Concentration:
-    """What is known of alpha before sampling.
+    """Fixed value or Gamma prior of the concentration alpha.
 
     Attributes
     ----------
     value : float
-        alpha where it is fixed; where it is learned, the prior's mean, to begin from.
+        Value of alpha if it is fixed; otherwise the prior's mean, at which sampling starts.
     shape, rate : float
-        Of the Gamma prior; both zero where alpha is fixed.
+        Shape and rate of the Gamma prior; both zero if alpha is fixed.
     """
 
     value: float
@@ -28,12 +28,12 @@ class Concentration:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Return what a positive number or a Gamma distribution says.
+        """Return the concentration given by a positive number or a Gamma distribution.
 
         Raises
         ------
         InputError
-            If it is neither.
+            If `given` is neither.
         """
         if isinstance(given, cls):
             return given
@@ -58,9 +58,9 @@ class Concentration:
 
     @property
     def learned(self) -> bool:
-        """Whether it is sampled."""
+        """Whether alpha is sampled."""
         return self.shape > 0
 
     def to_data(self) -> float | dict[str, float]:
-        """Return it as plain data: the number, or the prior's shape and rate."""
+        """Return the concentration as plain data: the number, or the prior's shape and rate."""
         return {"shape": self.shape, "rate": self.rate} if self.learned else self.value

@@ -1,18 +1,19 @@
-"""A cohort, a pool and priors made ready for the compiled code, and states as plain arrays.
+"""Prepare a cohort, a pool and priors for the compiled code, and represent states as plain arrays.
 
-Outside the moves a state is three arrays by dataset, in which labels of clusters can't switch:
+Outside the moves a state is represented by three arrays that are indexed by dataset, so that labels
+of clusters can't switch, and by an array for each learned parameter that all clusters share:
 
 structure (U, T, 1 + C) int32
-    First the assignment: the number (in order of user, then time step) of the first dataset that
-    sits in the same cluster, -1 where the user has no such time step. Then inclusion indicators.
+    First the assignment: the number u T + t of the first dataset in the same cluster, -1 where the
+    user has no such time step. Then the inclusion indicators of the cluster's composition.
 hyperparameters (U, T, H) float64
-    Natural values of the dataset's cluster; NaN where the candidate is out.
+    Natural values of the hyperparameters of the dataset's cluster; NaN where the candidate is out.
 noise (U, T) float64
     Noise variance of the dataset's cluster; NaN where there is no dataset.
 concentration () float64
-    alpha of every process, where it is learned.
+    alpha of every process, if it is learned.
 name () float64
-    Natural value of every population parameter of the priors, one array for each.
+    Natural value of a population parameter of the priors, in an array with its name.
 """
 
 from functools import cached_property
@@ -58,29 +59,29 @@ from kem_pymc.priors import Priors
 #: Attributes of an engine that hold pointers to compiled code.
 COMPILED = ("study", "prior_study", "prior_table")
 
-#: structure, hyperparameters, noise, the concentration if it is learned, population parameters.
+#: Structure, hyperparameters, noise, the concentration if it is learned, population parameters.
 Arrays = tuple[np.ndarray, ...]
 
 
 class Engine:
-    """What the sampler, the random variables and the simulator share.
+    """Densities and simulations of a model, used by the sampler and the random variables.
 
     Parameters
     ----------
     cohort : Cohort
-        In the units of the priors (scaled, if they are for scaled data).
+        Pilot users, in the units of the priors (scaled, if these are for scaled data).
     pool : CandidatePool
     priors : Priors
     concentration : float, Gamma distribution or Concentration
         alpha, or its prior.
     likelihood_power : float
-        1 is the paper's model.
+        Power of the likelihood; 1 is the paper's model.
     schedule : Schedule
-        How much of every move a sweep makes.
+        Moves of a sweep.
     sequential : bool
         Whether the likelihood of a dataset is that of its last batch given the points before it.
     shared : SharedByUser, optional
-        Mean and covariance of what users share, at each user's points.
+        Mean and covariance of the part that users share, at each user's points.
     """
 
     def __init__(
@@ -104,11 +105,11 @@ class Engine:
         self.shared_by_user = shared
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code mean nothing in another process, which makes its own.
+        # Pointers to compiled code aren't valid in another process, which compiles the code again.
         return {k: v for k, v in self.__dict__.items() if k not in COMPILED}
 
     def of_user(self, user: int) -> "Engine":
-        """Return the engine of one user alone, by number."""
+        """Return the engine of one user alone, given the user's index."""
         alone = Engine(
             self.cohort.subset([self.cohort.users[user]]),
             self.pool,
@@ -131,13 +132,13 @@ class Engine:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of what all clusters share and is sampled: arrays after the first three."""
+        """Names of the sampled parameters that all clusters share: arrays after the first three."""
         alpha = ("concentration",) if self.concentration.learned else ()
         return (*alpha, *(parameter.name for parameter in self.population))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of users and of time steps (U, T)."""
+        """Numbers of users and of time steps (U, T)."""
         return self.cohort.n_users, self.cohort.max_steps
 
     @cached_property
@@ -149,12 +150,12 @@ class Engine:
 
     @cached_property
     def prior_table(self) -> PriorTable:
-        """The priors as the compiled side sees them."""
+        """Priors in the form that the compiled code uses."""
         return self.priors.compile(self.pool)
 
     @cached_property
     def study(self) -> Study:
-        """The compiled side, with the cohort's targets."""
+        """Study for the compiled code, with the cohort's targets."""
         padded = self.cohort.padded()
         steps = padded.steps
         return Study(
@@ -180,19 +181,21 @@ class Engine:
         return data._replace(shared=self.shared_by_user.covariance)
 
     def _residuals(self, y: np.ndarray) -> np.ndarray:
-        """Return a copy of targets (U, T, n) without the mean of what users share."""
+        """Return a copy of targets (U, T, n) minus the mean of the part that users share."""
         mean = 0.0 if self.shared_by_user is None else self.shared_by_user.mean[:, None]
         return np.ascontiguousarray(y - mean, dtype=np.float64)
 
     def with_targets(self, y: np.ndarray) -> Study:
-        """Return the study with other targets (U, T, n), drawn independently by time step or not.
+        """Return the study with other targets (U, T, n).
 
-        Where every dataset begins with the one before, one substitution serves all time steps.
+        Targets may be drawn independently for every time step. If every dataset begins with the
+        targets of the one before, one forward substitution serves all time steps.
 
         Raises
         ------
         InputError
-            If one doesn't under the sequential likelihood, by which it has to.
+            If the likelihood is sequential and a dataset doesn't begin with the targets of the one
+            before.
         """
         data = self.study.data
         nested = all(
@@ -209,9 +212,10 @@ class Engine:
         return self.study._replace(data=data._replace(y=y, nested=nested))
 
     def at(self, study: Study, *learned: npt.ArrayLike) -> Study:
-        """Return the study at values of what all clusters share, in the order of `learned`.
+        """Return the study at values of the parameters that all clusters share.
 
-        See :meth:`with_population`; without values they are the study's.
+        Values are in the order of :attr:`learned`; without any, the study's values are used. See
+        :meth:`with_population`.
         """
         values = list(learned)
         if values and self.concentration.learned:
@@ -219,16 +223,16 @@ class Engine:
         return self.with_population(study, *values)
 
     def with_population(self, study: Study, *values: npt.ArrayLike) -> Study:
-        """Return the study at values of the population parameters, by default its own.
+        """Return the study at values of the population parameters, by default the study's values.
 
-        They are in an array of their own, for a sweep changes it in place.
+        The values are in a new array, because a sweep changes them in place.
         """
         population = np.array([float(np.asarray(v)) for v in values or study.priors.population])
         return study._replace(priors=study.priors._replace(population=population))
 
     @cached_property
     def prior_study(self) -> Study:
-        """The compiled side without likelihood."""
+        """Study for the compiled code, without likelihood."""
         return self.study._replace(power=0.0)
 
     def load(
@@ -240,17 +244,17 @@ class Engine:
         *learned: npt.ArrayLike,
         schedule: Schedule | None = None,
     ) -> State:
-        """Return the state that arrays stand for, with room for the moves of a schedule.
+        """Return the state that arrays represent, with spare slots for the moves of a schedule.
 
-        A state depends on the arrays alone, so a chain that is resumed goes on as it would have.
-        Without hyperparameters or noise, all coordinates are zero. Without values of what is
-        `learned` for all clusters they are the study's; moves of the state need a study :meth:`at`
-        the same values of the population parameters.
+        A state depends on the arrays alone, so a chain that is resumed continues as it would have
+        without interruption. Without hyperparameters or noise, their coordinates are zero. Without
+        values of the `learned` parameters, the study's values are used; moves of the state need a
+        study :meth:`at` the same values of the population parameters.
         """
         if learned:
             study = self.at(study, *learned)
         here = self.present
-        place = np.cumsum(here.ravel()) - 1  # from places in (U, T) to numbers of datasets
+        place = np.cumsum(here.ravel()) - 1  # from indices u T + t to indices of datasets
         labels = place[structure[..., 0][here]]
         h = np.zeros((len(labels), len(study.layout.positive)))
         if hyperparameters is not None:
@@ -269,7 +273,7 @@ class Engine:
         return state
 
     def dump(self, state: State, study: Study | None = None) -> Arrays:
-        """Return a state as arrays; the population parameters are those of the state's study."""
+        """Return a state as arrays, with the population parameters of the state's study."""
         study = self.study if study is None else study
         users, steps = self.shape
         slots = state.assignment
@@ -291,7 +295,7 @@ class Engine:
         return (*arrays, *alpha, *study.priors.population)
 
     def simplest(self) -> Arrays:
-        """Return one cluster of noise alone that holds every dataset: a point to begin from."""
+        """Return an initial point: one cluster that is noise only and holds every dataset."""
         users, steps = self.shape
         structure = np.zeros((users, steps, 1 + len(self.pool)), dtype=np.int32)
         structure[..., 0] = np.where(self.present, 0, -1)
@@ -306,7 +310,7 @@ class Engine:
     ) -> Arrays:
         """Draw assignments and kernels of all datasets from the prior.
 
-        What all clusters share comes first, but for an alpha that is given.
+        Parameters that all clusters share are drawn first, except for alpha if it is given.
         """
         study = self.with_population(self.prior_study)
         if concentration is not None:
@@ -334,7 +338,7 @@ class Engine:
         return self.dump(state, study)
 
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
-        """Draw targets (U, T, n) given kernels, as the likelihood has them."""
+        """Draw targets (U, T, n) from the likelihood given kernels, including the shared mean."""
         y = simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
         if self.shared_by_user is not None:
             present = np.arange(y.shape[2]) < self.study.data.ends[:, :, None]
@@ -343,11 +347,14 @@ class Engine:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """Whether user u has a time step t (U, T)."""
+        """Indicators (U, T) of the time steps that users have."""
         return np.arange(self.shape[1]) < self.cohort.steps[:, None]
 
     def shared(self, structure: np.ndarray, values: np.ndarray) -> bool:
-        """Return whether members of every cluster hold equal rows of `values` (U, T, ...)."""
+        """Return whether members of every cluster have equal rows of `values` (U, T, ...).
+
+        The result is also False if the assignments of the structure aren't valid.
+        """
         label = structure[..., 0].ravel()
         here = label >= 0
         if not np.array_equal(here, self.present.ravel()):
@@ -359,7 +366,7 @@ class Engine:
         return bool(np.array_equal(rows[here], rows[label[here]], equal_nan=True))
 
     def log_concentration(self, concentration: npt.ArrayLike) -> float:
-        """Return the log prior density of alpha (natural value), where it is learned."""
+        """Return the log prior density of alpha (natural value), if it is learned."""
         alpha = float(np.asarray(concentration))
         if not 0 < alpha < np.inf:
             return -np.inf
@@ -428,7 +435,7 @@ class Engine:
         likelihood: np.ndarray,
         *population: npt.ArrayLike,
     ) -> float:
-        """Return the log joint density, from the log likelihood (U, T) of every dataset."""
+        """Return the log joint density, given the log likelihood (U, T) of every dataset."""
         total = self.log_structure(structure, concentration)
         total += self.log_hyperparameters(structure, hyperparameters, *population)
         total += self.log_noise(structure, noise, *population)
@@ -440,7 +447,7 @@ class Engine:
     def log_likelihood(self, arrays: Arrays, y: np.ndarray | None = None) -> np.ndarray:
         """Return the log likelihood (U, T) of every dataset under its cluster's kernel.
 
-        It is -inf everywhere where the arrays stand for no kernels at all.
+        It is -inf for all datasets if the arrays don't represent valid kernels.
         """
         if not self._possible(*arrays[:3]):
             return np.where(self.present, -np.inf, 0.0)
@@ -450,7 +457,7 @@ class Engine:
     def _possible(
         self, structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
     ) -> bool:
-        """Return whether arrays stand for clusters with kernels, of whatever density."""
+        """Return whether arrays represent clusters with valid kernels, whatever their density."""
         here = self.present
         if not self.shared(structure, structure[..., 1:]):
             return False

@@ -1,4 +1,4 @@
-"""What was learned from the pilot users: which kernels follow which, and with what values."""
+"""Evolutions learned from the pilot users: which kernels follow which, and their typical values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -33,10 +33,11 @@ from kem_pymc.scaling import Scaling
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: At most so many parents, children of each that are as probable as this, and features are shown.
+#: Displays show at most this many parents, this many children of each with at least this
+#: probability, and this many features.
 PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
 
-#: Messages on what a file holds are at most so many characters long.
+#: Maximum number of characters of a message on the content of a file.
 MESSAGE = 500
 
 #: Ends of a 90 % interval.
@@ -51,10 +52,10 @@ class Child(Typical):
     ----------
     composition : Composition
     probability : float
-        Predictive probability that the next data set below this parent joins a cluster of this
+        Predictive probability that the next dataset below this parent joins a cluster of this
         composition: the posterior mean of n_child / (alpha + N_parent) over the draws in which the
-        parent has members, with alpha as in that draw. What is missing to one belongs to kernels
-        not seen yet.
+        parent has members, with alpha as in that draw. The remaining probability, up to one, is
+        that of kernels not seen yet.
     count : float
         Posterior mean of n_child over the same draws.
     interval : tuple of float
@@ -72,42 +73,45 @@ class Child(Typical):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evolutions(Displayed):
-    """The learned evolutions of kernels, ready for selection.
+    """Learned evolutions of kernels, from which kernels are selected for new users.
 
     Parameters
     ----------
     pool : CandidatePool
     scaling : Scaling
-        From the users' units to those of the hyperparameters; learned from pilot users only.
+        Transformation from the users' units to those of the hyperparameters; learned from pilot
+        users only.
     features, target : tuple of str (D,), str
         Names of the columns.
     levels : dict of str to tuple of str, optional
-        Names of the levels of features that are categories.
+        Names of the levels of categorical features, by feature.
     clusters : tuple of Cluster
-        Of all posterior draws.
+        Clusters of all posterior draws.
     n_draws : int
+        Number of posterior draws.
     concentration : float or tuple of float (n_draws,)
-        alpha of every parent's process; where it was learned, in every draw.
+        Concentration alpha of every parent's process; in every draw, if it was learned.
     population : dict of str to tuple of float (n_draws,), optional
         Population parameters of the priors, by name, in every draw.
     priors : dict, optional
-        The study's priors, as `Priors.to_dict` wrote them.
+        The study's priors, as returned by `Priors.to_dict`.
     settings, versions : dict, optional
-        How and with what the posterior was sampled.
+        Settings with which the posterior was sampled, and versions of the packages used.
     shared : MeanProcess, optional
-        What all users share, in scaled units, given all pilot users.
+        Mean process that all users share, in scaled units, given all pilot users.
     final : Evolutions, optional
-        Where pilot users ended up, from the posterior of :func:`kem_pymc.final_model`: the base
-        from which kernels that are new below a parent come at deployment.
+        Final compositions of the pilot users, from the posterior of :func:`kem_pymc.final_model`.
+        At deployment, kernels that are new below a parent are drawn from these.
     unshared : Evolutions, optional
-        Where pilot users ended up in a model in which they share nothing, from the posterior of
-        :func:`kem_pymc.final_model` with ``shared=None``: for new users who don't follow what the
-        others share.
+        Final compositions of the pilot users in a model in which they share nothing, from the
+        posterior of :func:`kem_pymc.final_model` with ``shared=None``. They are used for new users
+        whose data don't follow the shared mean process.
 
     Raises
     ------
     InputError
-        If there are no clusters, or names or values don't fit the pool.
+        If there are no clusters, names, values or numbers of draws don't match, or `final` or
+        `unshared` don't fit the other arguments.
     """
 
     pool: CandidatePool
@@ -184,26 +188,31 @@ class Evolutions(Displayed):
         final: "DataTree | None" = None,
         unshared: "DataTree | None" = None,
     ) -> Self:
-        """Read the evolutions off the posterior of an ``EvolutionModel``.
+        """Extract the evolutions from the posterior of an ``EvolutionModel``.
 
         Parameters
         ----------
         idata : DataTree
-            With the groups ``posterior`` and ``constant_data`` that ``pm.sample`` returns.
+            Posterior with the groups ``posterior`` and ``constant_data``, as returned by
+            ``pm.sample``.
         max_draws : int
-            Draws are thinned to this many, evenly over all chains.
+            Maximum number of draws; more are thinned, evenly over all chains.
         weights : array_like, shape (chains,), optional
-            Of the chains, as :func:`kem_pymc.stack` returns them: each has its share of the draws.
+            Weights of the chains, as returned by :func:`kem_pymc.stack`: each chain gets its share
+            of the draws.
         final : DataTree, optional
-            Posterior of :func:`kem_pymc.final_model` of the same pilot users: where they ended up.
+            Posterior of :func:`kem_pymc.final_model` of the same pilot users, for their final
+            compositions.
         unshared : DataTree, optional
-            The same in a model in which they share nothing, ``shared=None``.
+            Posterior of :func:`kem_pymc.final_model` with ``shared=None``, in which users share
+            nothing.
 
         Raises
         ------
         InputError
-            If it isn't the posterior of an evolution model, `max_draws` is below 1, or the weights
-            aren't one for each chain.
+            If `idata` isn't the posterior of an evolution model, `max_draws` is below 1, the
+            weights aren't one non-negative number for each chain, or `final` or `unshared` don't
+            fit `idata`.
         """
         settings = study_settings(idata)
         shared = read_shared(idata, settings)
@@ -239,7 +248,7 @@ class Evolutions(Displayed):
 
     @classmethod
     def _ended(cls, final: "DataTree", max_draws: int) -> Self:
-        """Return where pilot users ended up; what they share stands elsewhere."""
+        """Return the final compositions without the shared part, which the evolutions contain."""
         return replace(cls.from_posterior(final, max_draws), shared=None)
 
     @cached_property
@@ -251,7 +260,7 @@ class Evolutions(Displayed):
 
     @cached_property
     def _members(self) -> dict[Composition, np.ndarray]:
-        """Number of members of each parent's process by draw (n_draws,)."""
+        """Number of members of each parent's process in each draw (n_draws,)."""
         members = {parent: np.zeros(self.n_draws) for parent in self._by_parent}
         for cluster in self.clusters:
             members[cluster.parent][cluster.draw] += cluster.count
@@ -259,24 +268,24 @@ class Evolutions(Displayed):
 
     @cached_property
     def _alpha(self) -> np.ndarray:
-        """alpha by draw (n_draws,)."""
+        """alpha in each draw (n_draws,)."""
         return np.broadcast_to(self.concentration, self.n_draws)
 
     @property
     def typical_population(self) -> dict[str, float]:
         """Posterior median of every population parameter, by name.
 
-        Medians are the same in every coordinate.
+        Medians don't depend on whether they are taken of values or of their logs.
         """
         return {name: float(np.median(values)) for name, values in self.population.items()}
 
     @property
     def noise_floor(self) -> float:
-        """Smallest noise variance of fits, in scaled units: that of the study's priors."""
+        """Minimum noise variance of fits, in scaled units, from the study's priors."""
         return float(self.priors.get("noise_floor", NOISE_FLOOR))
 
     def with_noise_floor(self, noise_floor: float) -> Self:
-        """Return the same evolutions with another smallest noise variance of fits."""
+        """Return the same evolutions with another minimum noise variance of fits."""
         priors = {**self.priors, "noise_floor": noise_floor}
         unshared = self.unshared
         if unshared is not None:
@@ -289,11 +298,14 @@ class Evolutions(Displayed):
 
     @property
     def parents(self) -> tuple[Composition, ...]:
-        """Compositions that some data set had one time step earlier, the most frequent first."""
+        """Compositions that some dataset had one time step earlier, the most frequent first."""
         return tuple(sorted(self._members, key=lambda p: (-self._members[p].sum(), p)))
 
     def children(self, parent: Composition | str) -> tuple[Child, ...]:
-        """Return what followed a composition, the most probable first; nothing if nobody had it."""
+        """Return the compositions that followed a parent, the most probable first.
+
+        The tuple is empty if no pilot user had the parent.
+        """
         parent = self._composition(parent)
         if parent not in self._cache:
             self._cache[parent] = tuple(
@@ -325,7 +337,8 @@ class Evolutions(Displayed):
     def probability_of_new(self, parent: Composition | str) -> float:
         """Return the predictive probability of a kernel not seen below this parent.
 
-        The posterior mean of alpha / (alpha + N_parent); one where nobody had the parent.
+        It is the posterior mean of alpha / (alpha + N_parent) over the draws in which the parent
+        has members, and one if no pilot user had the parent.
         """
         parent = self._composition(parent)
         if parent not in self._members:
@@ -335,7 +348,7 @@ class Evolutions(Displayed):
         return float(np.mean(alpha / (alpha + self._members[parent][draws])))
 
     def typical(self, composition: Composition | str) -> Typical | None:
-        """Return what the clusters of a composition say, below whichever parent; None without."""
+        """Return the summary of a composition's clusters below any parent; None if it has none."""
         composition = self._composition(composition)
         key = "typical", composition
         if key not in self._cache:
@@ -344,7 +357,7 @@ class Evolutions(Displayed):
         return self._cache[key]
 
     def draws_with(self, parent: Composition | str) -> np.ndarray:
-        """Return the draws in which some data set had this composition one time step earlier."""
+        """Return the draws in which some dataset had this composition one time step earlier."""
         members = self._members.get(self._composition(parent), np.zeros(self.n_draws))
         return np.flatnonzero(members)
 
@@ -364,15 +377,15 @@ class Evolutions(Displayed):
         return self._cache[key]
 
     def draw(self, rng: np.random.Generator | int) -> "Evolutions":
-        """Return the evolutions of one posterior draw, picked at random."""
+        """Return the evolutions of one posterior draw, chosen at random."""
         return self.single_draw(int(np.random.default_rng(rng).integers(self.n_draws)))
 
     def most_probable(self) -> "Evolutions":
         """Return the evolutions of the draws that have the most frequent graph.
 
-        A draw's graph is the set of its edges. Of equally frequent graphs (in large studies every
-        draw has its own) it is the one nearest to the edges' occurrence: that with the least sum
-        of squared differences.
+        A draw's graph is the set of its edges. Among equally frequent graphs (in large studies
+        every draw has a different one), the one nearest to the edges' occurrence is taken: that
+        with the smallest sum of squared differences.
         """
         edges = {(c.parent, c.child) for c in self.clusters}
         place = {edge: i for i, edge in enumerate(sorted(edges))}
@@ -385,7 +398,7 @@ class Evolutions(Displayed):
         return self._of_draws(np.flatnonzero(which == best))
 
     def _of_draws(self, draws: npt.ArrayLike) -> "Evolutions":
-        """Return the evolutions of some posterior draws, numbered anew."""
+        """Return the evolutions of some posterior draws, renumbered from 0."""
         number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
@@ -431,7 +444,7 @@ class Evolutions(Displayed):
         return pd.DataFrame(rows, columns=names)
 
     def label(self, composition: Composition) -> str:
-        """Return a composition's label in this study; ARD is written as such."""
+        """Return a composition's label, with ``ARD`` for the product over all dimensions."""
         return composition.label(self.pool.dimension)
 
     def _composition(self, composition: Composition | str) -> Composition:
@@ -491,18 +504,18 @@ class Evolutions(Displayed):
         return isinstance(other, Evolutions) and self.content_hash == other.content_hash
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, for files."""
+        """Return all content as plain data, for files."""
         return files.as_data(self)
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 of the content, as it stands in files."""
+        """SHA-256 of the content, as stored in files."""
         return files.content_hash(self.to_dict())
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file that people can read and :meth:`load` checks.
+        """Write the evolutions to a human-readable JSON file, which :meth:`load` reads.
 
-        The file appears whole or not at all.
+        The file is written atomically.
 
         Raises
         ------
@@ -518,8 +531,9 @@ class Evolutions(Displayed):
         Raises
         ------
         InputError
-            If the file is missing, isn't one of evolutions, comes from a newer version, was
-            changed, or holds something that this version can't read; says what, and in which file.
+            If the file is missing, doesn't contain evolutions, was written by a newer version, was
+            changed, or has content that this version can't read; the message states the file and
+            what is wrong with it.
         """
         data = files.read(Path(path))
         try:
@@ -532,11 +546,11 @@ class Evolutions(Displayed):
         except InputError as error:
             if str(path) in str(error):
                 raise
-            said = shorten(str(error), MESSAGE, placeholder="...")  # of whatever the file holds
+            said = shorten(str(error), MESSAGE, placeholder="...")  # it may quote the file
             raise InputError(f"In {path}: {said}") from error
 
 
 def _interval(values: np.ndarray | tuple[float, ...]) -> str:
-    """Return the 90 % interval of values by draw, as text."""
+    """Return the 90 % interval of the values of all draws, as text."""
     low, high = np.quantile(values, TAILS)
     return f" (90 % interval {from_to(float(low), float(high))})"

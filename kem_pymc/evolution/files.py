@@ -1,4 +1,4 @@
-"""Files of evolutions: JSON that people can read, with a schema version and a content hash."""
+"""Files of evolutions: human-readable JSON with a schema version and a content hash."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from kem_pymc.scaling import Scaling
 if TYPE_CHECKING:
     from kem_pymc.evolution.evolutions import Evolutions
 
-#: 2 came with what users share.
+#: Version 2 added the part that users share.
 SCHEMA_VERSION = 2
 
 
@@ -64,12 +64,13 @@ def as_data(evolutions: "Evolutions") -> dict[str, Any]:
 
 
 def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """Return the fields of the evolutions that plain data describe; `path` is for messages.
+    """Return the fields of the ``Evolutions`` that plain data describe; `path` is for messages.
 
     Raises
     ------
     InputError
-        If this version's base kernels have other hyperparameters, or lack some.
+        If a base kernel isn't registered or has other hyperparameters, a cluster has a wrong number
+        of values or values out of range, or the part that users share is inconsistent.
     """
     try:
         pool = CandidatePool(data["pool"], data["dimension"])
@@ -152,7 +153,7 @@ def _shared(data: Mapping[str, Any], dimension: int) -> MeanProcess:
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of plain data, whatever the order of its entries."""
+    """Return the SHA-256 of plain data, independent of the order of its entries."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return sha256(text.encode()).hexdigest()
 
@@ -171,7 +172,7 @@ def readable(data: Mapping[str, Any]) -> str:
 
 
 def write(data: Mapping[str, Any], path: Path) -> None:
-    """Write plain data and its hash; the file appears whole or not at all.
+    """Write plain data and its hash to a file, atomically.
 
     Raises
     ------
@@ -191,13 +192,13 @@ def write(data: Mapping[str, Any], path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what a file of evolutions holds, once it is known to be one and unchanged.
+    """Return the content of a file of evolutions, after checking that it is valid and unchanged.
 
     Raises
     ------
     InputError
-        If the file is missing or isn't one of evolutions, comes from a newer version, was changed,
-        or an entry is none that :func:`write` would have written; says which.
+        If the file is missing or doesn't contain evolutions, was written by a newer version, was
+        changed, or has an invalid entry; the message states which.
     """
     try:
         data = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
@@ -227,7 +228,7 @@ def read(path: Path) -> dict[str, Any]:
         )
     try:
         unchanged = data.pop("sha256") == content_hash(data)
-    except ValueError:  # a number that JSON can't hold, such as 1e999
+    except ValueError:  # a number that JSON can't represent, such as 1e999
         unchanged = False
     if not unchanged:
         raise InputError(
@@ -242,7 +243,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _written_by(data: Mapping[str, Any]) -> str:
-    """Return the version of kem_pymc that a file names, as its messages have it."""
+    """Return the version of kem_pymc that wrote a file, as text for messages; "" if unknown."""
     versions = data.get("versions")
     version = versions.get("kem-pymc") if isinstance(versions, dict) else None
     known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)

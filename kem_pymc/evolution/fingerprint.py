@@ -1,4 +1,4 @@
-"""What draws depend on, part by part, so that a run goes on only as what it was."""
+"""Fingerprints of all that draws depend on: a run is resumed only if nothing of it has changed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,21 +15,22 @@ from kem_pymc.kernels.base import base_kernels
 
 PACKAGES = ("kem-pymc", "numba", "numpy", "pymc", "pytensor")
 
-#: Where functions are compared that have no name: densities in logs or values, and kernels.
+#: Arguments at which functions without a name are compared: densities (of logs or of values) and
+#: kernels.
 PLACES = np.linspace(-2.1, 2.3, 7)
 
 
 def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
-    """Return what the draws of a model depend on, as plain data: short parts as they are, others
-    as hashes.
+    """Return everything that the draws of a model depend on, as plain data.
 
-    Kernels and priors may be anyone's functions; they are told apart by their values.
+    Short parts are stored as they are, others as hashes. Kernels and priors may be functions that
+    users define; they are compared by their values.
 
     Parameters
     ----------
     model : EvolutionModel
     targets : ndarray, shape (U, T, n)
-        The observed ones, in the model's units.
+        Observed targets, in the model's units.
     """
     engine = model.engine
     cohort = model.cohort
@@ -52,7 +53,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the parts in which two fingerprints differ, and how, if that is short."""
+    """Return the parts in which two fingerprints differ, with their values if these are short."""
     return [
         text
         for part, value in now.items()
@@ -73,21 +74,24 @@ def _told(part: str, then: Any, now: Any) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    return str(value)[:60].encode("utf-8", "replace").decode()  # a file may hold anything
+    return str(value)[:60].encode("utf-8", "replace").decode()  # files may contain any value
 
 
 def _prior_text(model: EvolutionModel) -> str:
-    """Return the table as text, with the names of population parameters that only noise has."""
+    """Return the priors as text, with the names of population parameters.
+
+    The prior of the noise may depend on parameters that the table of priors doesn't contain.
+    """
     names = [p.name for p in model.engine.population]
     told = json.dumps(model.priors.to_dict(), sort_keys=True)
     return f"{told} {json.dumps(names)}" if names else told
 
 
 def _prior_values(engine: Engine) -> Iterator[np.ndarray]:
-    """Yield densities of every hyperparameter, and of the noise below some parents."""
+    """Yield prior densities of every hyperparameter, and of the noise for some parents."""
     priors = engine.study.priors
     size = len(engine.pool)
-    # Population parameters at the reference, and one after the other elsewhere.
+    # Population parameters at their reference values, then with one of them shifted at a time.
     shifts = np.vstack([np.zeros_like(priors.reference), np.diag(priors.population_width)])
     for population in priors.reference + shifts:
         for entry in (*priors.entry, *priors.population_entry):
@@ -98,7 +102,7 @@ def _prior_values(engine: Engine) -> Iterator[np.ndarray]:
 
 
 def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
-    """Yield values of the base kernels that the candidates are made of."""
+    """Yield names and values of the base kernels that the candidates consist of."""
     used = {factor.base for candidate in engine.pool for factor in candidate.factors}
     for code, kernel in enumerate(base_kernels()):
         if kernel.name in used:
@@ -110,14 +114,14 @@ def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
 
 
 def _shared_values(engine: Engine) -> Iterator[np.ndarray]:
-    """Yield means and covariances of what users share, if it is anything."""
+    """Yield means and covariances of the part that users share, if there is one."""
     if engine.shared_by_user is not None:
         yield _digits(engine.shared_by_user.mean)
         yield _digits(engine.shared_by_user.covariance)
 
 
 def _digits(values: Any) -> np.ndarray:
-    """Return numbers as text of the digits that don't depend on how they were added up."""
+    """Return numbers as text with nine digits, which don't depend on the order of summation."""
     return np.array([f"{value:.9g}" for value in np.ravel(values)])
 
 

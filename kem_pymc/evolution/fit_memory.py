@@ -1,4 +1,4 @@
-"""Where fits of clusters are remembered."""
+"""Cache of the Laplace approximations that :mod:`~kem_pymc.evolution.moves.fits` makes."""
 
 from typing import NamedTuple
 
@@ -6,22 +6,25 @@ import numpy as np
 
 from kem_pymc.references import by_reference
 
-#: Fits that are remembered at once, a power of 2, and the most coordinates of one that is.
+#: Number of fits in the cache, a power of 2, and largest number of coordinates of a cached fit.
 MEMORY, LARGEST = 4096, 32
 
 
 @by_reference
 class Fits(NamedTuple):
-    """Fits made already; one that has the place of another replaces it.
+    """Hash table of fits; a new entry replaces the one in the same slot.
 
     Attributes
     ----------
     key : (MEMORY, N + 2 C) bool
-        Which datasets are members, which candidates are in, which are in the parent.
+        Indicators of the members, of the composition and of the parent composition.
     data : (MEMORY, 2) float64
-        What tells members' targets apart: their weighted sum, and 1 + their number (0: no fit).
+        Two numbers that distinguish members' targets: their weighted sum, and 1 + their number (0
+        for an empty slot).
     centre : (MEMORY, LARGEST) float64
+        Modes.
     factor : (MEMORY, LARGEST, LARGEST) float64
+        Upper triangles U with curvature U'U.
     """
 
     key: np.ndarray
@@ -31,7 +34,7 @@ class Fits(NamedTuple):
 
 
 def no_fits(datasets: int, candidates: int) -> Fits:
-    """Return an empty memory. It takes no room before it is used."""
+    """Return an empty cache; its arrays occupy no physical memory before they are written to."""
     return Fits(
         key=np.zeros((MEMORY, datasets + 2 * candidates), dtype=np.bool_),
         data=np.zeros((MEMORY, 2)),

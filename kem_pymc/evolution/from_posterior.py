@@ -1,4 +1,4 @@
-"""Read clusters and settings off the DataTree that sampling an ``EvolutionModel`` returns."""
+"""Extract clusters and settings from the DataTree that sampling an ``EvolutionModel`` returns."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: What the block of settings must name.
+#: Required settings.
 NEEDED = (
     *("pool", "dimension", "features", "target", "scaling"),
     *("priors", "concentration", "versions"),
@@ -29,13 +29,13 @@ NEEDED = (
 def study_settings(idata: "DataTree") -> dict[str, Any]:
     """Return the settings of a study from its posterior's ``constant_data``.
 
-    They are the labels of the dimension ``setting`` of variable ``study``, each a name, a colon
-    and JSON.
+    Settings are stored as the labels of dimension ``setting`` of variable ``study``: each label is
+    a name, a colon and JSON.
 
     Raises
     ------
     InputError
-        If they aren't there.
+        If there are no settings, or a required one is missing.
     """
     try:
         labels = idata["constant_data"]["study"].coords["setting"].values
@@ -59,16 +59,16 @@ def read_clusters(
     max_draws: int,
     weights: npt.ArrayLike | None = None,
 ) -> tuple[tuple[Cluster, ...], np.ndarray]:
-    """Return the clusters of at most `max_draws` draws, and which draws these are.
+    """Return the clusters of at most `max_draws` draws, and the indices of these draws.
 
-    Draws are spread evenly over all chains, or by the chains' weights, and numbered anew. Which
-    they are is told by their place among all chains' draws, chain after chain.
+    Draws are spread evenly over all chains, or according to the chains' weights, and numbered from
+    0. The indices are those of the draws of all chains, concatenated chain after chain.
 
     Raises
     ------
     InputError
-        If a variable is missing, the candidates are others than the pool's, `max_draws` is below
-        1, or the weights aren't one for each chain.
+        If a variable is missing, the posterior's candidates aren't those of the pool, `max_draws`
+        is below 1, or `weights` isn't one non-negative number for each chain, with a positive sum.
     """
     if max_draws < 1:
         raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
@@ -99,12 +99,12 @@ def read_clusters(
 
 
 def read_concentration(idata: "DataTree", settings: Mapping[str, Any]) -> np.ndarray:
-    """Return alpha in every draw (chain, draw), learned or fixed.
+    """Return alpha in every draw (chain, draw), whether it was learned or fixed.
 
     Raises
     ------
     InputError
-        If it was learned, and the posterior lacks it.
+        If alpha was learned, but the posterior lacks it.
     """
     posterior = idata["posterior"]
     if not isinstance(settings["concentration"], Mapping):
@@ -125,7 +125,7 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
     Raises
     ------
     InputError
-        If the posterior lacks one.
+        If the posterior lacks a parameter that the settings contain.
     """
     found = {}
     for name in settings.get("population", {}):
@@ -140,12 +140,12 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
 
 
 def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
-    """Return what the pilot users of a posterior share; None where that is nothing.
+    """Return the part that the pilot users of a posterior share; None if they share nothing.
 
     Raises
     ------
     InputError
-        If the posterior lacks it, though its settings say that something is shared.
+        If the posterior lacks this part, although its settings contain it.
     """
     data = settings.get("shared")
     if data is None:
@@ -164,7 +164,7 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     contributions = list(zip(features, targets, strict=True))
     users = tuple(constant["shared_features"].coords["user"].values.tolist())
     posterior = SharedPosterior(model, precision, shift, contributions)
-    found = data.get("relevance", {})  # which posteriors of earlier versions lack
+    found = data.get("relevance", {})  # posteriors of earlier versions lack it
     relevance = {part: tuple(own) for part, own in found.items()}
     return SharedPart(posterior, users, {}, data["shares"], data["unexplained"], relevance)
 
@@ -172,16 +172,16 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
 def spread_draws(
     chains: int, draws: int, max_draws: int, weights: npt.ArrayLike | None = None
 ) -> np.ndarray:
-    """Return at most `max_draws` places among all chains' draws, chain after chain.
+    """Return at most `max_draws` indices of the concatenated draws of all chains.
 
-    Without weights they are spread evenly over all. With weights each chain has its share of the
-    number, rounded by largest remainders, spread evenly over the chain; a draw of a chain with
-    more than its share of draws then occurs more than once.
+    Without weights, they are spread evenly over all draws. With weights, each chain gets its share
+    of the number, rounded by largest remainders, spread evenly over the chain. If a chain's share
+    is more than its number of draws, draws occur more than once.
 
     Raises
     ------
     InputError
-        If there isn't one weight for each chain, or they are negative or all zero.
+        If there isn't one weight for each chain, or weights are negative, not finite or all zero.
     """
     number = min(chains * draws, max_draws)
     if weights is None:
@@ -214,7 +214,7 @@ def _clusters_of_draw(
     hyperparameters: np.ndarray,
     noise: np.ndarray,
 ) -> Iterator[Cluster]:
-    """Yield the clusters of one draw, from arrays (user, time step, ...)."""
+    """Yield the clusters of one draw, given as arrays (user, time step, ...)."""
     steps = assignment.shape[1]
     firsts, counts = np.unique(assignment[assignment >= 0], return_counts=True)
     for first, count in zip(firsts, counts, strict=True):

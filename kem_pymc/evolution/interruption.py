@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish that is looked at between draws, so that it breaks nothing half done."""
+"""Deferred handling of Ctrl-C: it is recorded, and checked between draws, so no draw is cut off."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Interruption:
-    """Whether Ctrl-C was pressed: a signal handler that only remembers."""
+    """Signal handler that only records, in attribute `happened`, that Ctrl-C was pressed."""
 
     def __init__(self) -> None:
         self.happened = False
@@ -19,10 +19,11 @@ class Interruption:
 
 @contextmanager
 def noticing_interruption() -> Iterator[Interruption]:
-    """Remember Ctrl-C, however often it is pressed, in place of raising KeyboardInterrupt.
+    """Record Ctrl-C, however often it is pressed, instead of raising KeyboardInterrupt.
 
-    Where somebody else handles it already, or it is ignored as in jobs in the background, that
-    stays so. Within another such context, both are one.
+    If another handler is installed already, or the signal is ignored as in background jobs, this
+    isn't changed; nor is anything outside the main thread. A context within another such context
+    yields the same object.
     """
     usual = signal.getsignal(signal.SIGINT)
     if isinstance(usual, Interruption):

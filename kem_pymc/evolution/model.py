@@ -1,4 +1,4 @@
-"""The model as PyMC sees it: all evolutions of a cohort."""
+"""The Kernel Evolution Model of a cohort as a PyMC model."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -46,7 +46,7 @@ from kem_pymc.shared.given import Given
 
 Feedback = Literal["cut", "joint"]
 
-#: Names of a model's variables, for which population parameters need others.
+#: Names of the model's variables and dimensions, which population parameters may not have.
 VARIABLES = (
     *("structure", "hyperparameters", "noise", "targets", "concentration"),
     *("assignment", "inclusion", "n_clusters", "log_joint", "dataset_log_likelihood"),
@@ -57,57 +57,62 @@ VARIABLES = (
 class EvolutionModel(pm.Model):
     """The Kernel Evolution Model of a pilot cohort (paper, section 5.2).
 
-    ``pm.sample`` finds the compound step by itself and returns a DataTree whose ``posterior`` has
-    dims (chain, draw, user, time_step, ...). Everything in it is indexed by dataset, so labels of
-    clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is out),
-    ``noise``, ``assignment`` (the first dataset in the same cluster), ``n_clusters``,
-    ``log_joint``, ``dataset_log_likelihood``; and what all clusters share, where it is learned:
-    ``concentration``, and population parameters of the priors by name. Its ``constant_data`` has
-    what they were learned from: ``inputs`` (user, point, feature), scaled as the model sees them
-    and 0 beyond a user's last point, and ``n_points``, how many of these each dataset has.
+    ``pm.sample`` assigns the step method automatically and returns a DataTree whose ``posterior``
+    has dims (chain, draw, user, time_step, ...). Its variables are indexed by dataset, so that
+    labels of clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is
+    out), ``noise``, ``assignment`` (the first dataset in the same cluster), and
+    ``dataset_log_likelihood``. There are also ``n_clusters``, ``log_joint`` and, if they are
+    learned, the parameters that all clusters share: ``concentration``, and population parameters of
+    the priors by name. ``constant_data`` contains ``inputs`` (user, point, feature), scaled as the
+    model uses them and 0 beyond a user's last point, and ``n_points``, the number of points of each
+    dataset.
 
     Parameters
     ----------
     cohort : Cohort
-        Pilot users, in their own units.
+        Pilot users, in original units.
     pool : CandidatePool
+        Candidates of which compositions consist.
     priors : Priors, optional
-        By default :func:`kem_pymc.priors.default`. Population parameters
-        (:func:`kem_pymc.population_parameter`) of these are sampled.
+        Priors of hyperparameters, noise and inclusion; by default :func:`kem_pymc.priors.default`.
+        Population parameters (:func:`kem_pymc.population_parameter`) in them are sampled.
     concentration : float or PyMC distribution
-        alpha of every Dirichlet process: a positive number, or the Gamma prior
-        (``pm.Gamma.dist(alpha=2, beta=2)``) under which one alpha of all processes is learned;
+        alpha of every Dirichlet process: a positive number, or a Gamma prior
+        (``pm.Gamma.dist(alpha=2, beta=2)``), under which one alpha for all processes is learned;
         the posterior then has a variable ``concentration``.
     feedback : {"cut", "joint"}
-        Whether later data speak about earlier kernels. Under "cut" they don't, as at deployment:
-        a modular posterior without a joint density. "joint" is the posterior of the whole model.
+        Whether later data influence earlier kernels. Under "cut" they don't, as at deployment: the
+        target is a modular posterior without a joint density. "joint" is the posterior of the whole
+        model.
     scaling : Scaling, optional
-        By default the identity or unit scaling of this cohort, as `priors` were made for.
+        Scaling of features and targets; by default the identity or the unit scaling of this cohort,
+        whichever `priors` were made for.
     likelihood : {"cumulative", "sequential"}
-        What dataset (u, t) says about its kernel. "cumulative" is the paper's: the density of all
-        points of the user so far, so that early points count anew at every time step. Under
-        "sequential" it is the density of the batch of time step t given the user's earlier points,
-        so every point counts once, and all targets have one density.
+        Likelihood of dataset (u, t) under its kernel. "cumulative" is that of the paper: the
+        density of all points of the user so far, so that early points count again at every time
+        step. "sequential" is the density of the batch of time step t given the user's earlier
+        points, so that every point counts once, and all targets have one density.
     shared : "auto", composition, Given, SharedPart or None
-        What all users share, beside what is each user's own: a mean process (Leroy et al. 2022)
-        with this kernel, or, with "auto", the one of a handful, nothing among them, that predicts
-        pilot users best given all others. None is the paper's model. Every pilot user's kernels
-        describe what the mean process of all OTHER users leaves, so the density is a
-        pseudo-likelihood (docs/sampler.md). A mean and a covariance of one's own, functions of PyMC
-        for instance, are a :class:`kem_pymc.shared.Given`; a :class:`kem_pymc.shared.SharedPart`
-        has been learned before, in the same scaled units.
+        Part that all users share, in addition to each user's own function: a mean process (Leroy et
+        al. 2022) with this kernel. With "auto" its kernel is one of a handful, or there is no
+        shared part, whichever predicts each pilot user best given all others. None is the paper's
+        model. Every pilot user's kernels describe the residuals from the mean process of all OTHER
+        users, so the density is a pseudo-likelihood (docs/sampler.md). A user-defined mean and
+        covariance, for instance PyMC functions, are given as :class:`kem_pymc.shared.Given`; a
+        :class:`kem_pymc.shared.SharedPart` has been learned before, in the same scaled units.
     likelihood_power : float
-        Power of that density; 1 is the posterior, 0 the prior.
+        Power of the likelihood; 1 gives the posterior, 0 the prior.
     schedule : Schedule, optional
-        How much of every move a sweep makes.
+        Moves of a sweep; by default those for `feedback`.
     observed : bool
         Whether the cohort's targets are observed; if not, ``pm.observe`` can set others.
 
     Raises
     ------
     InputError
-        If dimensions disagree, a number is out of range, or population parameters of the priors
-        have the name of another variable or two different priors.
+        If dimensions disagree, a number is out of range, an option is unknown, the schedule is for
+        the other target, or population parameters of the priors have the name of another variable
+        or two different priors.
     """
 
     def __init__(
@@ -133,7 +138,7 @@ class EvolutionModel(pm.Model):
         scaled = self.scaling.apply(cohort)
         if shared is not None and not isinstance(shared, SharedPart):
             shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
-        if priors is None:  # in units of what is left to explain
+        if priors is None:  # in units of the variance that is left to explain
             priors = plain if shared is None else prior_tables.default(pool, shared.unexplained)
         self.cohort, self.pool, self.priors = cohort, pool, priors
         self.feedback, self.likelihood = feedback, likelihood
@@ -144,7 +149,7 @@ class EvolutionModel(pm.Model):
                 "Leave it out, or give one of the same target."
             )
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
-        # Priors are made within the model's context: some of PyMC's distributions look into it.
+        # Priors are made within the model's context, because some PyMC distributions use it.
         super().__init__()
         sequential = likelihood == "sequential"
         self.shared = None if shared is None or shared.nothing else shared
@@ -163,23 +168,24 @@ class EvolutionModel(pm.Model):
             self._build(observed)
 
     def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:
-        """Add a random variable, as every PyMC model does, unless a population parameter is in it.
+        """Register a random variable, as ``pm.Model`` does, without population parameters in it.
 
         Raises
         ------
         InputError
-            If one is: the model's own variable of that name stands for it.
+            If the variable depends on a population parameter. The model's variable of the same name
+            has to be used instead.
         """
         _check_no_parameter(rv_var, name)
         return super().register_rv(rv_var, name, **options)
 
     def add_named_variable(self, var: Any, dims: Any = None) -> None:
-        """Add any variable; see :meth:`register_rv`.
+        """Add a named variable, as ``pm.Model`` does; see :meth:`register_rv`.
 
         Raises
         ------
         InputError
-            If a population parameter is in it.
+            If the variable depends on a population parameter.
         """
         _check_no_parameter(var, var.name)
         super().add_named_variable(var, dims)
@@ -236,7 +242,7 @@ class EvolutionModel(pm.Model):
                 pm.Data(name, values, dims=dims)
 
     def settings(self) -> dict[str, Any]:
-        """Return what a reader of the posterior needs to know of the study, as plain data."""
+        """Return the settings of the study that are stored with a posterior, as plain data."""
         population = {p.name: describe(p.prior) for p in self.engine.population}
         levels = self.cohort.levels
         return {
@@ -259,17 +265,25 @@ class EvolutionModel(pm.Model):
     def cluster(
         self, idata: Any, chain: int, draw: int, user: Hashable, time_step: int
     ) -> "ClusterModel":
-        """Return the model of the cluster that a dataset sits in, in one draw of a posterior.
+        """Return the model of a dataset's cluster in one draw of a posterior.
 
-        Population parameters have their values in that draw, too.
+        Population parameters are fixed at their values in that draw.
 
         Parameters
         ----------
         idata : DataTree
-            From ``pm.sample``.
+            Posterior of this model, as returned by ``pm.sample``.
         chain, draw : int
+            Indices of the chain and of the draw.
         user : label
+            Label of the user in the cohort.
         time_step : int
+            Time step of the dataset, from 0.
+
+        Returns
+        -------
+        ClusterModel
+            Model of all datasets in the cluster.
         """
         posterior = idata["posterior"].isel(chain=chain, draw=draw)
         assignment = posterior["assignment"].to_numpy()

@@ -1,4 +1,4 @@
-"""How probable a kernel is that is new below a user's last composition, and what it may be."""
+"""Probabilities of the next kernel, including kernels new below a user's last composition."""
 
 from typing import NamedTuple
 
@@ -9,16 +9,17 @@ from kem_pymc.kernels.prose import readable
 
 
 class NextKernel(NamedTuple):
-    """What probabilities of the next kernel are made of.
+    """Components of the probabilities of the next kernel.
 
     Attributes
     ----------
     known : float
         Factor of the probabilities of the parent's children.
     new : float
-        Factor of the probabilities of the compositions with which pilot users ended up.
+        Factor of the probabilities of the pilot users' final compositions.
     stays : float
-        Probability of the parent itself, beside what it has as a child and as a final composition.
+        Probability of the parent itself, in addition to its probabilities as a child and as a final
+        composition.
     """
 
     known: float
@@ -27,27 +28,28 @@ class NextKernel(NamedTuple):
 
 
 def next_kernel(evolutions: Evolutions, parent: Composition, novelty: float) -> NextKernel:
-    """Return how probable known children of a parent, new ones and the parent itself are.
+    """Return the components of the probabilities of the kernels that may follow a parent.
 
     The predictive distribution below a parent P is (counts of children + alpha G) / (alpha + N_P).
-    Its second term has the probability p_new = E[alpha / (alpha + N_P)], which is one in draws in
-    which P has no members. It is taken to be w = max(novelty, p_new), since few pilot users had the
-    same parent. In place of G stands where pilot users ended up, whose own second term, r =
-    E[alpha / (alpha + N)], has the base distribution G_P; of that P itself is considered.
+    Its second term has the probability p_new = E[alpha / (alpha + N_P)], where the ratio is one in
+    draws in which P has no members. The probability w = max(novelty, p_new) is used instead, since
+    few pilot users had the same parent. G is replaced by the predictive distribution of the pilot
+    users' final compositions. In its own second term, with the probability
+    r = E[alpha / (alpha + N)], the base distribution is G_P, of which only P itself is considered.
 
-    All of them together have the probability 1 - w r (1 - G_P(P)).
+    All these options together have the probability 1 - w r (1 - G_P(P)).
 
     Parameters
     ----------
     evolutions : Evolutions
     parent : Composition
     novelty : float
-        Least value of w.
+        Minimum value of w.
 
     Raises
     ------
     InputError
-        If it isn't known where pilot users ended up.
+        If the evolutions don't contain the final compositions, ``final``.
     """
     if evolutions.final is None:
         raise InputError(
@@ -63,7 +65,7 @@ def next_kernel(evolutions: Evolutions, parent: Composition, novelty: float) -> 
 
 
 def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float:
-    """Return G_P(P), by the priors stored with evolutions; one where there are none."""
+    """Return G_P(P) under the priors stored with evolutions; one if no priors are stored."""
     if not evolutions.priors:
         return 1.0
     stay, pool = evolutions.priors["stay"], evolutions.pool
@@ -77,7 +79,7 @@ def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float
 
 
 def ends_of(evolutions: Evolutions, count: int = 5) -> str:
-    """Return in words with which compositions most pilot users end up; "" where it isn't known."""
+    """Return the most probable final compositions of pilot users as text; "" if not learned."""
     if evolutions.final is None:
         return ""
     children = evolutions.final.children(Composition())[:count]

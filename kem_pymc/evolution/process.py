@@ -11,9 +11,9 @@ sequential one the factor of (u, t) is the density of the last batch given the p
 
 with both densities under the kernel c of (u, t), and their product is a density of all targets.
 There is one process for every parent composition P. Hyperparameters of candidates that are out are
-integrated out. Where alpha is learned, the prior of its log is a factor too; where priors have
-population parameters, so are the priors of these, as coordinates. The sampler, the PyMC model,
-``prior_predictive`` and the tests all use this file.
+integrated out. If alpha is learned, the prior of its log is a factor, too; if priors have
+population parameters, so are the priors of their unconstrained coordinates. The sampler, the PyMC
+model, ``prior_predictive`` and the tests all use this module.
 """
 
 import math
@@ -47,7 +47,7 @@ from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import add_upper, factorise, first_point, prefix_log_likelihood
 from kem_pymc.lanes import padded
 
-#: Least value of alpha: its log is finite.
+#: Smallest value of alpha, so that its log is finite.
 SMALLEST = 1e-300
 
 
@@ -70,7 +70,7 @@ def log_seating(study, state):
 
 @compiled
 def log_kernels(study, state):
-    """Return the log density of all clusters' hyperparameters and noise, given compositions."""
+    """Return the log density of clusters' hyperparameters and noise, given their compositions."""
     total = 0.0
     for k in range(state.sizes[0]):
         slot = state.live[k]
@@ -83,7 +83,7 @@ def log_kernels(study, state):
 
 @compiled
 def log_likelihoods(study, state):
-    """Return the log likelihood (U, T) of every dataset from scratch; 0 where there is none."""
+    """Compute the log likelihoods (U, T) of all datasets from scratch; 0 where there is none."""
     users, steps = study.data.ends.shape
     out = np.zeros((users, steps))
     scratch = np.empty(steps)
@@ -108,7 +108,7 @@ def log_likelihoods(study, state):
 
 @compiled
 def log_joint(study, state):
-    """Return the log of the joint density (with the likelihood's power), from scratch."""
+    """Compute the log joint density, with the likelihood power, from scratch."""
     total = concentration_log_prior(study, state.concentration[0]) + population_log_prior(study)
     total += log_seating(study, state) + log_kernels(study, state)
     if study.power > 0.0:
@@ -118,7 +118,7 @@ def log_joint(study, state):
 
 @compiled
 def memberships_agree(study, state):
-    """Return whether every dataset sits in the process of its user's composition before."""
+    """Return whether every dataset is in the process of its user's previous composition."""
     for d in range(state.assignment.shape[0]):
         parent = state.parent[state.process[state.assignment[d]]]
         if study.step[d] == 0:
@@ -132,13 +132,13 @@ def memberships_agree(study, state):
 
 @compiled
 def draw_gamma(shape, rate, rng):
-    """Draw from a Gamma distribution; what is too small for a float becomes the smallest."""
+    """Draw from a Gamma distribution; draws below `SMALLEST` are replaced by it."""
     return max(rng.gamma(shape, 1.0 / rate), SMALLEST)
 
 
 @compiled
 def draw_concentration(study, state, rng):
-    """Draw alpha from its prior, where it is learned."""
+    """Draw alpha from its prior, if it is learned."""
     if study.concentration_shape > 0.0:
         alpha = draw_gamma(study.concentration_shape, study.concentration_rate, rng)
         change_concentration(study, state, alpha)
@@ -146,7 +146,7 @@ def draw_concentration(study, state, rng):
 
 @compiled
 def draw_population(study, state, rng):
-    """Draw the population parameters from their priors, before any cluster is."""
+    """Draw the population parameters from their priors, before any cluster is drawn."""
     priors = study.priors
     state.log_density[0] -= population_log_prior(study)
     for i in range(priors.population.shape[0]):
@@ -157,7 +157,7 @@ def draw_population(study, state, rng):
 
 @compiled
 def seat_by_prior(study, state, dataset, rng):
-    """Assign a dataset by the Chinese restaurant process alone; a new cluster draws from G."""
+    """Assign a dataset by the Chinese restaurant process; the kernel of a new cluster is from G."""
     process = process_above(study, state, dataset)
     log_weights = np.empty(state.sizes[0] + 1)
     slots = np.empty(state.sizes[0] + 1, dtype=np.int64)
@@ -183,7 +183,7 @@ def _simulate(study, state, rng):
     draw_concentration(study, state, rng)
     if study.priors.population.shape[0] > 0:
         draw_population(study, state, rng)
-    # Time step by time step: whose process a dataset belongs to is known once the steps before are.
+    # Time step by time step, because a dataset's process depends on the time step before.
     for step in range(study.data.ends.shape[1]):
         for user in range(study.data.ends.shape[0]):
             if step < study.data.steps[user]:
@@ -193,18 +193,19 @@ def _simulate(study, state, rng):
 def simulate(study: Study, rng: np.random.Generator) -> State:
     """Draw assignments and kernels of all datasets from the prior.
 
-    alpha comes first, if it is learned, and population parameters, in the study's own array.
+    alpha, if it is learned, and the population parameters are drawn first; the latter are written
+    to the array of the study.
 
     Parameters
     ----------
     study : Study
-        Its likelihood power doesn't matter.
+        Study whose priors are used; its likelihood power is ignored.
     rng : numpy.random.Generator
 
     Returns
     -------
     State
-        Without spare slots beyond one; its log density is that of the structure alone.
+        State with a single spare slot; its running log density doesn't contain the likelihood.
     """
     prior = study._replace(power=0.0)
     state = empty_state(prior, spare_slots=1, spare_processes=0)
@@ -214,12 +215,11 @@ def simulate(study: Study, rng: np.random.Generator) -> State:
 
 @compiled
 def simulate_targets(study, state, rng):
-    """Draw targets (U, T, n) of every dataset given its kernel.
+    """Draw the targets (U, T, n) of every dataset given its kernel.
 
     The cumulative likelihood treats the datasets of a user as separate draws (paper, section 5.2).
     Under the sequential one a dataset begins with the targets of the one before, and the rest is
-    drawn given these. The mean of what users share isn't
-    in them.
+    drawn given these. The mean of the part that users share isn't included.
     """
     users, steps = study.data.ends.shape
     out = np.zeros((users, steps, study.data.x.shape[2]))
@@ -235,7 +235,7 @@ def simulate_targets(study, state, rng):
             add_upper(a, study.data.shared[user])
         if factorise(a, state.log_noise[slot], counts) < n:
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
-        # Targets are U' z; those that are known give the first z, and the others are normal.
+        # Targets are U' z. Known targets determine the first entries of z; the rest is normal.
         z = np.empty(n)
         known = first_point(study.data, user, step)
         forward_substitution(a, out[user, step - 1], known, z)
@@ -250,7 +250,7 @@ def simulate_targets(study, state, rng):
 
 @compiled
 def draw_kernels(study, state, rng):
-    """Give all clusters hyperparameters and noise drawn from the prior, given compositions."""
+    """Draw hyperparameters and noise of all clusters from the prior, given their compositions."""
     for k in range(state.sizes[0]):
         slot = state.live[k]
         for c in range(state.included.shape[1]):
@@ -262,7 +262,7 @@ def draw_kernels(study, state, rng):
 
 @compiled
 def noise_draws(study, parent, rng, n):
-    """Draw the log noise below a parent composition (n,) from its prior."""
+    """Return n draws (n,) of the log noise from its prior, given the parent composition."""
     out = np.empty(n)
     for i in range(n):
         out[i] = draw_noise(study, parent, rng)
@@ -271,7 +271,10 @@ def noise_draws(study, parent, rng, n):
 
 @compiled
 def kernel_terms(study, state):
-    """Return the summed log densities of clusters' hyperparameters and of their noise, as logs."""
+    """Return the log densities (2,) of all clusters' hyperparameters and of their noise.
+
+    Both are densities of unconstrained coordinates.
+    """
     out = np.zeros(2)
     for k in range(state.sizes[0]):
         slot = state.live[k]

@@ -1,4 +1,4 @@
-"""Bars of progress, one per chain; without a terminal a line now and then."""
+"""Progress of a run: one bar per chain on a terminal, otherwise a line of text at intervals."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -19,15 +19,15 @@ from rich.text import Text
 
 from kem_pymc.evolution.run_folder import Plan
 
-#: Seconds between two looks.
+#: Seconds between two updates.
 PERIOD = 0.1
 
-#: Without a terminal, seconds between two lines at least.
+#: Minimum number of seconds between two lines, without a terminal.
 BETWEEN_LINES = 30.0
 
 
 def duration(seconds: float) -> str:
-    """Return a time as an estimate in words: "about 2 minutes"."""
+    """Return a duration in seconds as approximate text, like "about 2 minutes"."""
     for unit, size in (("hour", 3600.0), ("minute", 60.0)):
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.0f} {unit}s"
@@ -37,47 +37,48 @@ def duration(seconds: float) -> str:
 
 
 def time_left(done: float, total: float, seconds: float) -> str:
-    """Return how much is done and how long the rest takes at this pace, in words."""
+    """Return as text how much is done, and how long the rest takes at the same speed."""
     left = f", {duration(seconds * (total - done) / done)} left" if 0 < done < total else ""
     return f"{done:.0f} of {total:.0f}{left}"
 
 
 class Lines:
-    """Plain lines, at least `BETWEEN_LINES` seconds apart; those in between aren't printed.
+    """Print lines at least `BETWEEN_LINES` seconds apart, and drop those in between.
 
     Parameters
     ----------
     say : callable
-        Prints a line.
+        Function that prints a line.
     """
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say, self._last = say, monotonic()
 
     def say(self, line: str) -> None:
-        """Print a line if it is time for one."""
+        """Print a line if the last one was printed at least `BETWEEN_LINES` seconds ago."""
         if monotonic() - self._last >= BETWEEN_LINES:
             self._say(line)
             self._last = monotonic()
 
 
 class _Speed(ProgressColumn):
-    """Draws per second."""
+    """Column with the number of draws per second."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else f"{task.speed:.1f} draws/s")
 
 
 class Bars:
-    """Bars of progress on the terminal's error stream; a line now and then where that is none.
+    """Progress bars on the error stream, or a line of text at intervals if it isn't a terminal.
 
-    They are drawn by whoever updates them: a thread that does would be a danger to processes that
-    are forked meanwhile.
+    Bars are refreshed by the methods that update them, not by a thread of their own: that would
+    be unsafe for processes that are forked meanwhile.
 
     Parameters
     ----------
     plan : Plan
     shown : bool
+        Whether to report progress.
     """
 
     def __init__(self, plan: Plan, shown: bool) -> None:
@@ -126,7 +127,7 @@ class Bars:
         self._progress.stop()
 
     def update(self, chain: int, done: int, statistics: dict[str, Any]) -> None:
-        """Show how far a chain is, and the statistics of its last draw."""
+        """Show the number of draws of a chain, and the statistics of its last draw."""
         self._write(chain, done)
         task = self._tasks[chain]
         if not self._progress.tasks[task].started:  # speed counts from here, also after resuming
@@ -142,7 +143,7 @@ class Bars:
         self._progress.refresh()
 
     def _write(self, chain: int, done: int) -> None:
-        """Say how many draws of all there are, and how long the others take, if it is time to."""
+        """Print the number of draws of all chains and the time left, if a line is due."""
         if self._lines is None:
             return
         self._done[chain] = done
@@ -156,11 +157,11 @@ class Bars:
             self._lines.say(f"{there} of {total} draws, {duration(left)} left")
 
     def fail(self, chain: int) -> None:
-        """Mark a chain that failed."""
+        """Mark a chain as failed."""
         description = f"[red]Chain {chain} failed[/]"
         self._progress.update(self._tasks[chain], description=description, visible=True)
 
     def stopping(self, what: str = "draw") -> None:
-        """Say that Ctrl-C was heard, and what is waited for."""
+        """Report that Ctrl-C was received, and what the run completes before it stops."""
         if not self._progress.disable:
             self._progress.console.print(f"Stopping after the {what} that every chain is at.")

@@ -1,4 +1,7 @@
-"""Long runs that survive: chains write as they go, and go on from what they wrote, bit by bit."""
+"""Sampling that can be resumed, with bitwise identical draws.
+
+Chains write their draws to files while they run, and continue from these files.
+"""
 
 import os
 import warnings
@@ -38,52 +41,55 @@ def sample(
     progress: bool = True,
     chunk: int = 100,
 ) -> xr.DataTree:
-    """Sample a model as ``pm.sample`` does, draw by draw the same, and write draws as they come.
+    """Sample a model with the same draws as ``pm.sample``, and write them to files during sampling.
 
-    A run that is killed or interrupted goes on by :func:`resume`, with the draws that it would
-    have given. A chain that fails leaves the others alone.
+    A run that was killed or interrupted is continued by :func:`resume`, which gives the draws
+    that the uninterrupted run would have given. If a chain fails, the others continue.
 
     Parameters
     ----------
     model : EvolutionModel
     draws, tune : int
-        Posterior draws per chain, and draws to settle before, which aren't returned.
+        Posterior draws per chain, and tuning draws before them, which aren't returned.
     chains : int
     cores : int, optional
-        Chains that run at a time, each in a process of its own; with 1, all in this process. By
-        default one per core.
+        Number of chains that run at a time, each in a separate process; with 1, all chains run in
+        this process. By default, one per core.
     cluster : str, optional
-        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers draw instead. They
-        need not share files with this machine. A worker that dies costs no draw.
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers sample instead.
+        They need not share files with this machine. If a worker dies, its draws are made again.
     random_seed : int, optional
-        The same seed gives the same draws, whatever `cores`, `cluster` and `chunk`.
+        The same seed gives the same draws, for any `cores`, `cluster` and `chunk`.
     folder : path, optional
-        Where draws are written; it holds no run yet. By default draws are in a temporary folder
-        until they are returned.
+        Folder that the draws are written to; it may not contain a run. By default, draws are kept
+        in a temporary folder until they are returned.
     progress : bool
-        Whether to show bars, if there is a terminal.
+        Whether to report progress: as bars on a terminal, otherwise as lines of text.
     chunk : int
-        Draws per file, fewer where they take long: what a killed chain loses at most.
+        Maximum number of draws per file; files have fewer draws if these take long. A chain that
+        is killed loses at most this many draws.
 
     Returns
     -------
     idata : DataTree
-        As from ``pm.sample``. After Ctrl-C, or if a chain failed, it has fewer draws or chains.
+        Posterior, in the format of ``pm.sample``. After Ctrl-C, or if a chain failed, it has fewer
+        draws or chains.
 
     Raises
     ------
     InputError
-        If an argument is out of range, the model has other variables than its own, the folder
-        holds a run or can't be written to, or nobody answers at the cluster's address.
+        If an argument is out of range, the model has unobserved variables besides evolutions, the
+        folder contains a run or can't be written to, or no scheduler responds at the cluster's
+        address.
     SamplingError
-        If no chain came to its end because all failed.
+        If chains failed and no other chain has a posterior draw.
     KeyboardInterrupt
-        If Ctrl-C came before the first posterior draw.
+        If Ctrl-C was pressed before the first posterior draw.
 
     Warns
     -----
     SamplingWarning
-        If it ended early, or a chain failed.
+        If the run was interrupted, or a chain failed.
     """
     seed = fresh_seed() if random_seed is None else random_seed
     plan = Plan(draws, tune, chains, seed, chunk)
@@ -102,30 +108,30 @@ def resume(
     cluster: str | None = None,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Go on with a run of :func:`sample` from what it wrote, up to the number of draws it was for.
+    """Continue a run of :func:`sample` from its files, up to the planned number of draws.
 
-    Chains that failed are tried again from their last draw. Where nothing is left to do, this
-    reads the draws.
+    Chains that failed are tried again from their last draw. If the run is complete, its draws are
+    only read.
 
     Parameters
     ----------
     folder : path
+        Folder of the run.
     model : EvolutionModel
-        The same as before.
-    cores : int, optional
-    cluster : str, optional
-    progress : bool
+        The same model as before.
+    cores, cluster, progress
+        As for :func:`sample`.
 
     Returns
     -------
     idata : DataTree
-        As from a run that was never interrupted.
+        The same as from a run that was never interrupted.
 
     Raises
     ------
     InputError
-        If there is no run in the folder, it was made of another model, of other data or by
-        another version (the message says which), a file can't be read, or it is still at work.
+        If there is no run in the folder, it was made with another model, other data or another
+        version (the message states which), a file can't be read, or another process is running it.
     SamplingError, KeyboardInterrupt
         As for :func:`sample`.
     """
@@ -142,15 +148,16 @@ def fresh_seed() -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run.
+    """Result of a run.
 
     Attributes
     ----------
     idata : DataTree
+        Posterior, in the format of ``pm.sample``.
     interrupted : bool
-        Whether Ctrl-C ended it before its end.
+        Whether Ctrl-C ended the run before it was complete.
     failures : tuple of Failure
-        Of chains that aren't in it.
+        Failures of the chains that `idata` lacks.
     """
 
     idata: xr.DataTree
@@ -159,18 +166,19 @@ class Outcome:
 
     @property
     def complete(self) -> bool:
-        """Whether every chain has all its draws."""
+        """Return whether every chain has all its draws."""
         return not (self.interrupted or self.failures)
 
 
 @contextmanager
 def where(cores: int | None, cluster: str | None) -> Iterator[int | Workers]:
-    """Give how many chains to draw at a time here, or the workers who draw instead.
+    """Yield the number of chains to run at a time on this machine, or the workers of a cluster.
 
     Raises
     ------
     InputError
-        If there is no such number, both are given, or nobody answers at the address.
+        If `cores` is below 1, both are given, no scheduler responds at the address, or Dask isn't
+        installed.
     """
     if cluster is not None:
         with closing(workers(cores, cluster)) as crew:
@@ -189,9 +197,9 @@ def begin(
     crew: int | Workers,
     progress: bool,
 ) -> Outcome:
-    """Begin a run in a folder, by a step from :func:`ready_step`; see :func:`sample`.
+    """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`.
 
-    `crew` is from :func:`where`.
+    `crew` is what :func:`where` yields.
     """
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
     run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
@@ -205,24 +213,25 @@ def go_on(
     crew: int | Workers,
     progress: bool,
 ) -> Outcome:
-    """Go on with a run, by a step from :func:`ready_step`; see :func:`resume`."""
+    """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
     run.check(fingerprint(model, step.y))
     return _carry_out(model, step, run, crew, progress)
 
 
 def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> EvolutionStep:
-    """Return the step of a model, compiled: processes that start as copies needn't do it again.
+    """Return the compiled step of a model, so that forked processes needn't compile it again.
 
     Parameters
     ----------
     model : EvolutionModel
     crew : int or Workers, optional
-        From :func:`where`. A number is also that of cores to compile on; by default all.
+        What :func:`where` yields. A number is also the number of cores to compile on, which is all
+        usable cores otherwise.
 
     Raises
     ------
     InputError
-        If something else than evolutions would have to be sampled.
+        If the model has unobserved variables besides evolutions.
     """
     others = sorted({value.name for value in model.value_vars} - set(point_names(model.engine)))
     if others:
@@ -242,7 +251,7 @@ def _carry_out(
     crew: int | Workers,
     progress: bool,
 ) -> Outcome:
-    """Sample what isn't sampled yet, and return what there is then."""
+    """Sample the missing draws of a run, and return its result."""
     plan = run.plan
     at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
     with run.alone():
@@ -273,7 +282,7 @@ def _carry_out(
 
 
 def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
-    """Return the chains, and the draws of each, that make the most draws together."""
+    """Return the chains, and the number of draws of each, that give the most draws in total."""
     after = {chain: length - tune for chain, length in lengths.items()}
     total = {n: n * sum(length >= n for length in after.values()) for n in after.values()}
     draws = max((n for n in total if n > 0), key=lambda n: total[n], default=0)
@@ -281,7 +290,7 @@ def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
 
 
 def _told(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
-    """Return the draws; warn of what is missing."""
+    """Return the draws of a run, and warn if it was interrupted or chains failed."""
     how = "" if folder is None else f" Go on with kem_pymc.resume({str(folder)!r}, model)."
     for failure in outcome.failures:
         warnings.warn(f"The draws lack a chain: {failure}.{how}", SamplingWarning, stacklevel=3)

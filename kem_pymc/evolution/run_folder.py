@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for in ``run.json``, and a folder of chunks per chain."""
+"""Folder of a run: ``run.json`` with its plan and model, and a folder of chunks per chain."""
 
 import json
 import re
@@ -21,21 +21,21 @@ SCHEMA_VERSION = 1
 
 NAME = "run.json"
 
-#: How long to wait for processes of a killed run to notice, in seconds.
+#: Seconds to wait until the processes of a killed run have ended.
 PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to do.
+    """Requested numbers of draws and chains of a run, and its random seed.
 
     Parameters
     ----------
     draws, tune, chains : int
-        Posterior draws per chain, draws to settle before, and chains.
+        Posterior draws per chain, tuning draws before them, and number of chains.
     random_seed : int
     chunk : int
-        Draws per file.
+        Maximum number of draws per file.
 
     Raises
     ------
@@ -61,24 +61,25 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Draws per chain, those to settle included."""
+        """Number of draws per chain, including tuning draws."""
         return self.tune + self.draws
 
     def generators(self) -> list[np.random.Generator]:
-        """Return the random generators of the chains: those of ``pm.sample`` for this seed."""
+        """Return the random generators of the chains, as ``pm.sample`` makes them from the seed."""
         made = np.random.default_rng(self.random_seed).spawn(self.chains)
         for generator in made:
-            generator.integers(2**30)  # pm.sample takes this one for the starting point
+            generator.integers(2**30)  # pm.sample draws this number for the starting point
         return made
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run in files.
+    """A run that is stored in a folder.
 
     Attributes
     ----------
     path : Path
+        Path of the folder.
     plan : Plan
     model : dict
         Fingerprint of the model.
@@ -95,21 +96,22 @@ class RunFolder:
     def create(
         cls, path: Path, plan: Plan, model: Mapping[str, Any], hyperparameters: Mapping[str, list]
     ) -> "RunFolder":
-        """Begin a run in a folder that holds none.
+        """Create a run in a folder that doesn't contain a run.
 
         Parameters
         ----------
         path : Path
+            Path of the folder, which is created if it doesn't exist.
         plan : Plan
         model : mapping
-            Fingerprint.
+            Fingerprint of the model.
         hyperparameters : mapping
             Names of the hyperparameters of every candidate, in order.
 
         Raises
         ------
         InputError
-            If it holds one, or can't be written to.
+            If the folder contains a run, or can't be written to.
         """
         if (path / NAME).exists():
             raise InputError(f"The folder {path} holds a run. Go on with it, or choose another.")
@@ -131,12 +133,12 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """Return the run in a folder.
+        """Read the run in a folder.
 
         Raises
         ------
         InputError
-            If there is none that can be read.
+            If there is no run, it can't be read, or its format is of another version.
         """
         file = path / NAME
         try:
@@ -155,12 +157,12 @@ class RunFolder:
         return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
 
     def check(self, model: Mapping[str, Any]) -> None:
-        """Check that the run was made of this model, by its fingerprint.
+        """Check that the run was made with a model of this fingerprint.
 
         Raises
         ------
         InputError
-            If it was made of another one; says which parts differ.
+            If it was made with another model; the message states which parts differ.
         """
         found = differences(self.model, model)
         if found:
@@ -174,7 +176,7 @@ class RunFolder:
         return ChainFiles(self.path / f"chain-{number}", self.counts)
 
     def length(self, chain: int) -> int:
-        """Return how many draws of a chain there are.
+        """Return the number of written draws of a chain.
 
         Raises
         ------
@@ -185,13 +187,13 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from the run meanwhile, where the system can lock files.
+        """Lock the run against other processes, on systems that can lock files.
 
         Raises
         ------
         InputError
-            If another process is at it, and doesn't leave it within 20 seconds, or the folder
-            can't be written to.
+            If another process has locked the run and doesn't release it within 20 seconds, or the
+            folder can't be written to.
         """
         try:
             file = (self.path / ".lock").open("wb")
@@ -212,7 +214,7 @@ class RunFolder:
 
 
 def _begun_by(data: Mapping[str, Any]) -> str:
-    """Return the version of kem_pymc that began a run, as messages have it; "" if unknown."""
+    """Return the version of kem_pymc that began a run, as text for messages; "" if unknown."""
     try:
         version = data["model"]["versions"]["kem-pymc"]
     except (LookupError, TypeError):

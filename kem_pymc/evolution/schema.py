@@ -1,7 +1,7 @@
-"""What a file of evolutions, or of a run, must hold: types, ranges and sizes of all its entries.
+"""Schemas of the files of evolutions and runs: types, ranges and sizes of all entries.
 
-Sizes are far beyond those of any study. They keep a file, which may come from anyone, from taking
-all memory, and its numbers from overflowing where they are squared.
+The maximum sizes are far beyond those of any study. They prevent files from unknown sources from
+taking all memory, and their numbers from overflowing when they are squared.
 """
 
 from collections.abc import Mapping
@@ -20,25 +20,25 @@ from pydantic import (
 from kem_pymc.checks import LARGEST
 from kem_pymc.errors import InputError
 
-#: Lists and objects within each other, at most.
+#: Maximum depth of nested lists and objects.
 DEPTH = 40
 
-#: Draws, members of a cluster, and characters of a text, at most.
+#: Maximum number of draws, of members of a cluster, and of characters of a text.
 DRAWS, MEMBERS, CHARACTERS = 1_000_000, 1_000_000_000, 100_000
 
-#: Draws and chains of a run, at most.
+#: Maximum number of draws, and of chains, of a run.
 LONGEST_RUN, CHAINS = 1_000_000_000, 10_000
 
-#: Candidates, features, and clusters, at most.
+#: Maximum number of candidates, of features, and of clusters.
 CANDIDATES, FEATURES, CLUSTERS = 100_000, 10_000, 10_000_000
 
-#: Logs of positive hyperparameters and of noise variances are at most this far from zero.
+#: Maximum absolute value of the logs of positive hyperparameters and of noise variances.
 LARGEST_LOG = 300.0
 
 Text = Annotated[str, Field(max_length=CHARACTERS)]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-#: Positive, its log within :data:`LARGEST_LOG`.
+#: A positive number whose log has at most the absolute value :data:`LARGEST_LOG`.
 Positive = Annotated[float, Field(ge=1e-130, le=1e130)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -50,10 +50,10 @@ def _kind(value: Any) -> str:
     return "list" if isinstance(value, list) else "number"
 
 
-#: Parts of the places of errors that aren't in the file: of :func:`_kind`, and types of a union.
+#: Parts of Pydantic's locations of errors that aren't in the file: tags and types of unions.
 TAGS = ("list", "number", "prior", "float", "constrained-str")
 
-#: One for all draws, or one for each.
+#: One number for all draws, or a list of one number for each draw.
 Concentration = Annotated[
     Annotated[Positive, Tag("number")] | Annotated[list[Positive], Tag("list")],
     Discriminator(_kind),
@@ -118,7 +118,7 @@ class _Priors(_Strict):
 
 
 class _Shares(BaseModel):
-    """Of the settings, what reports show; other settings may be anything."""
+    """Schema of the setting ``shared``: the entries that reports show; others are allowed."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
@@ -198,7 +198,7 @@ class _Evolutions(_Ended):
 
 
 class _OfPosterior(_Settings):
-    """Settings of a study as its posterior has them."""
+    """Schema of the settings of a study that are stored in its posterior."""
 
     dimension: Annotated[int, Field(ge=1, le=FEATURES)]
     pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
@@ -235,7 +235,8 @@ def check(data: Mapping[str, Any], path: object) -> None:
     Raises
     ------
     InputError
-        If one is missing, unknown, or of another type, range or size; says which.
+        If an entry is missing, unknown, or has a wrong type, range or size; the message states
+        which.
     """
     fault = _fault(_Evolutions, data)
     if fault:
@@ -246,21 +247,21 @@ def check(data: Mapping[str, Any], path: object) -> None:
 
 
 def check_settings(data: Mapping[str, Any], path: object) -> None:
-    """Check the settings of a study that come with its posterior; see :func:`check`."""
+    """Check the settings of a study that are stored in its posterior; see :func:`check`."""
     fault = _fault(_OfPosterior, data)
     if fault:
         raise InputError(f"{path} holds other settings than were written ({fault}). Restore it.")
 
 
 def check_run(data: Mapping[str, Any], path: object) -> None:
-    """Check the entries of a run's description; see :func:`check`."""
+    """Check the entries of a run's ``run.json``; see :func:`check`."""
     fault = _fault(_Run, data)
     if fault:
         raise InputError(f"{path} isn't what was written ({fault}). Restore the file.")
 
 
 def _fault(schema: type[BaseModel], data: Mapping[str, Any]) -> str:
-    """Return what is wrong with the first entry that isn't as the schema has it; "" if all are."""
+    """Return the error of the first invalid entry as text; "" if all entries are valid."""
     try:
         schema.model_validate(data)
     except ValidationError as error:
@@ -272,14 +273,14 @@ def _fault(schema: type[BaseModel], data: Mapping[str, Any]) -> str:
 
 
 def place(loc: tuple[int | str, ...]) -> str:
-    """Return where in a file an entry is, like ``clusters[3].count``."""
+    """Return the location of an entry in a file as text, like ``clusters[3].count``."""
     parts = (part for part in loc if part not in TAGS)
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return text.removeprefix(".")[:200].encode("utf-8", "replace").decode()
 
 
 def is_deep(data: Any, depth: int = DEPTH) -> bool:
-    """Return whether lists and objects are more than so many within each other."""
+    """Return whether lists and objects are nested to more than `depth` levels."""
     if not isinstance(data, dict | list):
         return False
     if depth == 0:

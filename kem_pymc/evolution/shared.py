@@ -1,4 +1,4 @@
-"""What users share, at the points of each pilot user: fixed means and covariances of an engine."""
+"""Mean and covariance of the shared part at each pilot user's points, fixed in an engine."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kem_pymc.cohort import Cohort
 from kem_pymc.gp.mean_process import MeanFunction
 from kem_pymc.shared.choice import SharedPart
 
-#: Names of variables of a posterior's ``constant_data``, and their dims.
+#: Names of the variables of ``constant_data`` that describe the shared part, and their dims.
 ARRAYS = {
     "shared_inducing_points": ("inducing_point", "feature"),
     "shared_precision": ("weight", "other_weight"),
@@ -23,10 +23,10 @@ ARRAYS = {
 def shared_arrays(
     part: SharedPart, users: Sequence[Hashable]
 ) -> dict[str, tuple[np.ndarray, tuple[str, ...]]]:
-    """Return what a posterior keeps of a shared part: arrays with their dims, by name.
+    """Return the arrays of a shared part that are stored with a posterior, and their dims, by name.
 
     They are those of a :class:`~kem_pymc.shared.two_level.SharedPosterior`, with the contributions
-    of the users who are given; zero behind a user's last point, which contributes nothing.
+    of `users`. Entries beyond a user's last point are zero, and contribute nothing.
     """
     posterior = part.posterior
     own = [posterior.contributions[part.users.index(user)] for user in users]
@@ -42,7 +42,7 @@ def shared_arrays(
 
 
 def shared_coords(part: SharedPart) -> dict[str, list[int]]:
-    """Return the coordinates of these arrays that a model has for nothing else."""
+    """Return the coordinates of the dims that only the arrays of a shared part have."""
     sizes = {
         "inducing_point": len(part.model.kernel.inducing),
         "weight": part.model.kernel.size,
@@ -58,13 +58,14 @@ def _most_points(part: SharedPart) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SharedByUser:
-    """A mean and a covariance for each user.
+    """Mean and covariance of the shared part for each user.
 
     Attributes
     ----------
     mean : ndarray, shape (U, n)
+        Mean at each user's points; zero beyond a user's last point.
     covariance : ndarray, shape (U, n, n)
-        Both zero behind a user's last point.
+        Covariance of each user's points; zero beyond a user's last point.
     """
 
     mean: np.ndarray
@@ -72,7 +73,7 @@ class SharedByUser:
 
     @classmethod
     def at(cls, functions: Sequence[MeanFunction], cohort: Cohort) -> Self:
-        """Return each user's own mean function at the user's points, in scaled units."""
+        """Evaluate each user's mean function at the user's points, in scaled units."""
         most = max(map(len, cohort.targets))
         mean = np.zeros((cohort.n_users, most))
         covariance = np.zeros((cohort.n_users, most, most))
@@ -82,7 +83,7 @@ class SharedByUser:
         return cls(mean, covariance)
 
     def of(self, user: int, points: int) -> "SharedByUser":
-        """Return those of one user alone, by number, who has so many points."""
+        """Return the mean and covariance of one user, given by index, who has `points` points."""
         mean = self.mean[user : user + 1, :points]
         covariance = self.covariance[user : user + 1, :points, :points]
         return SharedByUser(mean, np.ascontiguousarray(covariance))

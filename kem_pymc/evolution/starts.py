@@ -1,4 +1,4 @@
-"""Where chains start: at mixed places, so that agreement between them means something."""
+"""Starting states of chains, of different kinds, so that agreement of chains is informative."""
 
 import numpy as np
 
@@ -6,18 +6,18 @@ from kem_pymc.evolution.engine import Arrays, Engine
 from kem_pymc.evolution.moves.sweep import Schedule, start, sweep
 from kem_pymc.evolution.state import State
 
-#: Sweeps of every user alone, before their clusters are put side by side.
+#: Number of sweeps for every user alone, before the users' clusters are combined.
 SWEEPS = 20
 
 
 def start_from_users(
     engine: Engine, schedule: Schedule, rng: np.random.Generator, sweeps: int = SWEEPS
 ) -> State:
-    """Return the union of short runs on every user alone: nobody shares a cluster yet.
+    """Return the union of the results of short runs on every user alone, without shared clusters.
 
-    Where :func:`~kem_pymc.evolution.moves.sweep.start` begins with few clusters for many users,
-    this begins with kernels that suit each user. All chains of a set of which some began here and
-    some there agree only if where they began is forgotten.
+    While :func:`~kem_pymc.evolution.moves.sweep.start` begins with few clusters for many users,
+    this state has kernels that fit each user. If some chains start here and others there, they
+    agree only if they no longer depend on their starts.
     """
     parts = [_alone(engine, user, schedule, rng, sweeps) for user in range(engine.shape[0])]
     users, steps = engine.shape
@@ -32,7 +32,7 @@ def start_from_users(
 def _alone(
     engine: Engine, user: int, schedule: Schedule, rng: np.random.Generator, sweeps: int
 ) -> Arrays:
-    """Return one user's arrays (1, T, ...) after some sweeps without the others."""
+    """Return one user's arrays (1, T, ...) after some sweeps without the other users."""
     own = engine.of_user(user)
     study = own.at(own.study)
     state = start(study, schedule, rng)
@@ -44,7 +44,7 @@ def _alone(
 
 
 def _padded(array: np.ndarray, steps: int) -> np.ndarray:
-    """Return an array (1, t, ...) filled up to (1, T, ...) with what stands for no dataset."""
+    """Pad an array (1, t, ...) to (1, T, ...) with the values that stand for missing datasets."""
     absent = -1 if array.dtype.kind == "i" else np.nan
     shape = (1, steps - array.shape[1], *array.shape[2:])
     missing = np.full_like(array, absent, shape=shape)

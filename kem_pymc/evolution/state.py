@@ -1,11 +1,11 @@
-"""The state of the sampler, and the few operations from which every move is built.
+"""The state of the sampler, and the basic operations from which moves are built.
 
 A *slot* holds a cluster: its composition, hyperparameters and noise, and the process (of a parent
-composition) that it belongs to. Every dataset is assigned to a slot. Each operation here keeps
-counts, lists and the running log density right, so no move does bookkeeping of its own.
+composition) that it belongs to. Every dataset is assigned to a slot. The operations here keep
+counts, lists and the running log density up to date, so that moves need little bookkeeping.
 
-States are NamedTuples of arrays that moves change in place; a move is a function
-``(study, state, rng, ...)`` of nothing else. Copy a state with :func:`copy_state`.
+States are NamedTuples of arrays that moves change in place. A move depends only on the study, the
+state, its arguments and a random generator. Copy a state with :func:`copy_state`.
 """
 
 import math
@@ -25,26 +25,27 @@ from kem_pymc.references import by_reference
 
 @by_reference
 class Study(NamedTuple):
-    """Everything that stays fixed while sampling, but for the population parameters.
+    """Kernels, priors, data and settings, fixed while sampling except for population parameters.
 
     Attributes
     ----------
     kernels, layout, priors : Kernels, Layout, PriorTable
-        One move changes ``priors.population`` in place, so states that go on side by side need
-        studies with arrays of their own.
+        One move changes ``priors.population`` in place, so states that are sampled side by side
+        need studies with separate arrays of these parameters.
     data : Data
     concentration : float
-        alpha of every process; where it is learned, the value to begin from.
+        alpha of every process; its initial value if it is learned.
     concentration_shape, concentration_rate : float
-        Of the Gamma prior of alpha; both zero where it is fixed.
+        Shape and rate of the Gamma prior of alpha; both zero if alpha is fixed.
     power : float
         Power of the likelihood; 1 is the paper's model, 0 gives the prior.
     user, step : (N,) int64
-        Of each dataset; datasets are numbered user by user, time step by time step.
+        User and time step of each dataset. Datasets are numbered user by user, and within a user
+        time step by time step.
     first : (U,) int64
-        Each user's first dataset.
+        Index of each user's first dataset.
     fits, covariances : Fits, Covariances
-        Memories of what has been computed: they change, and draws don't depend on them.
+        Caches of computations: they change, but draws don't depend on them.
     """
 
     kernels: Kernels
@@ -64,7 +65,10 @@ class Study(NamedTuple):
 
 @by_reference
 class State(NamedTuple):
-    """Where the sampler is. N datasets, S slots, P processes, C candidates, H hyperparameters.
+    """State of the sampler, as arrays that moves change in place.
+
+    Their shapes are given by N datasets, U users, T time steps, S slots, P processes, C candidates
+    and H hyperparameters.
 
     Attributes
     ----------
@@ -75,23 +79,28 @@ class State(NamedTuple):
     process : (S,) int64
         Process that each slot belongs to.
     included : (S, C) bool
+        Inclusion indicators of each slot's composition.
     h : (S, H) float64
-        Logs of positive hyperparameters, values of others; meaningful where the candidate is in.
+        Logs of positive hyperparameters, values of the others; only those of candidates that are in
+        have a meaning.
     log_noise : (S,) float64
+        Log noise variance of each slot.
     log_prior : (S,) float64
         log G_P of each slot's kernel.
     log_likelihood : (S, U, T) float64
+        Log likelihood of each dataset under each slot's kernel.
     valid : (S, U) int64
         Number of leading time steps for which `log_likelihood` is up to date.
     parent : (P, C) bool
         Parent composition of each process; process 0 is that of the empty composition.
     used : (P,) bool
+        Whether each process is open.
     members : (P,) int64
         Number of datasets in each process.
     live, place : (S,) int64
         ``live[:n_live]`` are the occupied slots; ``live[place[s]] == s``.
     free : (S,) int64
-        ``free[:n_free]`` are the slots nobody holds.
+        ``free[:n_free]`` are the slots that are not in use.
     sizes : (2,) int64
         n_live, n_free.
     concentration : (1,) float64
@@ -99,7 +108,8 @@ class State(NamedTuple):
     log_density : (1,) float64
         Running log of the joint density.
     counts : (2 + 2 len(MOVES),) int64
-        Factorisations, failed ones, then proposals and acceptances by move (see `MOVES`).
+        Numbers of factorisations, of failed ones, then of proposals and acceptances by move (see
+        `MOVES`).
     """
 
     assignment: np.ndarray
@@ -133,9 +143,10 @@ HYPERPARAMETERS, SPLIT, MERGE, PATH_SPLIT, PATH_MERGE, PATH = range(6, len(MOVES
 
 
 def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:
-    """Return a state in which every dataset is still detached.
+    """Return a state in which no dataset is assigned to a slot.
 
-    There are as many slots as datasets, so nothing is truncated, and spare ones for auxiliaries.
+    There are as many slots as datasets, so that the number of clusters isn't truncated, and spare
+    slots for auxiliary clusters.
     """
     n = len(study.user)
     users, steps = study.data.ends.shape
@@ -169,7 +180,7 @@ def empty_state(study: Study, spare_slots: int, spare_processes: int) -> State:
 
 
 def copy_state(state: State) -> State:
-    """Return a copy that shares nothing with the original."""
+    """Return a copy that shares no arrays with the original."""
     return State(*(array.copy() for array in state))
 
 
@@ -190,14 +201,14 @@ def active_candidates(included):
 
 @compiled
 def value_log_prior(study, p, value):
-    """Return the log prior of one hyperparameter, at the population parameters of now."""
+    """Return the log prior of one hyperparameter, at the present population parameters."""
     priors = study.priors
     return priors.log_density(priors.entry[p], value, priors.population)
 
 
 @compiled
 def noise_log_prior(study, parent, log_noise):
-    """Return the log prior of a cluster's noise below a parent composition."""
+    """Return the log prior density of a cluster's log noise, given the parent composition."""
     return study.priors.noise_log_density(parent, log_noise, study.priors.population)
 
 
@@ -210,13 +221,13 @@ def draw_value(study, p, rng):
 
 @compiled
 def draw_noise(study, parent, rng):
-    """Draw the log noise below a parent composition from its prior."""
+    """Draw the log noise from its prior, given the parent composition."""
     return study.priors.noise_draw(parent, rng, study.priors.population)
 
 
 @compiled
 def population_log_prior(study):
-    """Return the log prior density of the population parameters, as coordinates."""
+    """Return the log prior density of the unconstrained coordinates of population parameters."""
     total = 0.0
     for i in range(study.priors.population.shape[0]):
         total += population_term(study, i)
@@ -225,7 +236,7 @@ def population_log_prior(study):
 
 @compiled
 def population_term(study, i):
-    """Return the log prior density of one population parameter, as a coordinate."""
+    """Return the log prior density of the unconstrained coordinate of a population parameter."""
     priors = study.priors
     value = priors.population[i]
     coordinate = math.log(value) if priors.population_positive[i] else value
@@ -243,7 +254,7 @@ def candidate_log_prior(study, c, h):
 
 @compiled
 def inclusion_log_prior(study, parent, included):
-    """Return the log probability of a composition below a parent composition."""
+    """Return the log probability of a composition, given the parent composition."""
     total = 0.0
     for c in range(included.shape[0]):
         p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
@@ -253,7 +264,7 @@ def inclusion_log_prior(study, parent, included):
 
 @compiled
 def kernel_log_prior(study, parent, included, h, log_noise):
-    """Return log G_P: inclusion, active hyperparameters, noise (paper, eqs. 3 to 6)."""
+    """Return log G_P of a kernel: inclusion, active hyperparameters, noise (paper, eqs. 3 to 6)."""
     total = inclusion_log_prior(study, parent, included)
     total += noise_log_prior(study, parent, log_noise)
     for c in range(included.shape[0]):
@@ -271,7 +282,7 @@ def draw_candidate(study, c, rng, h):
 
 @compiled
 def draw_kernel(study, state, process, slot, rng):
-    """Fill a slot with a kernel drawn from G of a process."""
+    """Fill a slot with a kernel drawn from the base distribution G of a process."""
     parent = state.parent[process]
     for c in range(parent.shape[0]):
         p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
@@ -285,7 +296,7 @@ def draw_kernel(study, state, process, slot, rng):
 
 @compiled
 def kernel_changed(study, state, slot):
-    """Bring what is derived from a slot's kernel up to date; nobody may sit in it yet."""
+    """Recompute a slot's log prior and invalidate its likelihoods; the slot has to be empty."""
     state.valid[slot] = 0
     state.log_prior[slot] = kernel_log_prior(
         study,
@@ -298,7 +309,7 @@ def kernel_changed(study, state, slot):
 
 @compiled
 def take_slot(state):
-    """Return a free slot, which is the caller's from now on."""
+    """Remove a slot from the list of free slots, and return it."""
     if state.sizes[1] == 0:
         raise RuntimeError("The sampler ran out of slots. Give it more spare ones.")
     state.sizes[1] -= 1
@@ -307,7 +318,7 @@ def take_slot(state):
 
 @compiled
 def give_slot(state, slot):
-    """Give a slot back; nobody may sit in it."""
+    """Return a slot to the list of free slots; it has to be empty."""
     state.free[state.sizes[1]] = slot
     state.sizes[1] += 1
 
@@ -323,7 +334,7 @@ def same_row(a, b):
 
 @compiled
 def process_of_parent(state, included):
-    """Return the process of a parent composition, opening it if there is none."""
+    """Return the process of a parent composition, and open it if there is none."""
     vacant = -1
     for p in range(state.used.shape[0]):
         if state.used[p]:
@@ -349,7 +360,7 @@ def close_processes(state):
 
 @compiled
 def process_above(study, state, dataset):
-    """Return the process that a dataset belongs to, given its user's cluster one step earlier."""
+    """Return the process of a dataset, given its user's cluster one time step earlier."""
     if study.step[dataset] == 0:
         return 0
     return process_of_parent(state, state.included[state.assignment[dataset - 1]])
@@ -357,11 +368,11 @@ def process_above(study, state, dataset):
 
 @compiled
 def likelihood_upto(study, state, slot, user, upto):
-    """Make sure that a slot's log likelihoods of a user's first `upto` datasets are there."""
+    """Compute a slot's log likelihoods of a user's first `upto` datasets, unless they are valid."""
     if study.power == 0.0:
         state.log_likelihood[slot, user, :upto] = 0.0
     elif state.valid[slot, user] < upto:
-        if state.valid[slot, user] > 0:  # asked for more a second time: have it all
+        if state.valid[slot, user] > 0:  # needed for more datasets a second time: compute all
             upto = study.data.steps[user]
         prefix_log_likelihood(
             study.kernels,
@@ -380,7 +391,7 @@ def likelihood_upto(study, state, slot, user, upto):
 
 @compiled
 def dataset_log_likelihood(study, state, slot, dataset):
-    """Return the (powered) log likelihood of a dataset under a slot's kernel."""
+    """Return the log likelihood of a dataset under a slot's kernel, times the likelihood power."""
     user, step = study.user[dataset], study.step[dataset]
     likelihood_upto(study, state, slot, user, step + 1)
     return study.power * state.log_likelihood[slot, user, step] if study.power > 0.0 else 0.0
@@ -388,7 +399,7 @@ def dataset_log_likelihood(study, state, slot, dataset):
 
 @compiled
 def concentration_log_prior(study, alpha):
-    """Return the log prior density of log alpha (with the Jacobian); zero where it is fixed."""
+    """Return the log prior density of log alpha (with the Jacobian); zero if alpha is fixed."""
     shape, rate = study.concentration_shape, study.concentration_rate
     if shape == 0.0:
         return 0.0
@@ -397,7 +408,7 @@ def concentration_log_prior(study, alpha):
 
 @compiled
 def log_concentration_terms(study, state, alpha):
-    """Return the log of everything in the joint density that depends on alpha."""
+    """Return the log of the factors of the joint density that depend on alpha."""
     total = concentration_log_prior(study, alpha) + state.sizes[0] * math.log(alpha)
     for p in range(state.used.shape[0]):
         if state.members[p] > 0:
@@ -407,7 +418,7 @@ def log_concentration_terms(study, state, alpha):
 
 @compiled
 def change_concentration(study, state, alpha):
-    """Give all processes another alpha."""
+    """Set alpha of all processes, and update the running log density."""
     before = log_concentration_terms(study, state, state.concentration[0])
     state.log_density[0] += log_concentration_terms(study, state, alpha) - before
     state.concentration[0] = alpha
@@ -415,7 +426,11 @@ def change_concentration(study, state, alpha):
 
 @compiled
 def attach(study, state, dataset, slot):
-    """Assign a dataset to a slot (Chinese restaurant predictive times base density)."""
+    """Assign a dataset to a slot, and update counts, lists and the running log density.
+
+    The density changes by the Chinese restaurant predictive, the base density of a new cluster and
+    the likelihood of the dataset.
+    """
     process = state.process[slot]
     change = dataset_log_likelihood(study, state, slot, dataset)
     change -= math.log(state.concentration[0] + state.members[process])
@@ -434,7 +449,7 @@ def attach(study, state, dataset, slot):
 
 @compiled
 def detach(study, state, dataset):
-    """Undo `attach`; return the slot, which the caller holds if it is empty now."""
+    """Undo `attach`, and return the slot; if it is empty now, the caller has to use or free it."""
     slot = state.assignment[dataset]
     process = state.process[slot]
     state.occupants[slot] -= 1

@@ -1,4 +1,4 @@
-"""The PyMC step that finds itself: a thin adapter from a point to the compiled sweep and back."""
+"""The PyMC step method of evolution models, which applies the compiled sweep to a point."""
 
 from time import perf_counter
 from typing import Any, ClassVar
@@ -37,18 +37,18 @@ NAMES = ("structure", "hyperparameters", "noise")
 
 
 def point_names(engine: Engine) -> tuple[str, ...]:
-    """Return the names of the variables of a model, in the order of the engine's arrays."""
+    """Return the names of a model's sampled variables, in the order of the engine's arrays."""
     return (*NAMES, *engine.learned)
 
 
 @dataclass_state
 class EvolutionStepState(StepMethodState):
-    """All there is to a step besides the point and its random generator.
+    """State of a step, in addition to the point and the random generator.
 
     Attributes
     ----------
     made, heated : int
-        How many draws the chain has made, and how many of its first are heated.
+        Number of draws that the chain has made, and number of its first draws that are heated.
     """
 
     made: int
@@ -56,23 +56,30 @@ class EvolutionStepState(StepMethodState):
 
 
 class EvolutionStep(BlockedStep):
-    """Sweeps over assignments, compositions, hyperparameters and noise of all datasets.
+    """PyMC step method that makes one sweep over all variables of an evolution model.
 
-    And over what clusters share, where it is learned: alpha and population parameters.
+    A sweep updates assignments, compositions, hyperparameters and noise of all datasets and, if
+    they are learned, alpha and population parameters.
 
-    Picked by ``pm.sample`` for every :class:`kem_pymc.EvolutionModel`. Nothing adapts: tuning
-    draws only settle, the first half of them under a rising power of the likelihood where the
-    schedule says so. A step depends on the point, the random generator and how many draws its
-    chain has made.
+    ``pm.sample`` assigns the step to every :class:`kem_pymc.EvolutionModel` automatically. Nothing
+    adapts: tuning draws are burn-in, of which up to the first half are made under a rising power of
+    the likelihood if the schedule contains heating. A step depends on the point, the random
+    generator and the number of draws that its chain has made.
 
     Parameters
     ----------
     vars : list of variables
-        Those of the model (or their value variables).
+        Variables of the model (or their value variables).
     schedule : Schedule, optional
-        How much of every move a sweep makes; by default the model's own.
+        Moves of a sweep; by default those of the model.
     model, rng, initial_point, compile_kwargs, blocked
-        As PyMC passes them.
+        Arguments that PyMC passes.
+
+    Raises
+    ------
+    InputError
+        If a variable that a sweep changes is fixed in the model, or if another variable or a
+        potential depends on one.
     """
 
     name = "evolution"
@@ -118,29 +125,35 @@ class EvolutionStep(BlockedStep):
         self.made = self.heated = 0
 
     def setup_chain(self, rng: Any, tune: int, draws: int, made: int = 0) -> None:
-        """Begin a chain, or go on with one that has made some draws.
+        """Begin a chain, or continue one that has already made some draws.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         tune, draws : int
-            Numbers of draws of the chain, before the first that counts and from there on.
+            Numbers of tuning draws of the chain and of draws after tuning.
         made : int
-            Draws there are.
+            Number of draws that the chain has made.
         """
         super().setup_chain(rng, tune, draws)
         self.heated = min(tune // 2, self.schedule.heating)
         self.made = made
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
-        """Make one sweep from a point; the point itself isn't changed."""
+        """Make one sweep from a point; return the new point and the sampler statistics.
+
+        Raises
+        ------
+        InputError
+            If the point has probability zero.
+        """
         names = point_names(self.engine)
         learned = (point[name] for name in names[len(NAMES) :])
         study = self.engine.at(self.engine.with_targets(self.y), *learned)
         if all(np.array_equal(point[n], self.start_point[n], equal_nan=True) for n in names):
             state = start(study, self.schedule, self.rng)
         else:
-            if self.made == 0:  # whoever gives a point to begin with wants to stay near it
+            if self.made == 0:  # heating would move the chain away from a given initial point
                 self.heated = 0
             state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
             if not np.isfinite(state.log_density[0]):
@@ -161,9 +174,9 @@ class EvolutionStep(BlockedStep):
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 
     def compile(self, cores: int) -> None:
-        """Compile all that a draw calls, on several cores; the step itself isn't changed."""
+        """Compile all functions that a draw calls, on several cores; the step isn't changed."""
         study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
-        start(study, self.schedule, rng)  # what all moves share
+        start(study, self.schedule, rng)  # compiles the functions that all moves share
         compile_moves(study, self.schedule, cores)
         made, own = self.made, self.rng
         self.rng = rng
@@ -171,10 +184,11 @@ class EvolutionStep(BlockedStep):
         self.made, self.rng = made, own
 
     def seconds_per_draw(self, draws: int = 4, limit: float = 2.0) -> float:
-        """Time some draws of a compiled step, at most about `limit` seconds; it isn't changed.
+        """Return the median time in seconds of a draw of a compiled step; the step isn't changed.
 
-        They go on from a start, with random numbers of their own. The first one, which makes the
-        start, doesn't count if there are others.
+        At most `draws` draws are timed, for about `limit` seconds at most. They start from the
+        initial point, with a separate random generator. The first draw, which also makes the
+        starting state, doesn't count if there are others.
         """
         made, heated, own = self.made, self.heated, self.rng
         self.made, self.heated, self.rng = 1, 0, np.random.default_rng(0)
@@ -189,7 +203,7 @@ class EvolutionStep(BlockedStep):
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004
-        """Return IDEAL for the variables of an evolution model."""
+        """Return IDEAL for the variables of an evolution model, INCOMPATIBLE for all others."""
         owner = getattr(var, "owner", None)
         ours = owner is not None and isinstance(owner.op, OURS)
         return Competence.IDEAL if ours else Competence.INCOMPATIBLE
@@ -213,7 +227,13 @@ class EvolutionStep(BlockedStep):
 
 
 def _check_nothing_below(model: Any) -> None:
-    """Check that nothing else says anything about what a sweep changes: it wouldn't hear of it."""
+    """Check that no other variable depends on those that a sweep changes, as it would be ignored.
+
+    Raises
+    ------
+    InputError
+        If a variable or a potential does.
+    """
     ours = {rv for rv in model.free_RVs if isinstance(rv.owner.op, OURS)}
     others = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, (*OURS, TargetsVariable))]
     for other in (*others, *model.potentials):

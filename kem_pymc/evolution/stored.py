@@ -1,4 +1,4 @@
-"""Posteriors in folders: read, once they are known to be what ``kem fit`` wrote."""
+"""Reading and validation of the posteriors that ``kem fit`` wrote."""
 
 from pathlib import Path
 from textwrap import shorten
@@ -14,11 +14,11 @@ from kem_pymc.kernels.pool import CandidatePool
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Of every draw, and of every dataset in it.
+#: Dimensions of variables with one value per draw, and with one per draw and dataset.
 DRAW = ("chain", "draw")
 DATASET = (*DRAW, "user", "time_step")
 
-#: Variables that are needed: their dimensions, and the kinds of their types.
+#: Required variables, with their dimensions and the kinds of their dtypes.
 VARIABLES = {
     "assignment": (DATASET, "iu"),
     "inclusion": ((*DATASET, "candidate"), "iub"),
@@ -31,19 +31,19 @@ VARIABLES = {
 
 
 def read_posterior(path: Path) -> "DataTree":
-    """Return the posterior of an ``EvolutionModel`` from the folder that ``kem fit`` wrote.
+    """Read the posterior of an ``EvolutionModel`` from the folder that ``kem fit`` wrote.
 
     Raises
     ------
     InputError
-        If it can't be read, or isn't one; says why.
+        If the posterior can't be read, or isn't valid; the message states why.
     """
     import xarray as xr
 
     try:
         with xr.open_datatree(path, engine="zarr") as opened:
             idata = opened.load()
-    except Exception as error:  # a damaged store can fail anywhere on the way through zarr
+    except Exception as error:  # for a damaged store, Zarr can raise almost any exception
         raise _unreadable(path, str(error)) from error
     try:
         settings = study_settings(idata)
@@ -53,7 +53,7 @@ def read_posterior(path: Path) -> "DataTree":
         raise _unreadable(path, str(error).split(". ")[0]) from error
     try:
         fault = _fault(idata, pool)
-    except Exception as error:  # labels are read from bytes on the way to NumPy
+    except Exception as error:  # NumPy decodes labels from bytes, which can fail
         raise _unreadable(path, str(error)) from error
     if fault:
         raise _unreadable(path, fault)
@@ -68,7 +68,7 @@ def _unreadable(path: Path, reason: str) -> InputError:
 
 
 def _fault(idata: "DataTree", pool: CandidatePool) -> str:
-    """Return what is wrong with the draws; "" where nothing is."""
+    """Return what is wrong with the draws, as text; "" if they are valid."""
     if "posterior" not in idata.children:
         return "it lacks draws"
     posterior = idata["posterior"]

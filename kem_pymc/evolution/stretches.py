@@ -1,8 +1,8 @@
-"""Chains drawn by workers that may share no files with us, a stretch at a time.
+"""Sampling of chains in segments, by workers that need not share files with this process.
 
-A stretch of a chain goes out as a point and the state of its random generator, and comes back as
-the bytes of a chunk, which are written here. What is written is always enough to go on, so a worker
-that dies costs the stretch it was at.
+A segment of a chain is sent to a worker as a point and the state of its random generator. It is
+returned as the bytes of a chunk, which this process writes to a file. Files are always sufficient
+to continue, so if a worker dies, only its current segment has to be sampled again.
 """
 
 import traceback
@@ -24,22 +24,22 @@ from kem_pymc.evolution.run_folder import Plan, RunFolder
 from kem_pymc.evolution.step import EvolutionStep
 from kem_pymc.workers import Workers
 
-#: Seconds after which a stretch ends before it has as many draws as a file is for.
+#: Seconds after which a segment ends, even if it has fewer draws than a file should have.
 LONGEST = 10.0
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where a stretch begins.
+    """Start of a segment of a chain.
 
     Attributes
     ----------
     done : int
-        Draws there are.
+        Number of draws before the segment.
     point : dict or None
-        The last of them; None at a chain's start.
+        Point of the last of these draws; None at the start of a chain.
     generator : dict
-        State of the bit generator after it.
+        State of the bit generator after this draw.
     """
 
     done: int
@@ -49,14 +49,14 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came of a stretch.
+    """Result of a segment.
 
     Attributes
     ----------
     chunk : bytes or None
-        Its draws as a file holds them; None if there are none.
+        Draws, encoded as in a file; None if there are no draws.
     reason, trace : str or None
-        Why it ended too early, and where, if it did.
+        Reason and traceback of the exception that ended the segment; None if there was none.
     """
 
     chunk: bytes | None
@@ -65,7 +65,7 @@ class Drawn:
 
 
 def draw_stretch(step: EvolutionStep, plan: Plan, stretch: Stretch) -> Drawn:
-    """Draw a stretch: as many draws as a file is for, or for as long as `LONGEST`."""
+    """Sample a segment, which ends with the draws of one file, or after `LONGEST` seconds."""
     rng = np.random.default_rng()
     rng.bit_generator.state = dict(stretch.generator)
     step.setup_chain(rng, plan.tune, plan.draws, stretch.done)
@@ -75,7 +75,7 @@ def draw_stretch(step: EvolutionStep, plan: Plan, stretch: Stretch) -> Drawn:
     reason = trace = None
     most = min(plan.chunk, plan.total - stretch.done)
     try:
-        # One draw at least, however slow.
+        # At least one draw, however slow.
         while len(draws) < most and (not draws or monotonic() - began < LONGEST):
             point, (statistics,) = step.step(point)
             number = stretch.done + len(draws)
@@ -94,7 +94,7 @@ def run_on_workers(
     bars: Bars,
     interruption: Interruption,
 ) -> list[Failure]:
-    """Sample chains on workers, all at a time if there are enough; return how some failed."""
+    """Sample chains on workers, all at once if there are enough workers; return the failures."""
     done = {chain: run.length(chain) for chain in chains}
     failures: list[Failure] = []
 
@@ -135,7 +135,7 @@ def run_on_workers(
 
 
 def _beginning(run: RunFolder, chain: int) -> Stretch:
-    """Return where a chain's next stretch begins."""
+    """Return the start of a chain's next segment."""
     last = run.chain(chain).last()
     if last is None:
         return Stretch(0, None, run.plan.generators()[chain].bit_generator.state)

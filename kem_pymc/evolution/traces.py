@@ -1,7 +1,7 @@
-"""Draws in files to the DataTree that ``pm.sample`` returns for the same draws.
+"""Conversion of draws in files to the DataTree that ``pm.sample`` returns for the same draws.
 
-Draws are read a chunk at a time into arrays of their final size: a posterior may take a good part
-of a machine's memory, and is never there twice.
+Draws are read one chunk at a time into arrays of their final size: a posterior may take a large
+part of the machine's memory, so it is never held twice.
 """
 
 from collections.abc import Mapping
@@ -27,25 +27,26 @@ def to_datatree(
     draws: int,
     at_a_time: int,
 ) -> xr.DataTree:
-    """Return the posterior with its Deterministics, statistics, and the model's data.
+    """Return the posterior with its Deterministics, sample statistics, and the model's data.
 
     Parameters
     ----------
     model : EvolutionModel
     step : EvolutionStep
     chains : mapping
-        Files by chain, each with `tune` + `draws` draws at least.
+        Files by chain, each with at least `tune` + `draws` draws.
     tune, draws : int
-        How many draws of every chain are left out, and how many then are kept.
+        Number of draws of every chain that are left out, and number of draws that are then kept.
     at_a_time : int
-        How many chains ran at a time, for the time that sampling took.
+        Number of chains that ran at a time, to compute the time that sampling took.
 
     Raises
     ------
     InputError
         If a file can't be read.
     """
-    # Once a draw, Deterministics take Python no longer than Numba, which compiles them for seconds.
+    # Deterministics are evaluated once per draw: Python is as fast as Numba for this, and Numba
+    # would take seconds to compile them.
     with model, pytensor.config.change_flags(mode="FAST_COMPILE"):
         recorder = NDArray(model=model)
         tree = _of_one_draw(model, step, recorder, next(next(iter(chains.values())).chunks()))
@@ -72,7 +73,7 @@ def to_datatree(
 def _of_one_draw(
     model: EvolutionModel, step: EvolutionStep, recorder: NDArray, chunk: Chunk
 ) -> xr.DataTree:
-    """Return the tree of a chain of one draw: PyMC knows what groups and dims it has."""
+    """Return the tree of a chain of one draw, as PyMC makes it, for its groups and dims."""
     recorder.setup(1, 0, step.stats_dtypes)
     statistics = {name: values[0] for name, values in chunk.statistics.items()}
     recorder.record(_point(model, chunk, 0), [statistics], in_warmup=False)
@@ -83,7 +84,7 @@ def _of_one_draw(
 
 
 def _widened(single: xr.Dataset, coords: Mapping[str, Any]) -> xr.Dataset:
-    """Return a dataset like one of a single draw, with room for as many as `coords` tell."""
+    """Return a dataset like one of a single draw, with empty arrays of the size of `coords`."""
     sizes = [len(values) for values in coords.values()]
     variables = {}
     for name, variable in single.data_vars.items():

@@ -1,9 +1,10 @@
-"""The random variables of the model, each with a true log density and a true simulator.
+"""The random variables of the model, each with an exact log density and a simulator.
 
-structure -> hyperparameters, noise -> targets. The structure is below the concentration where it is
-learned, hyperparameters and noise below the population parameters of their priors. The
-first three are by dataset (user, time step), see :mod:`kem_pymc.evolution.engine`; members of a
-cluster hold equal rows, and the density is that of the distinct ones.
+The dependencies are structure -> hyperparameters, noise -> targets. The structure depends on the
+concentration if that is learned, and hyperparameters and noise depend on the population parameters
+of their priors. The first three are indexed by dataset (user, time step), see
+:mod:`kem_pymc.evolution.engine`; members of a cluster have equal rows, and the density is that of
+the distinct rows.
 """
 
 import warnings
@@ -21,8 +22,8 @@ from pytensor.tensor.random.op import RandomVariable
 from kem_pymc.distributions import constants, in_double
 from kem_pymc.evolution.engine import Engine
 
-# These operations are Python around compiled code: object mode costs them nothing, so there is
-# nothing to warn of.
+# These operations are Python functions that call compiled code, so object mode costs no time and
+# the warning is not useful.
 warnings.filterwarnings(
     "ignore",
     message="Numba will use object mode to run "
@@ -31,7 +32,7 @@ warnings.filterwarnings(
 
 
 class _EvolutionVariable(RandomVariable):
-    """A random variable of one engine; its parameters are the variables that come before it."""
+    """Random variable of an engine, whose parameters are the variables that it depends on."""
 
     __props__: tuple[str, ...] = ("name", "signature", "dtype", "inplace", "engine")
 
@@ -40,14 +41,14 @@ class _EvolutionVariable(RandomVariable):
         super().__init__(**kwargs)
 
     def _shape(self) -> tuple[int, ...]:
-        raise NotImplementedError  # every variable below has its own
+        raise NotImplementedError  # defined by every subclass that isn't scalar
 
     def _supp_shape_from_params(self, *_: Any, **__: Any) -> tuple[Any, ...]:
         return tuple(pt.constant(n, dtype="int64") for n in self._shape())
 
 
 class ConcentrationVariable(_EvolutionVariable):
-    """alpha of every Dirichlet process, where it is learned: a Gamma variable (shape, rate)."""
+    """Learned alpha of every Dirichlet process: a Gamma variable with a shape and a rate."""
 
     name = "concentration"
     signature = "(),()->()"
@@ -59,13 +60,13 @@ class ConcentrationVariable(_EvolutionVariable):
 
 
 class PopulationVariable(_EvolutionVariable):
-    """A population parameter of the priors, with a prior of its own.
+    """A population parameter of the priors, with its own prior.
 
     Parameters
     ----------
     engine : Engine
     place : int
-        Which of the engine's parameters it is.
+        Index of the parameter in ``engine.population``.
     """
 
     __props__ = (*_EvolutionVariable.__props__, "place")
@@ -75,7 +76,7 @@ class PopulationVariable(_EvolutionVariable):
         self.place = place
         parameter = engine.population[place]
         self.prior = parameter.prior
-        #: What the prior's parameters are, for PyMC's displays; none where it has no plain ones.
+        #: Parameters of the prior, for PyMC's displays; empty if they aren't scalar constants.
         self.constants = constants(self.prior) or []
         signature = ",".join("()" for _ in self.constants) + "->()"
         super().__init__(engine, **{"name": parameter.name, "signature": signature} | kwargs)
@@ -104,7 +105,7 @@ class StructureVariable(_EvolutionVariable):
 
 
 class _OfClusters(_EvolutionVariable):
-    """A variable below the structure and the population parameters, of which there may be none."""
+    """Variable that depends on the structure and on all population parameters, if there are any."""
 
     def __init__(self, engine: Engine, **kwargs: Any) -> None:
         parameters, _, made = self.signature.partition("->")
@@ -117,7 +118,7 @@ class _OfClusters(_EvolutionVariable):
 
 
 class HyperparametersVariable(_OfClusters):
-    """Hyperparameters of every cluster, given the structure (eq. 6) and population parameters."""
+    """Hyperparameters of every cluster given the structure (eq. 6) and population parameters."""
 
     name = "hyperparameters"
     signature = "(u,t,k)->(u,t,h)"
@@ -133,9 +134,9 @@ class HyperparametersVariable(_OfClusters):
 
 
 class NoiseVariable(_OfClusters):
-    """Noise variance of every cluster, given the structure: it depends on the parent (eq. 5).
+    """Noise variance of every cluster given the structure and population parameters.
 
-    And on population parameters.
+    It depends on the parent composition (eq. 5).
     """
 
     name = "noise"
@@ -167,7 +168,7 @@ class TargetsVariable(_EvolutionVariable):
 
 
 class EngineDensity(Op):
-    """A log density of the engine, by method name, as a PyTensor operation without gradient."""
+    """PyTensor operation, without gradient, that calls a method of an engine for a log density."""
 
     __props__ = ("engine", "method")
     method: str

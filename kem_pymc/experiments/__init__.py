@@ -1,1 +1,1 @@
-"""The papers' experiments: methods x data sets x trials, from data to figures."""
+"""Experiments of the papers: methods are run on data sets and trials, and shown in figures."""

@@ -1,4 +1,4 @@
-"""Pilot and test users of a study, by name and trial."""
+"""Loading of the pilot and test users of a study and trial."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -14,24 +14,32 @@ from kem_pymc.experiments.settings import Study
 type Folder = str | PathLike[str] | None
 
 
-#: Random splits to try until every feature varies among the pilot users.
+#: Largest number of random splits that are tried until every feature varies among pilot users.
 SPLITS = 20
 
 
 class Users(NamedTuple):
-    """A cohort to learn from and one to select kernels for."""
+    """A pilot cohort to learn from, and a test cohort of other users to select kernels for."""
 
     pilot: Cohort
     test: Cohort
 
 
 def load(study: Study, rng: np.random.Generator, data_home: Folder = None) -> Users:
-    """Return the users of one trial.
+    """Load the pilot and test users of one trial.
+
+    Parameters
+    ----------
+    study : Study
+    rng : numpy.random.Generator
+        Random number generator for the split or the simulation.
+    data_home : path, optional
+        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
 
     Raises
     ------
     InputError
-        If there is no such loader, or it can't use its options or files.
+        If there is no loader of that name, or the loader can't use its options or files.
     """
     if study.data not in LOADERS:
         raise InputError(f"There is no data set {study.data!r}. Use one of {', '.join(LOADERS)}.")
@@ -39,25 +47,26 @@ def load(study: Study, rng: np.random.Generator, data_home: Folder = None) -> Us
 
 
 def split(cohort: Cohort, rng: np.random.Generator) -> Users:
-    """Return half of the users of a cohort, at random, and the others."""
+    """Split the users of a cohort at random into halves: pilot users and test users."""
     return _scalable(lambda: cohort.split(rng))
 
 
 def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> Users:
-    """Return pilot users without one part of them, and that part.
+    """Hold out one fold of the pilot users as test users; the others remain pilot users.
 
     Parameters
     ----------
     pilot : Cohort
     part, parts : int
-        Which one, and how many there are: at most as many as users.
+        Index of the fold that is held out, and number of folds, from 2 to the number of users.
     rng : numpy.random.Generator
-        In the same state for all parts, for they have no user in common.
+        Random number generator for the assignment to folds. It must be in the same state for all
+        folds, so that they have no user in common.
 
     Raises
     ------
     InputError
-        If there are fewer users than parts, or nobody to learn from would be left.
+        If there are fewer users than folds, or fewer than 2 folds, which would leave no pilot user.
     """
     if not 2 <= parts <= pilot.n_users:
         raise InputError(
@@ -78,7 +87,7 @@ def _scalable(draw: Callable[[], tuple[Cohort, Cohort]]) -> Users:
 
 
 def _vary(cohort: Cohort) -> bool:
-    """Return whether no feature is the same for all pilot users: it couldn't be scaled."""
+    """Return whether every feature varies among the pilot users, which scaling requires."""
     return bool(np.all(np.ptp(np.concatenate(cohort.inputs), axis=0) > 0))
 
 
@@ -102,7 +111,7 @@ def _panel(
     test_users: int,
     **options: Any,
 ) -> tuple[Cohort, Cohort]:
-    # One cohort, because pilot and test users share what is shared.
+    # Split from one cohort, because pilot and test users have the same shared function.
     cohort = datasets.panel(users=pilot_users + test_users, seed=rng, **options)
     return cohort.subset(cohort.users[:pilot_users]), cohort.subset(cohort.users[pilot_users:])
 

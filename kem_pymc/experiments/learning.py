@@ -1,4 +1,4 @@
-"""What methods learn from pilot users, and the selectors made of it."""
+"""Training of methods on pilot users, and construction of their selectors."""
 
 import time
 from collections.abc import Callable
@@ -36,30 +36,32 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
-#: The name of evolutions of users who share nothing.
+#: Name of the evolutions that were learned under the assumption that users share nothing.
 UNSHARED = "unshared"
 
 
 @dataclass
 class Lesson:
-    """Pilot users with what is supposed of them, and what was learned.
+    """Training of methods: pilot users and assumptions about them, and the results.
 
     Attributes
     ----------
     pilot, pool, priors, scaling
     seed : int
-        Of searches at deployment.
+        Seed of the searches for test users.
     steps : int
-        Of a Memoryless search.
+        Number of steps of a Memoryless search.
     evolutions : dict of str to Evolutions
-        By name: one, or one for each time step, and perhaps the `UNSHARED` ones.
+        Learned evolutions by name: one, or one for each time step, and the `UNSHARED` ones if they
+        were learned.
     seconds : float
-        That learning took.
+        Time that learning took.
     r_hat : dict of str to dict
-        By name of evolutions, and "final" of where users end up beside them: R-hat of the scalars,
-        see :func:`kem_pymc.diagnostics.convergence.scalar_r_hats`.
+        R-hat of the scalars, see :func:`kem_pymc.diagnostics.convergence.scalar_r_hats`, by name of
+        the evolutions; "final" for the posterior of the users' last data sets, which is sampled in
+        addition.
     shared : SharedPart or None
-        What pilot users share, in scaled units; None if nothing may be shared.
+        The part that pilot users share, in scaled units; None if nothing may be shared.
     """
 
     pilot: Cohort
@@ -75,13 +77,22 @@ class Lesson:
 
     @property
     def departs(self) -> bool:
-        """Whether users share something that a new one may not follow."""
+        """Return whether users share a mean process, from which new users may depart."""
         return self.shared is not None and not self.shared.nothing
 
     def learn(
         self, learns: Learns, sampling: dict[str, Sampling], rng: np.random.Generator
     ) -> None:
-        """Sample the posteriors that methods of this kind go by."""
+        """Sample the posteriors that methods of this kind use.
+
+        Parameters
+        ----------
+        learns : str
+            Kind of the methods, see :data:`kem_pymc.experiments.settings.Learns`.
+        sampling : dict of str to Sampling
+            Numbers of chains and draws for "cut" and "joint".
+        rng : numpy.random.Generator
+        """
         began = time.perf_counter()
         own: dict[str, Any] = {"scaling": self.scaling, "shared": self.shared}
         models = _models(learns, self.pilot, self.pool, self.priors, **own)
@@ -99,9 +110,16 @@ class Lesson:
         self.seconds = time.perf_counter() - began
 
     def learn_unshared(self, priors: Priors, sampling: Sampling, rng: np.random.Generator) -> None:
-        """Sample where pilot users end up if they share nothing, with priors of that case.
+        """Learn evolutions of the pilot users' last data sets, assuming that they share nothing.
 
-        The methods of a study ask for the same: it is kept as what they share is.
+        The result is cached, because several methods of a study need the same.
+
+        Parameters
+        ----------
+        priors : Priors
+            Priors for users who share nothing.
+        sampling : Sampling
+        rng : numpy.random.Generator
         """
         began = time.perf_counter()
         seed = int(rng.integers(2**32))
@@ -118,27 +136,27 @@ class Lesson:
 
     @property
     def own(self) -> list[Evolutions]:
-        """Evolutions of the methods' own posteriors, with what goes beside them."""
+        """Evolutions of the methods' posteriors, each with the unshared evolutions attached."""
         unshared = self.evolutions.get(UNSHARED)
         own = [learned for name, learned in self.evolutions.items() if name != UNSHARED]
         return [replace(learned, unshared=unshared) for learned in own]
 
     def selector(self, method: Method) -> Selector:
-        """Return a method's selector."""
+        """Return a method's selector, made from the results of the training."""
         return _SELECTORS[method.learns](self, **method.options)
 
 
-#: What pilot users share, by their digest and the noise floor, of the last `KEPT` cohorts.
-#: The methods of a study ask for the same, which takes as long to learn as evolutions do.
+#: Cache of the parts that pilot users share, by digest and noise floor, of the last `KEPT` cohorts.
+#: The methods of a study need the same part, which takes as long to learn as evolutions.
 _SHARED: dict[tuple[str, float], SharedPart] = {}
 KEPT = 16
 
-#: The same of where they end up if they share nothing.
+#: Cache of the unshared evolutions of the pilot users' last data sets.
 _UNSHARED: dict[tuple[int, str, str], Evolutions] = {}
 
 
 def _kept[K, V](known: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """Return what a key stands for, made if it isn't among the last ones."""
+    """Return the cached value of a key, computed if it isn't among the last `KEPT` ones."""
     if key not in known:
         made = make()
         while len(known) >= KEPT:
@@ -148,7 +166,9 @@ def _kept[K, V](known: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 
 def scaling_of(pilot: Cohort, priors: Priors, transform: Name | None) -> Scaling:
-    """Return the scaling that a table of priors was made for, with a transform of the target.
+    """Return the scaling that a table of priors was made for.
+
+    With a transform of the target it is always :meth:`kem_pymc.scaling.Scaling.unit`.
 
     Raises
     ------
@@ -159,7 +179,7 @@ def scaling_of(pilot: Cohort, priors: Priors, transform: Name | None) -> Scaling
 
 
 def shared_by(scaled: Cohort, noise_floor: float) -> SharedPart:
-    """Return what the users of a cohort in scaled units share."""
+    """Return the part that the users of a cohort in scaled units share, cached if possible."""
     key = scaled.digest(), noise_floor
     return _kept(_SHARED, key, lambda: learn_shared(scaled, noise_floor=noise_floor))
 
@@ -196,7 +216,10 @@ def _posterior(model: EvolutionModel, sampling: Sampling, rng: np.random.Generat
 
 
 def _departing(lesson: Lesson, selector: Selector) -> Selector:
-    """Return a selector for users who may not follow what pilot users share."""
+    """Return a selector that allows for users who depart from the part that pilot users share.
+
+    The selector itself is returned if unshared evolutions were not learned.
+    """
     unshared = lesson.evolutions.get(UNSHARED)
     return selector if unshared is None else DepartureSelector(selector, unshared)
 
@@ -266,7 +289,7 @@ _SELECTORS: dict[str, Callable[..., Selector]] = {
 
 
 def options_of(method: Method) -> dict[str, Any]:
-    """Return all options of a method's selector that are plain values, defaults among them."""
+    """Return the options of a method's selector, including defaults that are plain values."""
     kinds: dict[str, Callable[..., Any]] = {
         "ard": ARDSelector,
         "nothing": MemorylessSelector,
@@ -277,12 +300,22 @@ def options_of(method: Method) -> dict[str, Any]:
     return defaults | method.options
 
 
-#: How many candidates of the synthetic study's pool enter below WHITE, on average.
+#: Expected number of candidates of the synthetic study's pool that enter below WHITE.
 FEW = 0.4
 
 
 def priors_of(name: str, pool: CandidatePool, unexplained: float = 1.0) -> Priors:
-    """Return a table of priors by the name of its function."""
+    """Return a table of priors by name.
+
+    Parameters
+    ----------
+    name : {"default", "paper", "synthetic"}
+        Name of the function in :mod:`kem_pymc.priors`.
+    pool : CandidatePool
+    unexplained : float
+        Mean square of the scaled targets that the shared part leaves unexplained; only used for
+        "default".
+    """
     if name == "default":
         return prior_tables.default(pool, unexplained)
     return prior_tables.paper() if name == "paper" else prior_tables.synthetic()
@@ -291,7 +324,15 @@ def priors_of(name: str, pool: CandidatePool, unexplained: float = 1.0) -> Prior
 def supposed(
     name: str, supposes: Supposes, pool: CandidatePool, unexplained: float = 1.0
 ) -> Priors:
-    """Return a study's priors by name, changed as a method supposes."""
+    """Return a study's priors by name, changed as a method requires.
+
+    Parameters
+    ----------
+    name, pool, unexplained
+        As for :func:`priors_of`.
+    supposes : str
+        The change, see :data:`kem_pymc.experiments.settings.Supposes`.
+    """
     if supposes in ("paper", "one-noise", "few-enter") and name == "default":
         name = "paper"
     priors = priors_of(name, pool, unexplained)

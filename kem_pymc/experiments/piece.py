@@ -1,4 +1,4 @@
-"""A piece of an experiment: one study, one trial, and the methods that learn the same."""
+"""Tasks of an experiment: one study, one trial, and the methods that share a training."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,42 +35,46 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.walk import walk_user
 
-#: What a study says that isn't part of a lesson: of priors the table counts.
+#: Entries of a study that a training doesn't depend on; for priors the table is used instead.
 UNSEEN = {"title", "judged", "trials", "priors", "users"}
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What one worker does at a time; it depends on nothing else.
+    """A unit of work for one worker, independent of all other tasks.
 
     Attributes
     ----------
     name : str
-        Of the study.
+        Name of the study.
     study : Study
     trial : int
+        Number of the trial, from 0.
     learns : str
+        What is learned from pilot users, see :data:`kem_pymc.experiments.settings.Learns`.
     methods : dict of str to Method
-        That learn this.
+        Methods that use this training, by name.
     sampling : dict
+        Numbers of chains and draws, by kind of posterior.
     seed : int
-        Of the whole experiment. Users depend on it, the study and the trial alone, so all methods
-        see the same.
+        Seed of the whole experiment. The users depend only on it, the study and the trial, so all
+        methods have the same users.
     test_users, steps : int, optional
-        At most so many test users, and steps of a Memoryless search.
+        Largest number of test users, and of steps of a Memoryless search.
     known : dict of str to Evolutions
-        What was learned earlier; learned anew if empty.
+        Evolutions that were learned earlier; if empty, they are learned.
     cohort : Cohort, optional
         Users who are split at random into pilot and test users; by default the study's loader
-        gives both.
+        returns both.
     data_home : path, optional
+        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
     folds : int, optional
-        Pilot users are held out in turn, in so many parts: trials 0 to folds - 1 share the pilot
-        users of one draw, and so on.
+        Number of folds in which pilot users are held out in turn: trials 0 to folds - 1 share the
+        pilot users of one draw, the next `folds` trials those of the next draw, and so on.
     supposes : str
-        Under which priors its methods learn.
+        Priors under which the methods learn, see :data:`kem_pymc.experiments.settings.Supposes`.
     shared : {"auto", "none"}
-        Whether a mean process that users share is learned beside it.
+        Whether a mean process that users share is learned in addition.
     """
 
     name: str
@@ -90,7 +94,7 @@ class Piece:
     shared: Shares = "none"
 
     def users(self) -> Users:
-        """Return the users to learn from and those to select for in this trial."""
+        """Return the pilot users and the test users of this trial."""
         if self.folds is None:
             return self._users_of(self.trial)
         drawn, part = divmod(self.trial, self.folds)
@@ -104,7 +108,7 @@ class Piece:
         return split(self.cohort, rng)
 
     def candidates(self) -> list[str]:
-        """Return the names of the candidates."""
+        """Return the names of the candidates, without "CONST" for the priors "no-level"."""
         pool = self.study.pool
         if pool == DEFAULT_POOL:
             names = pools.default_pool(self.users().pilot).names
@@ -114,11 +118,11 @@ class Piece:
 
     @property
     def judged(self) -> str:
-        """What predictions are judged by: of users held out only their data are known."""
+        """Data against which predictions are scored: always "next" for held-out pilot users."""
         return self.study.judged if self.folds is None else "next"
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Return a stream of random numbers of this study and trial."""
+        """Return a random number generator for a purpose, seeded by experiment, study and trial."""
         return self._generator(purpose, self.trial)
 
     def _generator(self, purpose: str, trial: int) -> np.random.Generator:
@@ -127,20 +131,18 @@ class Piece:
         )
 
     def lesson(self) -> dict[str, Any]:
-        """Return, as plain data, what a lesson depends on beside code and data files."""
+        """Return, as plain data, what a training depends on, except code and data files."""
         draws = "joint" if self.learns == "joint" else "cut"
-        # Of whatever candidates: these stand for themselves.
+        # Any pool will do here: the candidates have their own entry below.
         priors = priors_of(self.study.priors, CandidatePool(["SE0"]))
         if self.learns not in ("cut", "joint"):
-            priors = priors.without_parent()  # all that the others look at
+            priors = priors.without_parent()  # the only noise prior that the others use
         changed = {} if self.supposes == "study" else {"supposes": self.supposes, "few": FEW}
         return changed | {
             "candidates": self.candidates(),
             "prior_table": priors.to_dict(),
             "data_home": None if self.data_home is None else str(self.data_home),
-            "study": self.study.model_dump(
-                exclude={"title", "judged", "trials", "priors", "users"}
-            ),
+            "study": self.study.model_dump(exclude=UNSEEN),
             "trial": self.trial,
             "learns": self.learns,
             "shared": self.shared,
@@ -151,7 +153,7 @@ class Piece:
         }
 
     def exercise(self, method: str) -> dict[str, Any]:
-        """Return all that a method's selections depend on beside that."""
+        """Return, as plain data, what selections of a method depend on besides the training."""
         return {
             "options": options_of(self.methods[method]),
             "single": self.methods[method].single,
@@ -163,18 +165,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a piece.
+    """Results of a task.
 
     Attributes
     ----------
     selections : DataFrame
-        One row for every method, test user and time step.
+        Selections and their scores, one row for every method, test user and time step.
     evolutions : dict of str to Evolutions
-        By name; those known already among them.
+        Learned evolutions by name, including those known before.
     seconds : float
-        That learning took; zero where all was known.
+        Time that learning took; zero if everything was known.
     r_hat : dict of str to dict
-        See :class:`kem_pymc.experiments.learning.Lesson`.
+        R-hat of scalars, see :class:`kem_pymc.experiments.learning.Lesson`.
     """
 
     selections: pd.DataFrame
@@ -184,7 +186,7 @@ class Outcome:
 
 
 def run(piece: Piece) -> Outcome:
-    """Learn from the pilot users, then walk the test users through their time steps."""
+    """Learn from the pilot users, then select kernels for the test users at every time step."""
     users = piece.users()
     test = users.test
     if piece.test_users is not None:
@@ -224,7 +226,7 @@ def run(piece: Piece) -> Outcome:
 def judged(
     selector: Selector, cohort: Cohort, by: str, unit: float | None = None, single: bool = False
 ) -> list[dict[str, Any]]:
-    """Return what is told of every selection for every user of a cohort.
+    """Select kernels for every user of a cohort at every time step, and score the selections.
 
     Parameters
     ----------
@@ -232,14 +234,20 @@ def judged(
     cohort : Cohort
         Test users.
     by : {"truth", "next"}
-        See :func:`~kem_pymc.experiments.scores.judged_by`.
+        Data against which predictions are scored, see
+        :func:`~kem_pymc.experiments.scores.judged_by`.
     unit : float, optional
-        Of scores, see :func:`~kem_pymc.experiments.scores.predictive_scores`.
+        Unit of scores, see :func:`~kem_pymc.experiments.scores.predictive_scores`.
     single : bool
-        Whether the selected kernel predicts alone.
+        Whether predictions use only the selected kernel, with its fitted values.
+
+    Returns
+    -------
+    list of dict
+        One row for every user and time step. Selections without data to score them have no scores.
     """
     rows = []
-    # What a first selection compiles or loads isn't part of the time that a selection takes.
+    # A first selection is made so that compilation isn't part of the time that a selection takes.
     first = cohort.ends[0][0]
     selector.select(cohort.inputs[0][:first], cohort.targets[0][:first])
     truth = getattr(cohort.truth, "compositions", None)

@@ -1,4 +1,4 @@
-"""Figures and tables from pieces, as files: tidy values, a picture, and a page to read."""
+"""Files of a figure or table, made from tasks: a CSV file, a picture, and a Markdown page."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -33,23 +33,36 @@ MODULES = {
 
 
 def make(name: str, evidence: Evidence) -> Output:
-    """Return a figure by name."""
+    """Make a figure or table by name.
+
+    Parameters
+    ----------
+    name : str
+        Key of `MODULES`.
+    evidence : Evidence
+    """
     module = import_module(f"kem_pymc.experiments.figures.{MODULES[name]}")
     output: Output = module.make(evidence)
     return output
 
 
 def write(name: str, output: Output, folder: Path, heading: Sequence[str]) -> list[Path]:
-    """Write a figure's values, picture and page below a folder; return the files.
+    """Write the values, the picture and the page of a figure to a folder.
 
     Parameters
     ----------
     name : str
-        Of the figure: the files are called so.
+        Name of the figure, and stem of the names of its files.
     output : Output
     folder : Path
+        Folder of the files; created if necessary.
     heading : sequence of str
-        Paragraphs at the head of the page: what was run.
+        First paragraphs of the page, which describe what was run.
+
+    Returns
+    -------
+    list of Path
+        The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.csv"]
@@ -68,7 +81,7 @@ def write(name: str, output: Output, folder: Path, heading: Sequence[str]) -> li
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return a table as Markdown, its index first."""
+    """Return a table as Markdown, with the index as first columns unless it has no name."""
     flat = table.reset_index() if table.index.names != [None] else table
     names = [
         " ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in flat.columns

@@ -1,4 +1,4 @@
-"""Methods x studies x trials: what is missing is run on workers, the rest is read."""
+"""Running the tasks of an experiment on workers; results that are stored already are read."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Sh
 from kem_pymc.experiments.store import Store
 from kem_pymc.workers import Workers
 
-#: Slow pieces go first, or the last one would keep one worker busy while the others wait.
+#: Kinds of training, slowest first. Slow tasks start first, so that no worker waits for the last.
 SLOWEST = ("joint", "paper", "stratified", "nothing", "cut", "final", "ard", "two-level")
 
 
@@ -25,26 +25,33 @@ def pieces_of(
     seed: int = 0,
     data_home: Folder = None,
 ) -> list[Piece]:
-    """Return what figures need, a piece for each study, trial and thing to learn.
+    """Return the tasks that figures need, one for each study, trial and training.
 
     Parameters
     ----------
     settings : Settings
     figures : iterable of Figure
+        Figures to make; tasks that several of them need are returned once.
     trials : int, optional
-        At most so many of each study; by default as many as the settings say.
+        Largest number of trials of each study; by default the number in the settings.
     quick : bool
-        Whether to make little of everything.
+        Whether to use the smaller numbers of ``settings.quick``.
     seed : int
-        Of the experiment; figures may add to it.
+        Seed of the experiment; figures may add to it.
     data_home : path, optional
+        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+
+    Returns
+    -------
+    list of Piece
+        Tasks, sorted by trial, the slow ones of a trial first.
     """
     wanted: dict[tuple[str, int, Learns, Supposes, Shares, int | None, int], set[str]] = {}
     for figure in figures:
         for name in figure.studies:
             most = figure.trials or settings.studies[name].trials
             most = min(most, trials or (settings.quick.trials if quick else most))
-            if figure.folds:  # a trial for each part; a quick look needs one draw of users
+            if figure.folds:  # a trial for each fold; a quick run uses one draw of users
                 most = figure.folds * (1 if quick else most)
             for trial in range(most):
                 for method in figure.methods:
@@ -83,15 +90,19 @@ def run_pieces(
     crew: Workers,
     tell: Callable[[Piece], Any] = lambda _: None,
 ) -> pd.DataFrame:
-    """Run what is missing, keep it, and return all selections.
+    """Run the tasks whose results aren't stored, store the results, and return all selections.
 
     Parameters
     ----------
     pieces : list of Piece
+        All tasks.
     store : Store
+        Where results are read from and written to.
     crew : Workers
+        Workers that run the tasks.
     tell : callable
-        Called with every piece that is there: those kept earlier first, others as they come.
+        Called with every finished task: first those that were stored before, then the others as
+        they finish.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How good a selection is: its predictions against what came, and how it changed."""
+"""Scores of selections: accuracy of their predictions of later data, and changes over time."""
 
 import math
 from typing import Any, Literal
@@ -14,36 +14,39 @@ from kem_pymc.selection.walk import Walks
 
 type Judged = Literal["next", "truth"]
 
-#: Probabilities of the central predictive intervals whose coverage is told, in per cent.
+#: Probabilities of the central predictive intervals whose coverage is reported, in per cent.
 LEVELS = (50, 80, 95)
 
 
 def scores(walks: Walks, cohort: Cohort, judged: Judged = "next") -> pd.DataFrame:
-    """Score every selection of walks by what came after it.
+    """Score every selection of :func:`kem_pymc.walk` against later data.
 
     Parameters
     ----------
     walks : dict
-        From :func:`kem_pymc.walk`.
+        Selections of each user at each time step, from :func:`kem_pymc.walk`.
     cohort : Cohort
-        The users who walked.
+        Cohort for which the selections were made.
     judged : {"next", "truth"}
-        By the batch of the next time step, which leaves out everybody's last selection; or by the
-        true function with noise on a grid, for simulated users.
+        Data against which predictions are scored: the batch of the next time step, which excludes
+        the last selection of every user; or the true function with noise on a grid, for simulated
+        users.
 
     Returns
     -------
     DataFrame
-        One row per user and time step: ``user``, ``time_step`` (from 0); predictive scores as means
-        over the points, in units of scaled targets (``log_likelihood``, ``crps``, ``rmse``, shares
-        inside central intervals ``cover50``, ``cover80``, ``cover95``); and of the selection
-        ``points``, ``composition``, ``size``, ``features``, ``noise``, ``considered``, ``seconds``,
-        and ``dropped``, features that the one before looked at and it doesn't.
+        One row per user and time step. The columns are ``user`` and ``time_step`` (from 0);
+        predictive scores as means over the points, in units of scaled targets (``log_likelihood``,
+        ``crps``, ``rmse``, and coverage of central intervals ``cover50``, ``cover80``,
+        ``cover95``); and properties of the selection: ``points``, ``composition``, ``size``,
+        ``features``, ``noise``, ``considered``, ``seconds``, and ``dropped``, the number of
+        features that the previous selection used and this one doesn't.
 
     Raises
     ------
     InputError
-        If the walks are of other users, the cohort has no truth, or nothing comes next.
+        If the selections are those of other users, the cohort has no truth, or no user has a next
+        time step.
     """
     if list(walks) != list(cohort.users) or (judged == "truth" and cohort.truth is None):
         raise InputError(
@@ -67,16 +70,21 @@ def scores(walks: Walks, cohort: Cohort, judged: Judged = "next") -> pd.DataFram
 def judged_by(
     cohort: Cohort, user: int, time_step: int, judged: str
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the points (m, D), (m,) that judge a selection; None where there are none.
+    """Return the points against which the predictions of a selection are scored.
 
     Parameters
     ----------
     cohort : Cohort
-        The test users.
+        Test users.
     user, time_step : int
-        Positions.
+        Positions of the user and of the time step, from 0.
     judged : {"truth", "next"}
-        By the true function with noise on a grid, or by the batch of the next time step.
+        The true function with noise on a grid, or the batch of the next time step.
+
+    Returns
+    -------
+    tuple of ndarray, shapes (m, D) and (m,), or None
+        Inputs and targets; None if there is no next time step.
     """
     if judged == "truth":
         return cohort.truth.x_test, cohort.truth.y_test[user]
@@ -95,23 +103,25 @@ def predictive_scores(
     single: bool = False,
     unit: float | None = None,
 ) -> dict[str, float]:
-    """Score predictions of new points, in the units of scaled targets.
+    """Score predictions of new points, in units of scaled targets.
 
     Parameters
     ----------
     selection : Selection
     x, y : ndarray, shapes (m, D) and (m,)
+        Inputs and targets of the new points, in the users' units.
     single : bool
-        Whether the selected kernel predicts alone.
+        Whether predictions use only the selected kernel, with its fitted values.
     unit : float, optional
-        What scores are in units of, by default the scaling's
+        Unit of the scores, in the target's unit; by default the scaling's
         :attr:`~kem_pymc.scaling.Scaling.target_unit`.
 
     Returns
     -------
     dict
         Means over the points: ``log_likelihood``, ``crps`` (smaller is better), ``rmse`` (the root
-        of a mean), and ``cover50`` and so on, the share inside central intervals.
+        of the mean squared error), and ``cover50``, ``cover80`` and ``cover95``, the fractions of
+        points inside central predictive intervals.
     """
     prediction = selection.predict(x, include_noise=True, single=single)
     unit = selection.scaling.target_unit if unit is None else unit
@@ -127,12 +137,19 @@ def predictive_scores(
 
 
 def features_of(composition: Composition) -> frozenset[int]:
-    """Return the input dimensions that a composition looks at."""
+    """Return the input dimensions that a composition depends on."""
     return composition.dimensions
 
 
 def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:
-    """Return what is told of a selection whatever came after it."""
+    """Return the properties of a selection that don't depend on later data.
+
+    Parameters
+    ----------
+    selection : Selection
+    previous : Selection or None
+        Selection at the time step before; with None there is no entry ``dropped``.
+    """
     row: dict[str, Any] = {
         "points": len(selection.y),
         "composition": str(selection.composition),

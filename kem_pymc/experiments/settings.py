@@ -1,4 +1,4 @@
-"""What is run, as data: studies, methods and figures, read from ``settings.toml``."""
+"""Settings of the experiments: studies, methods and figures, read from ``settings.toml``."""
 
 import tomllib
 from importlib.resources import files
@@ -9,20 +9,20 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 from kem_pymc.errors import InputError
 from kem_pymc.transforms import Name
 
-#: What methods go by: posteriors of `EvolutionModel` for either target, or by the paper's schedule;
-#: those of its ablations; ARD's fits to pilot users; two-level models; or nothing.
+#: What methods learn from pilot users: posteriors of `EvolutionModel` for either target, or with
+#: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing.
 Learns = Literal["cut", "joint", "paper", "final", "stratified", "ard", "two-level", "nothing"]
 
-#: The study's priors as they are; these with the paper's noise floor, or without users' own levels
-#: among the candidates; the paper's; those with one prior of the noise whatever the parent, or with
-#: as many candidates entering as in the synthetic study, however many there are.
+#: Priors of a method: the study's; these with the paper's noise floor, or without CONST (individual
+#: levels of users) among the candidates; the paper's; these with the same noise prior for every
+#: parent, or with the expected number of entering candidates of the synthetic study.
 Supposes = Literal["study", "floor", "no-level", "paper", "one-noise", "few-enter"]
 
 
-#: Whether a mean process that users share is learned, where it predicts better.
+#: Whether a mean process that users share is learned if it improves predictions.
 Shares = Literal["auto", "none"]
 
-#: A study's pool: what a table has for which no candidates are named.
+#: Name of the pool that stands for the default candidates of tables.
 DEFAULT_POOL = "default"
 
 
@@ -31,7 +31,7 @@ class _Strict(BaseModel):
 
 
 class Sampling(_Strict):
-    """How much of a posterior is drawn."""
+    """Numbers of chains, tuning steps and draws for sampling a posterior."""
 
     chains: PositiveInt
     tune: PositiveInt
@@ -39,27 +39,30 @@ class Sampling(_Strict):
 
 
 class Study(_Strict):
-    """A data set with what belongs to it.
+    """A data set, with its candidates, priors and number of trials.
 
     Attributes
     ----------
     title : str
+        Name of the study in figures and tables.
     data : str
         Name of a loader in :mod:`kem_pymc.experiments.data`.
     options : dict
-        Of the loader.
+        Options of the loader.
     pool : str or list of str
-        Name of a pool in :mod:`kem_pymc.datasets.pools`, or its candidates; "default" for those
-        of tables, which the pilot users decide.
+        Name of a pool in :mod:`kem_pymc.datasets.pools`, or a list of candidates; "default" for the
+        default candidates of tables, which depend on the pilot users.
     priors : {"default", "paper", "synthetic"}
+        Name of the table of priors.
     transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
-        Of the target.
+        Transform of the target.
     judged : {"truth", "next"}
-        What predictions are judged by: the true function on a grid, or the next batch.
+        Data against which predictions are scored: the true function on a grid, or the next batch.
     trials : int
+        Number of trials.
     users : {"same", "new"}
-        Whether trials deal the same users anew, or each makes users of its own. A user who is in
-        several trials is counted once.
+        Whether all trials split the same users again, or each trial has different users. A user who
+        is in several trials is counted once.
     """
 
     title: str
@@ -74,19 +77,20 @@ class Study(_Strict):
 
 
 class Method(_Strict):
-    """A method of selection.
+    """A method of kernel selection.
 
     Attributes
     ----------
     learns : str
+        What the method learns from pilot users, see `Learns`.
     supposes : str
-        Under which priors.
+        Priors under which it learns, see `Supposes`.
     shared : {"auto", "none"}
-        Whether a mean process that users share is learned beside it, where it pays.
+        Whether a mean process that users share is learned in addition, if it improves predictions.
     single : bool
-        Whether the selected kernel predicts alone, with its fitted values.
+        Whether predictions use only the selected kernel, with its fitted values.
     options : dict
-        Of the selector.
+        Options of the selector.
     """
 
     learns: Learns
@@ -97,19 +101,20 @@ class Method(_Strict):
 
 
 class Figure(_Strict):
-    """What a figure or table needs.
+    """The studies and methods that a figure or table compares.
 
     Attributes
     ----------
     studies, methods : list of str
+        Names of studies and methods.
     trials : int, optional
-        Of each study; by default as many as it says.
+        Number of trials of each study; by default the study's own number.
     folds : int, optional
-        Test users have no part in it: the pilot users of every trial are held out in turn, in so
-        many parts, and judged by their next batch.
+        Number of folds for cross-validation on pilot users. Test users aren't used then: the pilot
+        users of every trial are held out in turn, and predictions scored on their next batch.
     seed : int
-        Added to the seed of the experiment: what is chosen by a figure isn't to be chosen on the
-        users that others report.
+        Number added to the seed of the experiment, so that a figure from which options are chosen
+        doesn't use the same users as the figures that report results.
     """
 
     studies: list[str]
@@ -120,7 +125,7 @@ class Figure(_Strict):
 
 
 class Quick(_Strict):
-    """What ``--quick`` replaces: trials, test users, steps of a search, posterior draws."""
+    """Smaller numbers for ``--quick``: trials, test users, steps of a search, posterior draws."""
 
     trials: PositiveInt
     test_users: PositiveInt
@@ -129,7 +134,7 @@ class Quick(_Strict):
 
 
 class Settings(_Strict):
-    """All of it."""
+    """The contents of ``settings.toml``."""
 
     sampling: dict[str, Sampling]
     studies: dict[str, Study]
@@ -139,12 +144,13 @@ class Settings(_Strict):
 
 
 def read(text: str) -> Settings:
-    """Return settings from TOML.
+    """Return settings from the text of a TOML file.
 
     Raises
     ------
     InputError
-        If something is missing, unknown, or refers to what isn't there.
+        If the text isn't valid TOML, an entry is missing or unknown, or a figure refers to a study
+        or method that isn't defined.
     """
     try:
         settings = Settings.model_validate(tomllib.loads(text))
@@ -159,5 +165,5 @@ def read(text: str) -> Settings:
 
 
 def default() -> Settings:
-    """Return the settings of the package."""
+    """Return the settings from the package's ``settings.toml``."""
     return read(files(__package__).joinpath("settings.toml").read_text("utf-8"))

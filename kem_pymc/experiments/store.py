@@ -1,9 +1,9 @@
-"""The folder of an experiment: what was learned and selected, trial by trial, in open files.
+"""Storage of an experiment: learned evolutions and selections of each trial, as JSON and CSV files.
 
-``runs/STUDY/trial-00/LEARNS-0a1b2c3d/`` holds evolutions as JSON, and a table of selections for
-each method. Names end in digests of what the content depends on, which lies beside it, and of the
-code that made it. So other settings and other code have other files, and nothing is overwritten by
-something else.
+``runs/STUDY/trial-00/LEARNS-0a1b2c3d/`` contains evolutions as JSON, and a table of selections for
+each method. Names end in digests of everything that the content depends on, which is stored next to
+it, and of the code that made it. So results of other settings or other code have other names, and
+never overwrite each other.
 """
 
 import json
@@ -21,11 +21,11 @@ from kem_pymc.evolution.chunks import write_whole
 from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.experiments.piece import Outcome, Piece
 
-#: In the folder of a piece: what was learned, there once all of it is.
+#: File in the folder of a task that describes its training; written once that is complete.
 LESSON = "lesson.json"
 
-#: What looks at results and makes none: changes there leave results as they are. What makes
-#: results imports none of these.
+#: Modules that use results but don't produce any, so that changes to them leave results unchanged.
+#: Modules that produce results import none of these.
 ONLOOKERS = (
     *("cli.py", "commands", "plots", "reports"),
     *("experiments/figures", "experiments/report.py", "experiments/runner.py"),
@@ -34,35 +34,35 @@ ONLOOKERS = (
 
 
 class Store:
-    """Results of pieces, below a folder.
+    """Results of tasks, stored in a folder.
 
     Parameters
     ----------
     folder : Path
-        Made when the first piece is kept.
+        Folder of the experiment; created when the first result is stored.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def place(self, piece: Piece) -> Path:
-        """Return the folder of a piece."""
+        """Return the folder of a task."""
         trial = "trial" if piece.folds is None else f"held-out-of-{piece.folds}"
         name = f"{piece.learns}-{_digest([piece.lesson(), code()])}"
         return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / name
 
     def table(self, piece: Piece, method: str) -> Path:
-        """Return the file of a method's selections."""
+        """Return the path of the file with a method's selections."""
         return self.place(piece) / f"{slug(method)}-{_digest([piece.exercise(method), code()])}.csv"
 
     def missing(self, piece: Piece) -> list[str]:
-        """Return the methods of a piece whose selections aren't there."""
+        """Return the methods of a task whose selections aren't stored."""
         if not self._learned(piece):
             return list(piece.methods)
         return [method for method in piece.methods if not self.table(piece, method).is_file()]
 
     def known(self, piece: Piece) -> dict[str, Evolutions]:
-        """Return what was learned for a piece already; nothing if that isn't there."""
+        """Return the stored evolutions of a task by name; empty if they aren't stored."""
         if not self._learned(piece):
             return {}
         lesson = _read(self.place(piece) / LESSON)
@@ -71,7 +71,7 @@ class Store:
         }
 
     def keep(self, piece: Piece, outcome: Outcome) -> None:
-        """Write what came of a piece."""
+        """Store the results of a task."""
         place = self.place(piece)
         place.mkdir(parents=True, exist_ok=True)
         if not self._learned(piece):
@@ -92,7 +92,7 @@ class Store:
             _write(path, rows.to_csv(index=False))
 
     def selections(self, pieces: list[Piece]) -> pd.DataFrame:
-        """Return the selections of all methods of these pieces."""
+        """Return the stored selections of all methods of these tasks."""
         tables = [
             pd.read_csv(self.table(piece, method), keep_default_na=False, na_values=[""])
             for piece in pieces
@@ -102,13 +102,13 @@ class Store:
         return table.astype({"composition": str, "user": str})
 
     def seconds(self, piece: Piece) -> float:
-        """Return how long learning took."""
+        """Return how many seconds the training of a task took."""
         return float(_read(self.place(piece) / LESSON)["seconds"])
 
     def r_hats(self, pieces: list[Piece]) -> list[float]:
-        """Return the largest R-hat of the scalars in each lesson; those without one are left out.
+        """Return the largest R-hat of the scalars in each training.
 
-        The pieces of several methods may share a lesson, which counts once.
+        Trainings without an R-hat are left out. A training that several tasks share counts once.
         """
         places = dict.fromkeys(self.place(piece) for piece in pieces)
         lessons = [_read(place / LESSON).get("r_hat", {}).values() for place in places]
@@ -118,7 +118,7 @@ class Store:
         return [max(own) for own in values if own]
 
     def codes(self, pieces: list[Piece]) -> list[str]:
-        """Return by which versions of the code pieces were made, each once."""
+        """Return the versions of the code with which the results of tasks were made, sorted."""
         files = [self.place(piece) / LESSON for piece in pieces]
         files += [
             self.table(piece, method).with_suffix(".json")
@@ -135,13 +135,13 @@ class Store:
 
 
 def code() -> str:
-    """Return the version of this package, and a digest of the sources that results depend on."""
+    """Return the version of the package with a digest of the sources that results depend on."""
     return f"{version('kem-pymc')} ({source_digest(PACKAGE)[:8]})"
 
 
 @cache
 def source_digest(package: Path) -> str:
-    """Return a hash of a package's sources, without those that only look at results."""
+    """Return a SHA-256 hash of a package's sources, without those that only use results."""
     digest = sha256()
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package)
@@ -151,7 +151,7 @@ def source_digest(package: Path) -> str:
 
 
 def slug(name: str) -> str:
-    """Return a name as files have it."""
+    """Return a name in the form used in file names: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -1,6 +1,6 @@
-"""Means over users, with intervals; gains of one method over others, paired.
+"""Means over users with intervals, and paired gains of one method over others.
 
-What counts is a distinct user: column ``person`` of a table of selections, from
+The unit of observation is a distinct user: the column ``person`` of a table of selections, from
 :attr:`kem_pymc.experiments.figures.output.Evidence.selections`. Trials of a user are averaged
 first, so that one who is a test user in five trials isn't counted five times.
 """
@@ -14,12 +14,12 @@ from scipy.stats import t as student
 
 LEVEL = 0.95
 
-#: Resamples of users.
+#: Number of bootstrap samples of users.
 RESAMPLES = 2000
 
 
 def interval(values: Sequence[float] | np.ndarray | pd.Series, level: float = LEVEL) -> float:
-    """Return half the length of Student's interval for a mean; NaN for fewer than two values."""
+    """Return half the length of Student's t interval for a mean; NaN for fewer than two values."""
     values = np.asarray(values, dtype=np.float64)
     if len(values) < 2:
         return float("nan")
@@ -28,7 +28,7 @@ def interval(values: Sequence[float] | np.ndarray | pd.Series, level: float = LE
 
 
 def half_interval(error: npt.ArrayLike, users: npt.ArrayLike, level: float = LEVEL) -> np.ndarray:
-    """Return half lengths of Student's intervals, given standard errors and numbers of users."""
+    """Return half lengths of Student's t intervals, from standard errors and numbers of users."""
     freedom = np.maximum(np.asarray(users) - 1, 1)
     return np.asarray(student.ppf(0.5 + level / 2, freedom) * np.asarray(error))
 
@@ -36,15 +36,16 @@ def half_interval(error: npt.ArrayLike, users: npt.ArrayLike, level: float = LEV
 def errors(values: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
     """Return standard errors of means over users, by bootstrap.
 
-    Users are drawn with replacement, the same ones for every column. A bootstrap of n users has a
-    variance that is too small by (n - 1) / n, which is made good.
+    Users are drawn with replacement, the same ones for every column. The variance of a bootstrap of
+    n users is too small by the factor (n - 1) / n, which is corrected.
 
     Parameters
     ----------
     values : ndarray, shape (U, K)
-        A user's own means; NaN where a user has none.
+        Means of each user; NaN if a user has none.
     rng : numpy.random.Generator
     resamples : int
+        Number of bootstrap samples.
 
     Returns
     -------
@@ -67,12 +68,22 @@ def errors(values: np.ndarray, rng: np.random.Generator, resamples: int = RESAMP
 
 
 def by_step(table: pd.DataFrame, value: str, rng: np.random.Generator) -> pd.DataFrame:
-    """Return means over users and half intervals by study, method and time step.
+    """Return means over users, with intervals, by study, method and time step.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Selections with a column ``person``.
+    value : str
+        Column to average.
+    rng : numpy.random.Generator
+        Random number generator of the bootstrap.
 
     Returns
     -------
     DataFrame
-        Columns study, method, time_step, mean, half, users.
+        Columns study, method, time_step, mean, half (half the length of the interval), users
+        (number of users).
     """
     parts = []
     for study, own in table.dropna(subset=value).groupby("study", sort=False):
@@ -86,7 +97,7 @@ def by_step(table: pd.DataFrame, value: str, rng: np.random.Generator) -> pd.Dat
 
 
 def _over_users(wide: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return columns mean, error and users, given a row for each user."""
+    """Return means over users, their standard errors and numbers of users, from a row per user."""
     values = wide.to_numpy(np.float64)
     return pd.DataFrame(
         {"mean": wide.mean(), "error": errors(values, rng), "users": wide.count()}, wide.columns
@@ -94,12 +105,21 @@ def _over_users(wide: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def paired(table: pd.DataFrame, value: str, method: str) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return a method's differences to every other one, wherever both have a value.
+    """Return the differences of a method to every other method, wherever both have a value.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Selections with a column ``person``.
+    value : str
+        Column of which differences are taken.
+    method : str
 
     Returns
     -------
     dict
-        By study and other method: a row for every trial and person, a column for every time step.
+        Tables of differences by study and other method, with a row for every trial and person and
+        a column for every time step.
     """
     keys = ["trial", "person", "time_step"]
     out = {}
@@ -114,13 +134,21 @@ def paired(table: pd.DataFrame, value: str, method: str) -> dict[tuple[str, str]
 
 
 def gains(table: pd.DataFrame, value: str, method: str, rng: np.random.Generator) -> pd.DataFrame:
-    """Return by how much a method is ahead of each other one at every time step.
+    """Return the mean gain of a method over each other method at every time step.
+
+    Parameters
+    ----------
+    table, value, method
+        As for :func:`paired`.
+    rng : numpy.random.Generator
+        Random number generator of the bootstrap.
 
     Returns
     -------
     DataFrame
-        Columns study, other, time_step, gain, error, half, users. Where gain - half is above zero,
-        the method is better by more than its uncertainty.
+        Columns study, other (method), time_step, gain, error (standard error), half (half the
+        length of the interval), users (number of users). If gain - half is above zero, the gain is
+        larger than its uncertainty.
     """
     parts = []
     for (study, other), difference in paired(table, value, method).items():
@@ -134,15 +162,23 @@ def gains(table: pd.DataFrame, value: str, method: str, rng: np.random.Generator
 def mean_gains(
     table: pd.DataFrame, value: str, method: str, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Return by how much a method is ahead of each other one, all time steps taken together.
+    """Return the mean gain of a method over each other method, over all time steps.
 
-    A user's mean over time steps counts once.
+    The differences of a user are averaged over trials, then over time steps, so every user has the
+    same weight.
+
+    Parameters
+    ----------
+    table, value, method, rng
+        As for :func:`gains`.
 
     Returns
     -------
     DataFrame
-        Columns study, other, gain, half, users; and deals, half of Student's interval over means
-        of trials, which share pilot users within and, in real data, test users between them.
+        Columns study, other (method), gain, half (half the length of the interval), users (number
+        of users), trials (number of trials), and deals: half the length of Student's t interval
+        over the means of trials. Users of a trial have the same pilot users, and with real data
+        trials have test users in common.
     """
     rows = []
     for (study, other), difference in paired(table, value, method).items():
@@ -164,14 +200,20 @@ def mean_gains(
 
 
 def tidy(table: pd.DataFrame, *values: str) -> pd.DataFrame:
-    """Return one row for every trial, method, user, time step and quantity."""
+    """Return a table in long form: a row for every trial, method, user, time step and quantity.
+
+    Rows without a value are left out.
+    """
     keys = ["study", "trial", "method", "user", "time_step"]
     long = table.melt(id_vars=keys, value_vars=list(values), var_name="quantity")
     return long.dropna(subset="value")
 
 
 def plus_minus(mean: float, half: float, digits: int = 2) -> str:
-    """Return a mean with its interval, as text."""
+    """Return a mean and half the length of its interval as text, like "0.12 ± 0.03".
+
+    Empty if the mean isn't finite; without the interval if that isn't finite.
+    """
     if not np.isfinite(mean):
         return ""
     rounded = round(mean, digits) + 0.0  # -0.004 is 0.00, not -0.00

@@ -1,4 +1,4 @@
-"""Whether a method predicts no worse than another: said in one word, or not said."""
+"""Verdicts on whether a method predicts no worse than another, unless the data are too few."""
 
 import numpy as np
 import pandas as pd
@@ -8,14 +8,14 @@ from kem_pymc.experiments.summaries import LEVEL, gains, half_interval, mean_gai
 #: Nats per point by which a method may be behind, on average and at a time step.
 MARGIN, STEP_MARGIN = 0.02, 0.05
 
-#: Fewer trials or distinct test users give no verdict.
+#: Smallest numbers of trials and of distinct test users for a verdict.
 LEAST_TRIALS, LEAST_USERS = 5, 6
 
 
 def verdicts(
     table: pd.DataFrame, method: str, rng: np.random.Generator, value: str = "log_likelihood"
 ) -> pd.DataFrame:
-    """Return whether a method is behind each other one, by study.
+    """Return a verdict on a method against each other method, by study.
 
     Parameters
     ----------
@@ -23,15 +23,15 @@ def verdicts(
         Selections with a column ``person``.
     method : str
     rng : numpy.random.Generator
-        Of the bootstrap.
+        Random number generator of the bootstrap.
     value : str
-        Larger is better; in nats per point.
+        Column to compare, in nats per point; larger values are better.
 
     Returns
     -------
     DataFrame
-        Those of :func:`~kem_pymc.experiments.summaries.mean_gains`; ``worst_step`` (from 0), where
-        the gain is smallest, with ``worst_gain``; and the ``verdict``, see :func:`verdict`.
+        Columns of :func:`~kem_pymc.experiments.summaries.mean_gains`; ``worst_step`` (from 0), the
+        time step with the smallest gain, and ``worst_gain``; and ``verdict``, see :func:`verdict`.
     """
     means, steps = mean_gains(table, value, method, rng), gains(table, value, method, rng)
     rows = []
@@ -56,19 +56,20 @@ def verdict(gain: float, half: float, steps: pd.DataFrame, users: int, trials: i
     Parameters
     ----------
     gain, half : float
-        Mean over users, and half its interval.
+        Mean gain over users, and half the length of its interval.
     steps : DataFrame
-        Columns gain, error and users, for every time step.
+        Columns gain, error and users, with one row for every time step.
     users, trials : int
-        How many there are; distinct ones.
+        Numbers of distinct users and of trials.
 
     Returns
     -------
     str
-        "behind" if the whole interval is below -.02, or at a time step the gain is below -.05 and
-        its interval, at Bonferroni's level for the study's time steps, below zero. Else "undecided"
-        if the interval holds both -.02 and 0, "ahead" if all of it is above zero, and "not behind".
-        From too few trials or users no verdict: "2 trials say little".
+        "behind" if the whole interval is below -.02, or if at a time step the gain is below -.05
+        and its interval, at the Bonferroni-corrected level for the study's time steps, below zero.
+        Otherwise "undecided" if the interval contains both -.02 and 0, "ahead" if the whole
+        interval is above zero, else "not behind". With fewer than 5 trials or 6 users there is no
+        verdict, but a text like "2 trials say little".
     """
     if trials < LEAST_TRIALS:
         return f"{trials} trial{'s say' if trials != 1 else ' says'} little"
@@ -83,7 +84,16 @@ def verdict(gain: float, half: float, steps: pd.DataFrame, users: int, trials: i
 
 
 def behind_at(steps: pd.DataFrame) -> np.ndarray:
-    """Return at which time steps a method is behind for certain, given one row for each."""
+    """Return a mask of the time steps at which a method is significantly behind.
+
+    These have a gain below -.05, and an interval at the Bonferroni-corrected level that is entirely
+    below zero.
+
+    Parameters
+    ----------
+    steps : DataFrame
+        Columns gain, error and users, with one row for every time step.
+    """
     level = 1 - (1 - LEVEL) / len(steps)
     high = steps["gain"] + half_interval(steps["error"], steps["users"], level)
     return np.asarray((steps["gain"] < -STEP_MARGIN) & (high < 0))

@@ -1,8 +1,9 @@
-"""U'U factorisation of small matrices by rows, and the same backwards.
+"""Compiled Cholesky factorisation A = U'U of small matrices, and its reverse-mode derivative.
 
-Matrices are ``padded(n)`` wide. What happens to entries below the diagonal, or behind the n-th
-column, is never read. Every entry sees the same operations in the same order whatever the size of
-the matrix, so that a prefix of the points yields the same factor, to the last bit, as they alone.
+Matrices have ``padded(n)`` columns. Entries below the diagonal, or after the n-th column, may be
+overwritten and never affect results. Every entry undergoes the same operations in the same order
+whatever the size of the matrix, so that the leading block of a factor is bitwise identical to the
+factor of the leading block.
 """
 
 import math
@@ -13,10 +14,10 @@ from kem_pymc.compiled import compiled
 from kem_pymc.elementary import fma
 from kem_pymc.lanes import LANES, add_multiple, load, multiple, padded, store
 
-#: Rows that are brought up to date together.
+#: Number of rows that are updated together.
 BLOCK = 4
 
-#: Rows after which all later ones are brought up to date. More of them wouldn't stay in the caches.
+#: Number of rows after which all later ones are updated. More wouldn't stay in the CPU caches.
 PANEL = 64
 
 
@@ -29,20 +30,20 @@ def cholesky(a, n, start):
     a : (n, padded(n)) float64
     n : int
     start : int
-        Number of rows that are done: none at first. After a failure the rest of the diagonal may be
-        enlarged before the rest is tried again.
+        Number of rows that are factored already: 0 in a first call. After a failure the caller may
+        enlarge the rest of the diagonal and resume.
 
     Returns
     -------
     int
-        Number of rows done. Fewer than `n` rows mean that the leading block of the next size isn't
-        positive definite; the rows before that one have been subtracted from it.
+        Number of rows factored. If it is less than `n`, the leading block with one more row isn't
+        positive definite; contributions of the factored rows have been subtracted from that row.
     """
     for first in range(start // PANEL * PANEL, n, PANEL):
         stop = min(first + PANEL, n)
         for i in range(max(start // BLOCK * BLOCK, first), stop, BLOCK):
             last = min(i + BLOCK, n)
-            if i > start:  # where an earlier call failed it has done so
+            if i > start:  # a call that failed at `start` has already done this
                 _subtract_factor(a, i, last, first, i)
             for k in range(max(i, start), last):
                 pivot = a[k, k]
@@ -63,7 +64,7 @@ def cholesky(a, n, start):
 
 @compiled
 def _subtract_factor(a, i, last, first, stop):
-    """Subtract from rows i to last - 1 what the factor's rows first to stop - 1 contribute."""
+    """Subtract the contributions of factor rows first to stop - 1 from rows i to last - 1."""
     for j in range(i // LANES * LANES, a.shape[1], LANES):
         if last - i == BLOCK:
             r0, r1, r2, r3 = load(a, i, j), load(a, i + 1, j), load(a, i + 2, j), load(a, i + 3, j)
@@ -87,7 +88,7 @@ def _subtract_factor(a, i, last, first, stop):
 
 @compiled
 def forward_substitution(u, y, n, v):
-    """Solve U'v = y for the first `n` points."""
+    """Write the solution of U'v = y for the first `n` points to `v`."""
     for i in range(n):
         v[i] = y[i]
     for k in range(n):
@@ -99,7 +100,7 @@ def forward_substitution(u, y, n, v):
 
 @compiled
 def _dot(a, i, b, k, first, n):
-    """Return the sum over j of ``a[i, j] b[k, j]`` from `first` to n - 1, in four sums."""
+    """Return the sum of ``a[i, j] b[k, j]`` over j from `first` to n - 1, as four partial sums."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     j = first
     while j + 4 <= n:
@@ -116,16 +117,19 @@ def _dot(a, i, b, k, first, n):
 
 @compiled
 def reverse_cholesky(u, v, n, weights, adjoint):
-    """Write d total / d A[i, j], i <= j, of the weighted log likelihood to `adjoint`.
+    """Write the derivatives of the weighted log likelihood in A[i, j], i <= j, to `adjoint`.
 
-    Runs `cholesky` and `forward_substitution` backwards: row k of the factor, then what it
-    subtracted from the rows below. Meanwhile `adjoint` is symmetric, with twice its diagonal, so
-    that its product with row k is a sum of rows.
+    This is reverse-mode differentiation of `cholesky` and `forward_substitution`: from the last row
+    of the factor to the first, row k itself, then its contributions to the rows below. During the
+    computation `adjoint` is symmetric with a doubled diagonal, so that its product with row k is a
+    sum of rows.
 
     Parameters
     ----------
     u, adjoint : (n, padded(n)) float64
+        Factor U, and the output.
     v, weights : (n,) float64
+        Solution of U'v = y, and the weight of each point's conditional log density.
     """
     width = u.shape[1]
     rows = np.empty((BLOCK, width))  # adjoints of rows of the factor
@@ -168,9 +172,10 @@ def reverse_cholesky(u, v, n, weights, adjoint):
 
 @compiled
 def _begin_rows(u, v, y, adjoint, start, stop, n, rows):
-    """Write to `rows` what rows of `adjoint` from `stop` on contribute to columns behind them.
+    """Write the contributions of `adjoint` from row `stop` on to columns ``padded(stop)`` on.
 
-    Only the last rows may be fewer than `BLOCK`, and there are no columns behind those.
+    They are written to `rows`. Only the last block may have fewer than `BLOCK` rows, and there are
+    no columns after it.
     """
     head = padded(stop)
     for j in range(head, u.shape[1], LANES):

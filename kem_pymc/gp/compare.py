@@ -1,4 +1,4 @@
-"""Many kernels compared on one data set, without fitting any."""
+"""Largest log likelihoods of many compositions on one data set, without fitting."""
 
 import math
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ def largest_likelihoods(
     noise_floor: float,
     shared: MeanAtPoints | None = None,
 ) -> np.ndarray:
-    """Return each composition's largest log likelihood (m,) over some values.
+    """Return the largest log likelihood of each composition over given coordinates.
 
     Parameters
     ----------
     rivals : sequence of (Coordinates, ndarray of shape (s, k + 1))
-        Compositions of one pool, at least one, each with coordinates to try.
+        The m compositions, at least one and all of one pool, each with the s coordinates to try.
     x, y : ndarray, shapes (n, D) and (n,)
-        In the units in which the hyperparameters are.
+        Inputs and targets, in the units of the hyperparameters.
     noise_floor : float
-        Noise variances below it are raised to it, as in a fit.
+        Smallest noise variance; smaller values are raised to it, as in a fit.
     shared : MeanAtPoints, optional
-        What users share, at the same inputs.
+        Mean function shared by all users, at the same inputs.
 
     Returns
     -------
     ndarray, shape (m,)
-        Minus infinity where no covariance is positive definite.
+        Largest log likelihoods; minus infinity where no covariance is positive definite.
     """
     layout = rivals[0][0].pool.layout
     counts = np.array([len(values) for _, values in rivals])
@@ -72,7 +72,7 @@ def largest_likelihoods(
 
 @compiled
 def _compare(kernels, layout, active, first_active, h, log_noise, first_value, data, out):
-    """Write the largest log likelihoods of compositions, in rows of `h`, to `out` (m,)."""
+    """Write the largest log likelihood of each composition over its rows of `h` to `out` (m,)."""
     likelihood = np.empty(1)
     counts = np.zeros(2, dtype=np.int64)
     for m in range(out.shape[0]):

@@ -1,4 +1,4 @@
-"""The covariance of a composition at points, without noise."""
+"""Noise-free covariance matrices of compositions and candidates."""
 
 import math
 
@@ -17,12 +17,13 @@ def covariance(kernels, layout, active, h, x, out, scratch):
     kernels : Kernels
     layout : Layout
     active : (k,) int64
-        Candidates of the composition.
+        Indices of the composition's candidates in the pool.
     h : (H,) float64
-        Logs of positive hyperparameters, values of others.
+        Hyperparameters: logs of positive ones, values of others.
     x : (D, n) float64
+        Inputs, dimension before point.
     out, scratch : (n, m) float64
-        At least n wide.
+        Output and work array, with m at least n.
     """
     n = x.shape[1]
     values = np.empty(8)
@@ -52,7 +53,7 @@ def covariance(kernels, layout, active, h, x, out, scratch):
 
 @compiled
 def natural_values(layout, factor, h, values):
-    """Write a factor's hyperparameters, back from logs, to the head of `values`."""
+    """Write the natural values of a factor's hyperparameters to the first entries of `values`."""
     first = layout.factor_hyper[factor]
     for p in range(layout.factor_size[factor]):
         v = h[first + p]
@@ -61,7 +62,7 @@ def natural_values(layout, factor, h, values):
 
 @compiled
 def cross_covariance(kernels, layout, candidate, h, x, z):
-    """Return one candidate's K(x, z) (n, m), and the diagonal of K(z, z) (m,)."""
+    """Return one candidate's covariance K(x, z) (n, m) and the diagonal (m,) of K(z, z)."""
     values = np.empty(8)
     cross = np.full((x.shape[1], z.shape[1]), math.exp(h[layout.hyper_start[candidate]]))
     prior = np.full((z.shape[1], 1, 1), math.exp(h[layout.hyper_start[candidate]]))

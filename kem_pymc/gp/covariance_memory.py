@@ -1,9 +1,10 @@
-"""Covariances of candidates, remembered from one kernel to the next.
+"""Cache of candidates' covariance matrices.
 
-A step of a chain changes one candidate's hyperparameters, or which candidates there are; the
-covariances of the others stay. Each depends on a user's inputs and its own hyperparameters alone,
-so it can be looked up where it has been computed before. A kernel's covariance is the same, to the
-last bit, whether its candidates' were remembered or not.
+A step of a chain changes one candidate's hyperparameters, or the set of candidates; the covariances
+of the other candidates stay the same. Each of them depends only on a user's inputs and the
+candidate's own hyperparameters, so it can be looked up if it has been computed before. The
+covariance of a composition is bitwise identical whether those of its candidates come from the cache
+or not.
 """
 
 from typing import NamedTuple
@@ -16,23 +17,23 @@ from kem_pymc.kernels.pool import Layout
 from kem_pymc.lanes import LANES, add_multiple, load, padded, store
 from kem_pymc.references import by_reference
 
-#: Covariances that are remembered at once, a power of 2, and the most bytes that they may take:
-#: users of very many points get fewer, or none.
+#: Number of covariances in the cache, a power of 2, and their maximum size in bytes: with very many
+#: points per user the cache holds fewer covariances, or none.
 MEMORY, ROOM = 512, 2**25
 
 
 @by_reference
 class Covariances(NamedTuple):
-    """Covariances computed already; one that has the place of another replaces it.
+    """Hash table of covariances; a new entry replaces the one in the same slot.
 
     Attributes
     ----------
-    key : (M, 2 + most hyperparameters of a candidate) int64
-        Candidate, user, then the bits of the hyperparameters.
+    key : (M, 2 + largest number of hyperparameters of a candidate) int64
+        Candidate, user, then the bit patterns of the hyperparameters.
     points : (M,) int64
-        How many of the user's points are covered; 0 where nothing is remembered.
+        Number of the user's points that the covariance covers; 0 for an empty slot.
     matrix : (M, n, padded(n)) float64
-        Upper triangles.
+        Covariances; only upper triangles are read.
     """
 
     key: np.ndarray
@@ -41,9 +42,9 @@ class Covariances(NamedTuple):
 
 
 def no_covariances(layout: Layout, points: int) -> Covariances:
-    """Return an empty memory for users of at most so many points.
+    """Return an empty cache for users with at most `points` points.
 
-    It takes no room before it is used.
+    Its arrays occupy no physical memory before they are written to.
     """
     width = int(padded(points))
     places = MEMORY
@@ -59,7 +60,7 @@ def no_covariances(layout: Layout, points: int) -> Covariances:
 
 @compiled
 def place_of(key, places):
-    """Return the place (an index) where a covariance with a key (k,) is remembered."""
+    """Return the index of the slot for a key (k,)."""
     digest = 1469598103934665603
     for part in key:
         digest = (digest ^ part) * 1099511628211
@@ -78,15 +79,16 @@ def same_key(one, other):
 
 @compiled
 def remembered_covariance(memory, kernels, layout, active, h, user, x, out, scratch):
-    """Fill `out` as :func:`~kem_pymc.gp.covariance.covariance` does, for a user's first points.
+    """Fill `out` like :func:`~kem_pymc.gp.covariance.covariance`, using and updating a cache.
 
     Parameters
     ----------
     memory : Covariances
+        The cache.
     user : int
-        Whose points `x` (D, n) are.
+        Number of the user whose first n points are `x` (D, n).
     out, scratch : (n, padded(n)) float64
-        Narrower ones would be overrun.
+        Output and work array. Narrower arrays would be overrun.
     """
     if memory.points.shape[0] == 0:
         covariance(kernels, layout, active, h, x, out, scratch)

@@ -1,4 +1,4 @@
-"""Draws of functions from the prior of a composition: what a kernel says before there are data."""
+"""Draw functions from the Gaussian process prior of a composition."""
 
 from collections.abc import Mapping
 
@@ -29,24 +29,27 @@ def draw_functions(
     Parameters
     ----------
     composition : Composition or str
-        Like ``"LIN0 + PER0"``.
+        The composition, or its printed form such as ``"LIN0 + PER0"``.
     x : array_like, shape (m, D), or (m,) if D is 1
-        Where the functions are drawn, in the units of the hyperparameters.
+        Inputs at which the functions are drawn, in the units of the hyperparameters.
     hyperparameters : mapping of str to float or array_like, shape (draws,)
-        Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``: one for all functions, or one
-        for each, as from :meth:`kem_pymc.Priors.draw`. Names of other things are left out.
+        Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``: one value for all functions,
+        or one for each, as from :meth:`kem_pymc.Priors.draw`. Other names are ignored.
     draws : int
+        Number of functions.
     rng : Generator or int
+        Random number generator, or the seed of one.
 
     Returns
     -------
     ndarray, shape (draws, m)
+        One function per row.
 
     Raises
     ------
     InputError
-        If a hyperparameter is missing, out of range or not one for each draw, or the inputs aren't
-        finite numbers.
+        If a hyperparameter is missing or out of range, or has neither one value nor one for each
+        draw, or the inputs aren't finite numbers.
     """
     x = np.asarray(x, dtype=np.float64)
     x = x[:, None] if x.ndim == 1 else x
@@ -70,8 +73,8 @@ def draw_functions(
         h, _ = coordinates.expand(coordinates.from_natural(natural, 1.0))
         covariance(kernels(), layout, active, h, columns, upper, np.empty_like(upper))
         full = np.triu(upper[:, : len(x)])
-        # The symmetric root exists for singular covariances too, and changes little with the
-        # values: the same generator gives functions that can be compared.
+        # The symmetric root exists for singular covariances too, and changes little when the
+        # hyperparameters change little, so that draws with the same seed can be compared.
         roots, vectors = np.linalg.eigh(full + np.triu(full, 1).T)
         normal = vectors.T @ rng.standard_normal(len(x))
         functions[draw] = vectors @ (np.sqrt(np.maximum(roots, 0.0)) * normal)
@@ -79,7 +82,7 @@ def draw_functions(
 
 
 def _each(name: str, values: Mapping[str, npt.ArrayLike], draws: int) -> np.ndarray:
-    """Return one value for each draw, NaN where there is none."""
+    """Return one value of a hyperparameter for each draw, NaN if there is no value."""
     given = np.asarray(values.get(name, np.nan), dtype=np.float64)
     if given.shape not in ((), (draws,)):
         raise InputError(

@@ -1,15 +1,16 @@
 """The log evidence of a composition: likelihood times prior, integrated over all coordinates.
 
-A fit's noise variance stops at a floor, whose log is l. Noise below it counts as noise at it: the
-prior of the log noise, with distribution function F, is censored there, and the evidence is
+The noise variance of a fit is bounded below by a floor, whose log is l. Noise below the floor
+counts as noise at the floor: the prior of the log noise, with distribution function F, is censored
+there, and the evidence is
 
     F(l) g(l)  +  integral from l of g(v) p(v) dv,
 
 with p the prior density of the log noise v and g(v) the integral of the likelihood times the prior
-over the other coordinates. That is one formula on both sides of the boundary: the evidence is
-continuous as the floor, or the prior's centre, moves through the optimum. (The density of the prior
-AT the floor says nothing of how much of the prior lies below it: for a prior with a standard
-deviation of 0.1 the two are easily 100 nats apart.) A flat prior has no mass below the floor.
+over the other coordinates. The formula holds whether the optimum is at the floor or above it, so
+the evidence is continuous as the floor, or the prior's centre, moves through the optimum. (The
+density of the prior at the floor can't replace the mass below it: for a prior with a standard
+deviation of 0.1 the two easily differ by 100 nats.) A flat prior has no mass below the floor.
 """
 
 import math
@@ -23,43 +24,44 @@ from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
 
-#: Nodes are so many scales of the log noise apart, each distance longer than the one before by
+#: Distance of the first nodes in scales of the log noise, and the factor from one distance to the
+#: next.
 SPACING, GROWTH = 1.8, 1.3
 
-#: until the integrand has fallen by so many nats, or there are so many on one side.
+#: Nodes are added until the integrand has fallen by this many nats, or one side has this many
+#: nodes.
 FALL, NODES = 8.0, 10
 
-#: The other coordinates follow the noise until another step promises less than so many nats.
+#: At a node, Newton's method ends when another step predicts a gain of less than this many nats.
 PROMISE = 0.02
 
-#: So many standard deviations from the optimum along each principal axis is looked how far the
-#: integrand over the other coordinates isn't normal: with three nodes the Gauss-Hermite rule. It
-#: may be larger than the normal by so many nats.
+#: Distance from the optimum along each principal axis, in standard deviations, at which the
+#: integrand over the other coordinates is compared with the normal density (the Gauss-Hermite rule
+#: with three nodes), and the largest excess over it in nats.
 FAR, MOST = math.sqrt(3.0), 3.0
 
-#: Between two nodes the log integrand's slope at either is at most so many times the mean slope:
-#: with more a cubic isn't monotone, and one wrong slope far out would outweigh all the rest
-#: (Fritsch & Carlson 1980).
+#: Largest slope of the log integrand at a node, relative to the mean slope between two nodes: with
+#: a larger one the cubic wouldn't be monotone, and one wrong slope in a tail would dominate the
+#: integral (Fritsch & Carlson 1980).
 STEEPEST = 3.0
 
-#: Mass of the prior below a floor far away counts where it is so many times what a normal prior
-#: could have there, given its density at the floor and the integrand's width.
+#: Prior mass below a distant floor counts if it is more than this many times the mass that a normal
+#: prior could have there, given its density at the floor and the integrand's width.
 HEAVY = 10.0
 
-#: A fit is followed to another optimum that the way to its evidence passes if that is so many nats
-#: higher.
+#: A fit is replaced by another optimum, found while integrating, if that is this many nats higher.
 CLIMB = 0.5
 
 _WHERE, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 
-#: A prior's mass below the floor is summed over so many steps of this length, by Simpson's rule.
+#: Number and length of the steps of Simpson's rule for a prior's mass below the floor.
 _STEPS, _LENGTH = 800, 0.05
 
 
 class _Node(NamedTuple):
-    """Likelihood times prior at one log noise, the other coordinates (k,) where that is largest.
+    """Maximum of likelihood times prior at one log noise, over the other coordinates (k,).
 
-    Height and slope are those of its logarithm, as a function of the log noise.
+    Height and slope are those of the logarithm of the maximum, as a function of the log noise.
     """
 
     log_noise: float
@@ -69,18 +71,24 @@ class _Node(NamedTuple):
 
 
 class _Ridge:
-    """Where the other coordinates are most probable, given the log noise, near an optimum.
+    """Most probable values of the other coordinates as a function of the log noise.
+
+    Parameters
+    ----------
+    objective : Objective
+    values : ndarray, shape (k + 1,)
+        Coordinates of an optimum, near which the function is approximated.
 
     Attributes
     ----------
     first : _Node
-        The optimum.
+        Node at the log noise of the optimum.
     log_integral : float
-        Of likelihood times prior over the other coordinates, at the optimum's log noise and
-        relative to the height there. By Laplace's approximation, and along each principal axis by
-        the Gauss-Hermite rule with three nodes.
+        Log of the integral of likelihood times prior over the other coordinates, at the optimum's
+        log noise and relative to the height there. Computed by Laplace's approximation, corrected
+        along each principal axis by the Gauss-Hermite rule with three nodes.
     bend : float
-        Slope of the same in the log noise.
+        Slope of `log_integral` in the log noise.
     """
 
     def __init__(self, objective: Objective, values: np.ndarray) -> None:
@@ -92,7 +100,8 @@ class _Ridge:
         self.inverse = (vectors / eigenvalues) @ vectors.T
         self.direction = -self.inverse @ curvature[:k, k]
         own = max(curvature[k, k] + curvature[k, :k] @ self.direction, LEAST_CURVATURE)
-        #: The integrand falls by about one nat over this: a normal's sd, or 1 / slope at the floor.
+        #: Distance over which the integrand falls by about one nat: the sd, or 1 / slope at a
+        #: floor.
         self.scale = 1 / math.hypot(math.sqrt(own), gradient[k])
         self.first = self._corrected(values, height, gradient)[0]
         self.log_integral = float((HALF_LOG_2PI - 0.5 * np.log(eigenvalues)).sum())
@@ -108,13 +117,13 @@ class _Ridge:
             self.bend = float((rises / np.tile(totals, 2)) @ turns)
 
     def node(self, others: np.ndarray, log_noise: float) -> _Node:
-        """Return the optimum at a log noise, by Newton's method from other coordinates (k,)."""
+        """Return the node at a log noise, by Newton's method started at other coordinates (k,)."""
         best = _Node(log_noise, -math.inf, 0.0, others)
         for _ in range(3):
             values = np.append(others, log_noise)
             (height,), (gradient,) = self.objective.evaluate(values[None])
             if height <= best.height:
-                break  # the curvature of the first optimum is of no use here
+                break  # the curvature at the first optimum is too inaccurate here
             found, gain = self._corrected(values, height, gradient)
             if gain < PROMISE:
                 return found
@@ -124,14 +133,14 @@ class _Ridge:
     def _corrected(
         self, values: np.ndarray, height: float, gradient: np.ndarray
     ) -> tuple[_Node, float]:
-        """Return what one step of Newton's method promises, and the gain in it."""
+        """Return the node that one step of Newton's method predicts, and the predicted gain."""
         move = self.inverse @ gradient[:-1]
         gain = 0.5 * float(gradient[:-1] @ move)
         slope = float(gradient[-1] + self.direction @ gradient[:-1])
         return _Node(float(values[-1]), float(height) + gain, slope, values[:-1] + move), gain
 
     def walk(self, floor: float) -> list[_Node]:
-        """Return nodes in the order of the log noise: as far as the integrand matters."""
+        """Return nodes ordered by log noise, over the range where the integrand matters."""
         return [*self._side(-1.0, floor)[::-1], self.first, *self._side(1.0, math.inf)]
 
     def _side(self, sign: float, end: float) -> list[_Node]:
@@ -151,30 +160,31 @@ class _Ridge:
 
 
 def laplace(objective: Objective, fitted: Fit) -> tuple[Fit, Criterion]:
-    """Return a fit and the log evidence around it: value and score alike.
+    """Compute the log evidence around a fit, and return the fit with it.
 
-    The log noise is integrated over numerically: the other coordinates follow it from node to node,
-    and between nodes the log integrand is a monotone cubic through heights and slopes. The other
-    coordinates are integrated out at the optimum, by Laplace's approximation with a correction
-    along each principal axis, and what that gives is taken to be log-linear in the log noise.
-    Curvatures below `LEAST_CURVATURE` count as that much: without a prior a direction may be flat.
-    It costs some 3 k + 6 gradients.
+    The log noise is integrated over numerically: at each node the objective is maximised over the
+    other coordinates, starting from an extrapolation of the previous node, and between nodes the
+    log integrand is a monotone cubic through heights and slopes. The other coordinates are
+    integrated out at the optimum, by Laplace's approximation with a correction along each principal
+    axis; the resulting integral is taken to be log-linear in the log noise. Curvatures below
+    `LEAST_CURVATURE` are replaced by it, because without a prior a direction may be flat. The cost
+    is about 3 k + 6 gradients.
 
-    Where the objective has several optima, coordinates that follow the noise may arrive at one that
-    is higher than the fit. The fit is then made again from there.
+    Where the objective has several optima, a node may be higher than the fit. The objective is then
+    maximised again from that node.
 
     Parameters
     ----------
     objective : Objective
     fitted : Fit
-        Its optimum, at or above the floor of the noise.
+        Optimum of the objective, at or above the noise floor.
 
     Returns
     -------
     Fit
-        The one given, or a higher one.
+        The given fit, or a higher one.
     Criterion
-        Minus infinity where the objective is that.
+        Log evidence, as both value and score; minus infinity where the objective is minus infinity.
     """
     if not math.isfinite(fitted.height):
         return fitted, Criterion(-math.inf, -math.inf)
@@ -210,15 +220,15 @@ def _log_evidence(objective: Objective, ridge: _Ridge, nodes: list[_Node]) -> fl
 
 @compiled
 def _log_integral(places, heights, slopes):
-    """Return the log integral of exp of the monotone cubic with these heights and slopes (m,).
+    """Return the log of the integral of exp of a monotone cubic, given heights and slopes (m,).
 
-    Behind the last place the integrand falls exponentially.
+    After the last place the integrand falls exponentially.
     """
     last, nodes = places.shape[0] - 1, _WHERE.shape[0]
     terms = np.full(last * nodes + 1, -math.inf)
     for i in range(last):
         length = places[i + 1] - places[i]
-        # The optimum is a node, so the integrand rises or falls all the way from one to the next.
+        # The optimum is a node, so the integrand is monotone between neighbouring nodes.
         rise = heights[i + 1] - heights[i]
         low, high = min(0.0, STEEPEST * rise), max(0.0, STEEPEST * rise)
         first = min(max(length * slopes[i], low), high)
@@ -235,13 +245,13 @@ def _log_integral(places, heights, slopes):
 
 @compiled
 def _log_sum(terms):
-    """Return the log of the sum of exp."""
+    """Return the log of the sum of exp of the terms (m,)."""
     largest = terms.max()
     return largest + math.log(np.exp(terms - largest).sum()) if largest > -math.inf else largest
 
 
 def _below(prior: Prior, floor: float) -> tuple[float, float]:
-    """Return the log of the prior's mass below a log noise, and its log density there."""
+    """Return the log of the prior's mass below a log noise `floor`, and its log density there."""
     density = np.empty(1)
     noise_log_prior(prior, np.array([floor]), density)
     if prior.from_study:

@@ -1,4 +1,4 @@
-"""Fit the hyperparameters and the noise of one composition to one data set, and judge the fit."""
+"""Fit the hyperparameters and noise variance of one composition to one data set; score fits."""
 
 import math
 from collections.abc import Iterable
@@ -15,49 +15,49 @@ from kem_pymc.gp.objective import Coordinates, Curvature, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.machine import one_blas_thread
 
-#: From so many points on, starts are followed on a few of them, and the best optimum on all.
+#: From this many points on, starts are followed on a subset, and the best optimum on all points.
 MANY = 400
 
-#: A few are so many, or this share of all.
+#: Size of the subset: the larger of this number and this share of all points.
 FEW, SHARE = 250, 0.25
 
-#: With many points, the objective is computed at most so often on all of them by one fit.
+#: Maximum number of evaluations on all points by one fit, if LAPACK evaluates the objective.
 EVALUATIONS = 40
 
-#: What a line search takes for the negative objective where it isn't finite.
+#: Value of the negative objective for line searches where it isn't finite.
 WALL = 1e100
 
-#: The golden section: its multiples, modulo one, are evenly spread and never periodic.
+#: The golden ratio minus one: its multiples, modulo one, are evenly spread and never periodic.
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 #: Step of finite differences of the gradient.
 STEP = 1e-4
 
-#: No direction is taken to be wider than a standard deviation of 10: without a prior one may be
-#: flat.
+#: Smallest curvature in any direction, that of a standard deviation of 10: without a prior a
+#: direction may be flat.
 LEAST_CURVATURE = 0.01
 
-#: Logs stay within plus or minus this,
+#: Bound of the absolute value of logs.
 WIDEST_LOG = 20.0
 
-#: and other hyperparameters within plus or minus this.
+#: Bound of the absolute value of other hyperparameters.
 WIDEST_VALUE = 1e4
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Where an objective is largest.
+    """Result of maximising an objective.
 
     Attributes
     ----------
     values : ndarray, shape (k + 1,)
         Coordinates of the optimum (:mod:`kem_pymc.gp.objective`).
     log_likelihood, log_prior : float
-        The objective's terms there.
+        Terms of the objective at the optimum.
     evaluations : int
-        How often the likelihood and its gradient were computed.
+        Number of evaluations of the likelihood and its gradient.
     converged : bool
-        Whether the search arrived at an optimum.
+        Whether the search converged to an optimum.
     """
 
     values: np.ndarray
@@ -80,24 +80,25 @@ def fit(
 ) -> Fit:
     """Maximise log likelihood plus log prior, by BFGS with analytic gradients and bounds.
 
-    Nothing is random and nothing raises. Where the covariance isn't positive definite the search
-    steps back; if no start has a finite objective, the first one is returned as not converged,
-    with a log likelihood of minus infinity. With many points the best optimum of an evenly spread
-    few of them is followed on all.
+    The result is deterministic, and no error is raised. Where the covariance isn't positive
+    definite the line search steps back; if no start has a finite objective, the first in sorted
+    order is returned as not converged, with a log likelihood of minus infinity. From `MANY` points
+    on, the starts are followed on an evenly spread subset of the points, and the best optimum is
+    refined on all points.
 
-    The optimum is that of the density above the floor of the noise. Where the prior has mass below
-    the floor, that counts in the evidence (:mod:`kem_pymc.gp.evidence`), which compositions are
-    compared by; within one composition a point mass and a density have no common height.
+    The optimum is that of the density above the noise floor. Prior mass below the floor counts in
+    the evidence (:mod:`kem_pymc.gp.evidence`), which is used to compare compositions; within one
+    composition a point mass and a density can't be compared.
 
     Parameters
     ----------
     objective : Objective
     starts : iterable of ndarray, shape (k + 1,)
-        Coordinates to start from, at least one; they are moved within the bounds.
+        Coordinates to start from, at least one; they are clipped to the bounds.
     runs : int, optional
-        How many of the starts are followed, those with the largest objective; all by default.
+        Number of starts to follow, those with the largest objective; all by default.
     log_noise : float, optional
-        Where to hold the log noise.
+        Fixed value of the log noise variance. By default it is fitted.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def fit(
     low, high = bounds(objective.coordinates, objective.noise_floor)
     if log_noise is not None:
         low[-1] = high[-1] = log_noise
-    # NumPy's unique takes as long as a short fit.
+    # np.unique would take as long as a short fit.
     points = np.array(sorted({tuple(p) for p in np.clip(np.array(list(starts)), low, high)}))
     followed = len(points) if runs is None else min(runs, len(points))
     if objective.n_points < MANY:
@@ -122,7 +123,7 @@ def fit(
 def _fit_large(
     objective: Objective, few: Objective, start: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> Fit:
-    """Follow the optimum of a few points on all, in units that the few points' curvature gives."""
+    """Refine the optimum of a subset on all points, in units based on the subset's curvature."""
     sd = np.maximum(np.diag(curvature_at(few, start)[2]), LEAST_CURVATURE) ** -0.5
     sd *= math.sqrt(few.n_points / objective.n_points)
 
@@ -136,7 +137,7 @@ def _fit_large(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip((low - start) / sd, (high - start) / sd, strict=True)),
-        # A thousandth of a nat is enough, of a sum of so many terms.
+        # A tolerance of 0.001 nats is enough for a sum of so many terms.
         options={"maxfun": EVALUATIONS, "ftol": 1e-3 / objective.n_points, "gtol": 1e-2},
     )
     values = np.clip(start + found.x * sd, low, high)
@@ -145,7 +146,7 @@ def _fit_large(
 
 
 def thinned(objective: Objective) -> Objective:
-    """Return the objective of a few of the points, evenly spread over their order."""
+    """Return the objective of a subset of the points, evenly spread over their order."""
     problem, places = objective.problem, spread_places(objective.n_points)
     x, y, shared = problem.x.T[places], objective.targets[places], objective.shared
     if shared is not None:
@@ -154,13 +155,16 @@ def thinned(objective: Objective) -> Objective:
 
 
 def spread_places(n: int) -> np.ndarray:
-    """Return a few of `n` places in their order, evenly spread but for no period."""
+    """Return the sorted indices of a subset of `n` points, evenly spread without a period."""
     count = max(FEW, int(SHARE * n))
     return np.sort(np.argsort(np.arange(n) * GOLDEN % 1.0, kind="stable")[:count])
 
 
 def curvature_at(objective: Objective, values: np.ndarray) -> Curvature:
-    """Return height, gradient (d,) and curvature (d, d): minus the Hessian, by differences."""
+    """Return height, gradient (d,) and curvature (d, d) of an objective at coordinates (d,).
+
+    The curvature is minus the Hessian, by finite differences of the gradient. Results are cached.
+    """
     place = values.tobytes()
     if place not in objective.curvatures:
         points = values + np.vstack([np.zeros(len(values)), STEP * np.eye(len(values))])
@@ -172,7 +176,7 @@ def curvature_at(objective: Objective, values: np.ndarray) -> Curvature:
 
 
 def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest coordinates (k + 1,) that a fit may reach."""
+    """Return the lower and upper bounds (k + 1,) of a fit's coordinates."""
     high = np.where(coordinates.positive, WIDEST_LOG, WIDEST_VALUE)
     low = -high
     low[-1] = math.log(noise_floor)
@@ -180,14 +184,14 @@ def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np
 
 
 class Criterion(NamedTuple):
-    """How a fit is judged.
+    """Criterion by which a fit is scored.
 
     Attributes
     ----------
     value : float
-        By convention; of BIC and AIC the smaller is better.
+        Value in the usual convention; for BIC and AIC smaller is better.
     score : float
-        Larger is better, on the scale of a log probability.
+        Value on the scale of a log probability; larger is better.
     """
 
     value: float
@@ -201,9 +205,13 @@ def bic(log_likelihood: float, n_parameters: int, n_points: int) -> Criterion:
     ----------
     log_likelihood : float
     n_parameters : int
-        |theta|: hyperparameters of the kernel, and the noise.
+        |theta|: the number of hyperparameters of the kernel, plus one for the noise.
     n_points : int
-        n.
+        Number of points n.
+
+    Returns
+    -------
+    Criterion
     """
     value = n_parameters * math.log(n_points) - 2 * log_likelihood
     return Criterion(value, -value / 2)
@@ -217,21 +225,26 @@ def aic(log_likelihood: float, n_parameters: int) -> Criterion:
 
 @one_blas_thread()
 def leave_one_out(objective: Objective, values: np.ndarray) -> Criterion:
-    """Return the sum of the log predictive densities of each point given the others.
+    """Return the sum of the log predictive densities of each point given all others.
 
-    In closed form (Rasmussen & Williams 2006, eqs. 5.10 to 5.12): with A the covariance of the
-    targets, point i has predictive variance 1 / [A^-1]_ii and residual [A^-1 y]_i / [A^-1]_ii.
+    The closed form is used (Rasmussen & Williams 2006, eqs. 5.10 to 5.12): with A the covariance of
+    the targets, point i has predictive variance 1 / [A^-1]_ii and residual [A^-1 y]_i / [A^-1]_ii.
 
     Parameters
     ----------
     objective : Objective
     values : ndarray, shape (k + 1,)
         Coordinates of the fit.
+
+    Returns
+    -------
+    Criterion
+        Minus infinity if the covariance isn't positive definite.
     """
     u = covariance_factor(objective, values)
     if u is None:
         return Criterion(-math.inf, -math.inf)
-    inverse = solve_lower(u, np.eye(len(u)))  # of U', so that A^-1 is inverse' inverse
+    inverse = solve_lower(u, np.eye(len(u)))  # inverse of U', so A^-1 = inverse' inverse
     precision = (inverse**2).sum(axis=0)
     residual = inverse.T @ (inverse @ objective.problem.y) / precision
     densities = 0.5 * np.log(precision) - HALF_LOG_2PI - 0.5 * residual**2 * precision

@@ -1,9 +1,9 @@
-"""The objective of a fit where there are many points: LAPACK in place of compiled loops.
+"""Evaluate the objective of a fit with many points by LAPACK instead of compiled loops.
 
-Compiled loops win where a matrix fits the caches. Beyond, LAPACK's blocked factorisation and
-inverse are faster; with all points weighing one, the gradient needs nothing else. It keeps to one
-thread: results would depend on the number of cores otherwise, and cores that are shared make it
-slower, not faster.
+Compiled loops are faster while a matrix fits the CPU caches. For larger matrices LAPACK's blocked
+factorisation and inverse are faster; since all points have weight one, the gradient needs nothing
+else. LAPACK uses one thread: with more, results would depend on the number of cores, and on shared
+cores it would be slower.
 """
 
 import math
@@ -20,16 +20,24 @@ from kem_pymc.machine import one_blas_thread
 
 @one_blas_thread()
 def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Return log likelihood, log prior and the sum's gradient, as `evaluate` does, of one data set.
+    """Return log likelihood, log prior and the gradient of their sum, like `evaluate`.
 
-    With A = U'U and a = A^-1 y the likelihood's slope in A is (a a' - A^-1) / 2. Where A isn't
-    positive definite the compiled loops decide, with their jitter.
+    With A = U'U and a = A^-1 y the derivative of the log likelihood in A is (a a' - A^-1) / 2.
+    Where A isn't positive definite, the compiled loops and their jitter are used.
 
     Parameters
     ----------
     problem : Problem
-        Of one data set, all weights of which are one.
+        Problem with one data set, in which all weights are one.
     values : ndarray, shape (k + 1,)
+        Coordinates (:mod:`kem_pymc.gp.objective`).
+
+    Returns
+    -------
+    log_likelihood, log_prior : float
+        Minus infinity and zero where the sum or its gradient isn't finite.
+    gradient : ndarray, shape (k + 1,)
+        Zero there.
     """
     n, k = len(problem.y), len(values) - 1
     h = np.zeros(len(problem.layout.positive))
@@ -37,12 +45,12 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     gradient = np.empty(k + 1)
     if not representable(problem.layout, problem.active, h, values[k]):
         return *evaluate(problem, values, gradient), gradient
-    # What lies below the diagonal isn't read, but computed with.
+    # Entries below the diagonal don't affect results but enter computations: they must be finite.
     a, adjoint = np.zeros((n, padded(n))), np.zeros((n, padded(n)))
     covariance(problem.kernels, problem.layout, problem.active, h, problem.x, a, adjoint)
     if len(problem.shared):
         add_upper(a, problem.shared)
-    # LAPACK has columns where we have rows: its lower triangle is our upper one.
+    # LAPACK is column-major: its lower triangle is the upper one of a row-major array.
     lower = a.T[:n]
     lower[np.diag_indices(n)] += math.exp(values[k])
     lower, failed = dpotrf(lower, lower=1, clean=0, overwrite_a=1)
@@ -52,7 +60,7 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     half_log_determinant = float(np.log(np.diag(lower)).sum())
     likelihood = -0.5 * float(problem.y @ weighted) - half_log_determinant - n * HALF_LOG_2PI
     inverse = dpotri(lower, lower=1, overwrite_c=1)[0].T
-    # Entries above the diagonal stand for those below it, too.
+    # Entries above the diagonal also represent those below it.
     np.multiply.outer(weighted, weighted, out=adjoint[:, :n])
     adjoint[:, :n] -= inverse
     adjoint[np.diag_indices(n)] *= 0.5

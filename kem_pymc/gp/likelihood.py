@@ -1,13 +1,13 @@
 """Log likelihood of every prefix of a user's data from one Cholesky factor.
 
 With K + sigma^2 I = U' U (U upper triangular) and v = U'^-1 y, the first n entries of v and of the
-diagonal of U belong to the first n points alone, so
+diagonal of U depend only on the first n points, so
 
     log p(y_1..n) = sum_{i <= n} ( -v_i^2 / 2 - log U_ii - log(2 pi) / 2 )
 
 and one factorisation serves all time steps of a user. Under the sequential likelihood a dataset
-contributes the terms of its last batch alone. Everything here is compiled, works on plain arrays
-and takes compositions as data.
+contributes only the terms of its last batch. The functions here are compiled, work on plain arrays
+and take compositions as data.
 """
 
 import math
@@ -26,38 +26,40 @@ from kem_pymc.references import by_reference
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
-#: Where a factorisation fails, this times the failing point's variance is added to the diagonal.
+#: Jitter added to the diagonal if a factorisation fails, relative to the failing point's variance.
 JITTER = 1e-8
 
-#: Logs of positive hyperparameters beyond this get likelihood zero: exp would over- or underflow.
+#: Bound of the absolute value of logs; beyond it the likelihood is zero: exp would over- or
+#: underflow.
 LARGEST_LOG = 100.0
 
 
 @by_reference
 class Data(NamedTuple):
-    """Users' data as the engine wants them.
+    """Users' data, in arrays for the compiled functions.
 
     Attributes
     ----------
     x : (U, D, n) float64
         Inputs, dimension before point.
     y : (U, T, n) float64
-        Targets of dataset (u, t) in ``y[u, t, :ends[u, t]]``.
+        Targets; those of dataset (u, t) are ``y[u, t, :ends[u, t]]``.
     ends : (U, T) int64
         Number of points of each dataset, increasing in t.
     steps : (U,) int64
         Number of time steps of each user.
     nested : bool
         Whether every dataset of a user begins with the targets of the one before. True for real
-        data; False for targets drawn independently by time step, as the cumulative likelihood has
-        them.
+        data; False for targets drawn independently for each time step, as the cumulative likelihood
+        assumes.
     sequential : bool
         Whether the likelihood of dataset (u, t) is that of its last batch given the user's earlier
-        points, so that every point counts once, and not that of all its points (cumulative).
+        points, so that every point counts once. If False, it is that of all its points
+        (cumulative).
     shared : (U, n, n) float64
-        Covariance of the mean process at each user's points, which is added to every kernel's;
-        its upper triangle is read. (0, 0, 0) where users share nothing. Targets are what is left
-        of them when the mean of the mean process is taken off.
+        Covariance of the mean process at each user's points, which is added to that of every
+        composition; its upper triangle is read, and the mean of the mean process has been
+        subtracted from the targets. Shape (0, 0, 0) if there is no mean process.
     """
 
     x: np.ndarray
@@ -71,13 +73,13 @@ class Data(NamedTuple):
 
 @compiled
 def first_point(data, user, step):
-    """Return the first of the points that count in the likelihood of a dataset."""
+    """Return the index of the first point that counts in the likelihood of a dataset."""
     return data.ends[user, step - 1] if data.sequential and step > 0 else 0
 
 
 @compiled
 def representable(layout, active, h, log_noise):
-    """Return whether all active logs lie within `LARGEST_LOG` and all values are finite."""
+    """Return whether active logs lie within `LARGEST_LOG`, and other active values within 1e12."""
     if not abs(log_noise) <= LARGEST_LOG:
         return False
     for c in active:
@@ -99,19 +101,21 @@ def add_upper(out, shared):
 
 @compiled
 def factorise(out, log_noise, counts):
-    """Factor a covariance plus noise in place; return the number of rows that succeeded.
+    """Factor a covariance plus noise in place, and return the number of rows factored.
 
-    `out` has to be (n, padded(n)), a narrower one would be overrun; its upper triangle is read.
+    `out` must have shape (n, padded(n)), because a narrower array would be overrun; its upper
+    triangle is read.
 
-    A failure is resumed once, with `JITTER` times the failing point's variance added to the rest of
-    the diagonal: what a prefix yields then never depends on the points behind it. ``counts[0]``
-    counts factorisations, resumed ones again, and ``counts[1]`` those that failed even so.
+    After a failure the factorisation is resumed once, with `JITTER` times the failing point's
+    variance added to the rest of the diagonal, so that the result for a prefix never depends on
+    later points. ``counts[0]`` counts factorisations, resumed ones twice, and ``counts[1]`` those
+    that failed after resuming, too.
     """
     n = out.shape[0]
     noise = math.exp(log_noise)
     for i in range(n):
         out[i, i] += noise
-        # Never read as results, but computed with: left as they are, they might be denormal.
+        # These entries don't affect results but enter computations: they might be denormal.
         for j in range(i // LANES * LANES, i):
             out[i, j] = 0.0
         for j in range(n, out.shape[1]):
@@ -136,26 +140,27 @@ def prefix_log_likelihood(
 ):
     """Write the log likelihood of a user's datasets of time steps 0 to upto - 1 to `out`.
 
-    It is log p(y_1..n), or where `data.sequential` log p(y_m+1..n | y_1..m) with m the number of
+    It is log p(y_1..n), or if `data.sequential` log p(y_m+1..n | y_1..m), with m the number of
     points of the dataset before.
 
     Parameters
     ----------
     kernels, layout, data : Kernels, Layout, Data
     active : (k,) int64
-        Candidates of the composition.
+        Indices of the composition's candidates in the pool.
     h : (H,) float64
-        Logs of positive hyperparameters, values of others.
+        Hyperparameters: logs of positive ones, values of others.
     log_noise : float
         Log of the noise variance.
     user, upto : int
+        Index of the user, and number of time steps.
     out : (T,) float64
-        Minus infinity from the first dataset whose covariance isn't positive definite even with
-        the jitter, and everywhere where a hyperparameter's log is beyond `LARGEST_LOG`.
+        Log likelihoods; minus infinity from the first dataset whose covariance isn't positive
+        definite even with the jitter, and for all datasets if the values aren't `representable`.
     counts : (2,) int64
-        Running numbers of factorisations and of failed ones.
+        Running counts of factorisations and of failures.
     memory : Covariances, optional
-        Where covariances of candidates are remembered; results don't depend on it.
+        Cache of candidates' covariances; results don't depend on it.
     """
     if not representable(layout, active, h, log_noise):
         counts[1] += 1
@@ -202,18 +207,21 @@ def weighted_gradient(kernels, layout, active, h, log_noise, x, y, weights, shar
     x : (D, n) float64
     y : (n,) float64
     weights : (n,) float64
-        Weight of each point's conditional log density log p(y_i | y_1..i-1): the number of the
-        datasets in question that hold the point. All ones give the log likelihood of all points.
+        Weight of each point's conditional log density log p(y_i | y_1..i-1): the number of summed
+        datasets that contain the point. With all ones the sum is the log likelihood of all points.
     shared : (n, at least n) float64
-        Covariance of the mean process, of which the upper triangle is read; (0, 0) without.
+        Covariance of the mean process, of which the upper triangle is read; shape (0, 0) if there
+        is no mean process.
     out : (H + 1,) float64
-        Gradient with respect to `h` at active places, and to the log noise variance in the last.
+        Gradient with respect to active entries of `h`, and to the log noise variance (last entry).
     counts : (2,) int64
+        Running counts of factorisations and of failures.
 
     Returns
     -------
     float
-        Minus infinity (and no change of `out`) where the covariance isn't positive definite.
+        The weighted sum; minus infinity, with `out` unchanged, where the covariance isn't positive
+        definite.
     """
     n = x.shape[1]
     if not representable(layout, active, h, log_noise):
@@ -278,7 +286,7 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
 
 
 def as_active(inclusion: np.ndarray) -> np.ndarray:
-    """Return the candidates that are in, as the engine wants them: (k,) int64."""
+    """Return the indices of included candidates, (k,) int64, given inclusion indicators (C,)."""
     return np.flatnonzero(inclusion).astype(np.int64)
 
 

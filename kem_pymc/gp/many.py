@@ -1,4 +1,4 @@
-"""One kernel's log likelihoods for more users than a machine should hold, or compute, at once."""
+"""Log likelihoods of one composition for more users than fit in memory at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -16,7 +16,7 @@ from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.workers import Workers, workers
 
-#: Users of a block of a single cohort.
+#: Number of users in a block of a single cohort.
 BLOCK = 100
 
 
@@ -27,39 +27,39 @@ def log_likelihoods(
     noise: float,
     crew: Workers | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yield every user's log likelihoods at all time steps, a block of users at a time.
+    """Yield every user's log likelihoods at all time steps, one block of users at a time.
 
-    Blocks are asked for as workers become free, two for each worker at most, and come back in
-    order: neither this process nor a worker ever holds all users. One factorisation serves all time
+    Blocks are requested as workers become free, at most two per worker, and yielded in order, so
+    that neither this process nor a worker ever holds all users. One factorisation serves all time
     steps of a user.
 
     Parameters
     ----------
     cohorts : Cohort or iterable of Cohort
-        Blocks of users, maybe made while they are asked for; a hundred users each are a good size.
-        A single cohort is cut into such blocks. Inputs and targets are taken as they are, so scale
-        them before.
+        Blocks of users, which may be generated lazily; a hundred users per block is a good size. A
+        single cohort is split into such blocks. Inputs and targets are used as they are: scale them
+        beforehand.
     composition : Composition or str
-        Like ``"LIN0 + PER0"``.
+        The composition, or its printed form such as ``"LIN0 + PER0"``.
     hyperparameters : mapping of str to float
         Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``.
     noise : float
-        The noise variance.
+        Noise variance.
     crew : Workers, optional
-        Who computes, from :func:`kem_pymc.workers.workers`; by default this process. Results are
-        the same.
+        Workers that compute, from :func:`kem_pymc.workers.workers`; by default this process.
+        Results are the same.
 
     Yields
     ------
     ndarray, shape (U, T)
-        log p(y_1..n | x_1..n) of the block's users and time steps; NaN where a user has fewer, and
-        minus infinity where the covariance isn't positive definite.
+        log p(y_1..n | x_1..n) for the block's users and time steps; NaN after a user's last time
+        step, and minus infinity where the covariance isn't positive definite.
 
     Raises
     ------
     InputError
-        If a hyperparameter is missing or out of range, a block is no cohort, or it has fewer
-        features than the composition speaks of.
+        If a hyperparameter is missing or out of range, a block isn't a cohort, or a block has fewer
+        features than the composition uses.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _blocks(cohorts: Cohort | Iterable[Cohort]) -> Iterator[Cohort]:
 def _of_block(
     composition: Composition, values: np.ndarray, task: tuple[int, Cohort]
 ) -> tuple[int, np.ndarray]:
-    """Return a block's number and log likelihoods (U, T)."""
+    """Return the number and the log likelihoods (U, T) of a block."""
     number, cohort = task
     pool = CandidatePool(composition.candidates, cohort.dimension)
     coordinates = Coordinates(pool, composition)

@@ -1,9 +1,9 @@
-"""A compiled quasi-Newton search with bounds, for the small problems that fits are.
+"""Compiled bound-constrained BFGS, for the small optimisation problems of fits.
 
-Bound-constrained BFGS: coordinates that a bound holds back are left out of the quadratic model,
-the others take a projected step found by backtracking. A fit has 1 to 30 coordinates and costs some
-40 microseconds per evaluation, of which general-purpose optimisers take several times as much for
-themselves, and a hundred times as much where BLAS starts threads for matrices of this size.
+Coordinates held at a bound are left out of the quadratic model; the others take a projected step
+found by backtracking. A fit has 1 to 30 coordinates, and an evaluation takes about 40 microseconds.
+General-purpose optimisers have an overhead of several times as much, or of a hundred times as much
+where BLAS starts threads for matrices of this size.
 """
 
 import math
@@ -15,26 +15,27 @@ from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.objective import evaluate
 from kem_pymc.lanes import padded
 
-#: The search has arrived where no free coordinate's slope is larger than this,
+#: The search has converged where no free coordinate's slope is larger than this.
 SLOPE = 1e-4
 
-#: or where two steps running gained less than this share of the objective.
+#: It has also converged after two consecutive gains below this share of the objective.
 GAIN = 1e-10
 
-#: or where the quadratic model promises no more than so many nats, twice running.
+#: It also ends where the quadratic model predicts at most this gain in nats, twice in a row.
 ENOUGH = 1e-6
 
-#: The first guess of what the likelihood tells of a coordinate whose prior is normal.
+#: Initial guess of the likelihood's curvature in a coordinate whose prior is normal.
 TOLD = 2.0
 
-#: A climb from a further start begins with the curvature of the best optimum found where that is
-#: as near as this, as a squared distance in standard deviations,
+#: A search from another start begins with the curvature at the best optimum so far if that is
+#: within this squared distance in standard deviations.
 NEAR = 100.0
 
-#: and ends where it is as near as this, and not above it: it would end up there.
+#: It ends within this squared distance of that optimum if it isn't higher: it would converge to it.
 SAME = 0.01
 
-#: A step changes no coordinate by more than this plus its size, so that no log leaps to a plateau.
+#: Largest change of a coordinate in one step, in addition to its absolute value, so that no log
+#: jumps to a plateau.
 REACH = 3.0
 
 ITERATIONS = 300
@@ -48,19 +49,22 @@ def maximise(problem, starts, runs, low, high):
     ----------
     problem : Problem
     starts : (s, d) float64
-        Within the bounds.
+        Coordinates to start from, within the bounds.
     runs : int
-        How many starts are followed: those with the largest objective.
+        Number of starts to follow, those with the largest objective.
     low, high : (d,) float64
+        Bounds of the coordinates.
 
     Returns
     -------
     values : (d,) float64
-        The first start if the objective is finite nowhere.
+        Coordinates of the highest optimum; the first start if no start has a finite objective.
     log_likelihood, log_prior : float
-        There.
+        Terms of the objective at `values`.
     evaluations : int
+        Number of evaluations of the objective.
     converged : bool
+        Whether the search converged to an optimum.
     """
     count, size = starts.shape
     slopes = np.empty((count, size))
@@ -106,10 +110,11 @@ def maximise(problem, starts, runs, low, high):
 
 @compiled
 def first_guess(problem, curvature):
-    """Write a curvature to start from to `curvature` (d, d); return whether there is one.
+    """Write an initial curvature to `curvature` (d, d); return whether there is one.
 
-    There is under normal priors: theirs, and that of a likelihood that tells every coordinate
-    something, and of the noise what independent points tell.
+    There is one if all priors are normal: their precisions, plus `TOLD` for the information that
+    the likelihood has on each coordinate, plus, for the noise, the information of independent
+    points.
     """
     size = curvature.shape[0]
     curvature[:] = 0.0
@@ -123,10 +128,10 @@ def first_guess(problem, curvature):
 
 @compiled
 def climb(problem, values, low, high, enough):
-    """Move `values` (d,) to a local optimum; return its height, evaluations and whether it is one.
+    """Move `values` (d,) to a local optimum; return height, evaluations and whether it converged.
 
-    The search also ends where the quadratic model promises a gain of `enough` or less, twice
-    running: for whoever needs the neighbourhood of an optimum only. The height at the start must
+    The search also ends where the quadratic model predicts a gain of at most `enough` twice in a
+    row, for callers that need only the neighbourhood of an optimum. The objective at the start must
     be finite.
     """
     size = values.shape[0]
@@ -152,10 +157,10 @@ def climb(problem, values, low, high, enough):
 def _climb(
     problem, values, height, slope, low, high, enough, curvature, fresh, rival, rival_height
 ):
-    """Do as `climb` from a point whose height and slope (d,) are known.
+    """Run `climb` from a point whose height and slope (d,) are given.
 
-    `curvature` (d, d) is a first guess unless it is `fresh`, and is replaced by what was learned
-    on the way, as is `slope`. The search ends early where it would end up at a rival optimum (d,).
+    `curvature` (d, d) is an initial guess, ignored if `fresh`. It is updated in place, and so is
+    `slope`. The search ends early where it would converge to the optimum `rival` (d,).
     """
     size = values.shape[0]
     evaluations = 0
@@ -191,13 +196,13 @@ def _climb(
             if promise > 0.0 and reached >= height + 1e-4 * promise:
                 accepted = True
                 break
-            # Go where the parabola through what is known is highest, if it has such a place.
+            # Backtrack to the maximum of the parabola through both heights and the slope, if any.
             shrink = 0.25
             if promise > 0.0 and reached > -math.inf:
                 shrink = min(max(0.5 * promise / (promise + height - reached), 0.1), 0.5)
             fraction *= shrink
         if not accepted:
-            if fresh:  # rounding hides what is left to gain
+            if fresh:  # the remaining gain is below the rounding error
                 arrived = largest_free_slope(values, slope, low, high) <= 100 * SLOPE
                 return height, evaluations, arrived
             reset(curvature, slope)
@@ -216,7 +221,7 @@ def _climb(
 
 @compiled
 def distance(curvature, values, rival):
-    """Return the squared distance of two points, in standard deviations of the quadratic model."""
+    """Return the squared distance of two points (d,), in sds of the quadratic model."""
     total = 0.0
     for i in range(values.shape[0]):
         for j in range(values.shape[0]):
@@ -226,7 +231,7 @@ def distance(curvature, values, rival):
 
 @compiled
 def reset(curvature, slope):
-    """Start from a curvature that makes the first step one unit long at most."""
+    """Set `curvature` (d, d) so that the first step changes no coordinate by more than one."""
     curvature[:] = 0.0
     largest = max(1.0, np.max(np.abs(slope)))
     for i in range(slope.shape[0]):
@@ -235,13 +240,13 @@ def reset(curvature, slope):
 
 @compiled
 def held(value, slope, low, high):
-    """Return whether a bound holds a coordinate back."""
+    """Return whether a coordinate is at a bound and its slope points beyond it."""
     return (value <= low and slope <= 0.0) or (value >= high and slope >= 0.0)
 
 
 @compiled
 def largest_free_slope(values, slope, low, high):
-    """Return the largest slope of the coordinates that no bound holds back."""
+    """Return the largest absolute slope of the coordinates that aren't held at a bound."""
     largest = 0.0
     for i in range(values.shape[0]):
         if not held(values[i], slope[i], low[i], high[i]):
@@ -284,7 +289,7 @@ def newton_step(curvature, values, slope, low, high, step):
 
 @compiled
 def update(curvature, moved, bent, fresh):
-    """Learn curvature from a move and the drop in slope along it (BFGS, damped as Powell's)."""
+    """Update the curvature from a move and the drop in slope along it (BFGS, Powell's damping)."""
     size = moved.shape[0]
     along = 0.0
     for i in range(size):

@@ -1,15 +1,15 @@
-"""The mean process: a function that all users share, as the pilot users' data leave it.
+"""The mean process: a function shared by all users, and its posterior given pilot users' data.
 
 A user's data are y_u(x) = m(x) + f_u(x) + noise, with m ~ GP(0, k) the mean process (Leroy et al.
-2022) and f_u the user's own function. With inducing points Z, and L L' = k_r(Z, Z) for that part
-k_r of k which isn't linear,
+2022) and f_u the user's own function. Let Z be inducing points, k_r the part of k that isn't
+linear, and L L' = k_r(Z, Z). Then
 
     k(x, z) = phi(x) phi(z)' + r(x, z),     phi(x) = [sqrt(a) b(x), k_r(x, Z) L'^-1],
 
-where b(x) are the linear candidates' own functions (1 of CONST, x - shift of LIN), a their
-amplitudes, and r what the inducing points leave of k_r. So m(x) = phi(x) w plus a process with
-covariance r, and all that data say of m is a normal distribution of the weights w, which are
-N(0, I) without data. No row of anybody's data is needed to predict.
+where b(x) are the functions of the linear candidates (1 for CONST, x - shift for LIN), a their
+amplitudes, and r the part of k_r that the inducing points leave unexplained. So m(x) is phi(x) w
+plus a process with covariance r. The posterior of m is a normal distribution of the weights w,
+whose prior is N(0, I). Predictions need no row of any user's data.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 
-#: This share of the largest variance is added to the diagonal at the inducing points.
+#: Jitter added to the diagonal at the inducing points, as a share of the largest variance.
 JITTER = 1e-10
 
 
 class MeanFunction(Protocol):
-    """What a user's data are taken to vary around: a mean, with its own uncertainty."""
+    """Protocol of a function around which a user's data vary: a mean and its covariance."""
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return the mean (n,) at inputs (n, D), both in scaled units."""
@@ -41,17 +41,20 @@ class MeanFunction(Protocol):
 
 
 class NewPoints(NamedTuple):
-    """A mean function at new points z (m, D), as seen from the points x (n, D) of a data set.
+    """A mean function at new points z (m, D), and its covariance with the points x of a data set.
 
     Attributes
     ----------
     z : ndarray, shape (m, D)
+        New points, in scaled units.
     mean : ndarray, shape (m,)
+        Mean at z.
     covariance : ndarray, shape (m, m)
+        Covariance at z.
     cross : ndarray, shape (n, m)
-        Covariance between x and z.
+        Covariance between x (n, D) and z.
     extended : MeanAtPoints
-        The function at x and z, (n + m, D).
+        The function at the points of x and z together, (n + m, D).
     """
 
     z: np.ndarray
@@ -69,7 +72,7 @@ class MeanAtPoints:
     ----------
     function : MeanFunction
     x : ndarray, shape (n, D)
-        In scaled units.
+        Inputs, in scaled units.
     """
 
     function: MeanFunction
@@ -78,8 +81,8 @@ class MeanAtPoints:
     def to(self, z: np.ndarray) -> NewPoints:
         """Return the function at new points (m, D).
 
-        All kernels that a prediction averages over ask for the same: the last answer is kept, for
-        the same array.
+        The last result is cached for the same array, because all kernels that a prediction averages
+        over use the same points.
         """
         kept: NewPoints | None = self.__dict__.get("_new")
         if kept is None or kept.z is not z:
@@ -109,7 +112,7 @@ class MeanAtPoints:
 
 @dataclass(frozen=True, eq=False)
 class SharedKernel:
-    """The prior covariance of a mean process, and its weights' functions phi.
+    """The prior covariance of a mean process, and the features phi of its weights.
 
     Parameters
     ----------
@@ -119,7 +122,7 @@ class SharedKernel:
     dimension : int
         Number of features D.
     inducing : ndarray, shape (M, D)
-        In scaled units; (0, D) where all candidates are linear.
+        Inducing points, in scaled units; shape (0, D) if all candidates are linear.
 
     Raises
     ------
@@ -134,7 +137,7 @@ class SharedKernel:
 
     @cached_property
     def linear(self) -> tuple[Candidate, ...]:
-        """The candidates that are one weight each: CONST and LIN."""
+        """The candidates that have one weight each: CONST and LIN."""
         return tuple(c for c in self.composition if is_linear(c))
 
     @cached_property
@@ -156,11 +159,11 @@ class SharedKernel:
 
     @cached_property
     def _inverse(self) -> np.ndarray:
-        """L^-1 (M, M): for the few points of a user much sooner multiplied by than solved for."""
+        """L^-1 (M, M). With few points per user, multiplying by it is faster than solving."""
         return solve_triangular(self._factor, np.eye(len(self.inducing)), lower=True)
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """Return phi (n, r) at inputs (n, D)."""
+        """Return the features phi (n, r) at inputs (n, D)."""
         columns = [self._linear_feature(candidate, x) for candidate in self.linear]
         linear = np.array(columns).reshape(len(columns), len(x)).T
         if not len(self.inducing):
@@ -169,7 +172,7 @@ class SharedKernel:
         return np.hstack([linear, (self._inverse @ cross).T])
 
     def component_features(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
-        """Return (n, r): the covariance of a candidate's own function at (n, D) with the weights.
+        """Return the covariance (n, r) of a candidate's function at inputs (n, D) with the weights.
 
         Raises
         ------
@@ -200,9 +203,9 @@ class SharedKernel:
         z: np.ndarray,
         features: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Return r (n, m): what the weights leave of the covariance between (n, D) and (m, D).
+        """Return r (n, m) between inputs (n, D) and (m, D): covariance not due to the weights.
 
-        phi at both, (n, r) and (m, r), may be given.
+        The features phi at both, (n, r) and (m, r), may be given if they are computed already.
         """
         if not len(self._rest):
             return np.zeros((len(x), len(z)))
@@ -212,7 +215,7 @@ class SharedKernel:
         return whole - one[:, k:] @ other[:, k:].T
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for files."""
+        """Return the kernel as plain data that can be written to a file."""
         return {
             "composition": str(self.composition),
             "hyperparameters": dict(self.hyperparameters),
@@ -221,7 +224,7 @@ class SharedKernel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
-        """Return what :meth:`to_dict` wrote."""
+        """Return the kernel from the data of :meth:`to_dict`."""
         inducing = np.array(data["inducing"], dtype=np.float64).reshape(-1, dimension)
         composition = Composition.parse(data["composition"], dimension)
         return cls(composition, dict(data["hyperparameters"]), dimension, inducing)
@@ -235,9 +238,9 @@ class MeanProcess:
     ----------
     kernel : SharedKernel
     weights : ndarray, shape (r,)
-        Their mean.
+        Posterior mean of the weights.
     root : ndarray, shape (r, r)
-        R with R'R their covariance.
+        R, with R'R the posterior covariance of the weights.
     """
 
     kernel: SharedKernel
@@ -258,7 +261,7 @@ class MeanProcess:
     def component(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
         """Return the posterior mean (n,) of one candidate's own function at inputs (n, D).
 
-        All candidates' add up to the mean.
+        The components of all candidates add up to the mean.
         """
         return self.kernel.component_features(candidate, x) @ self.weights
 
@@ -274,13 +277,16 @@ class MeanProcess:
         return MeanAtPoints(self, x)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for files; of the weights' covariance the factor's lower triangle."""
+        """Return the process as plain data that can be written to a file.
+
+        Only the lower triangle of `root` is included.
+        """
         rows = [row[: i + 1].tolist() for i, row in enumerate(self.root)]
         return {"kernel": self.kernel.to_dict(), "weights": self.weights.tolist(), "root": rows}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
-        """Return what :meth:`to_dict` wrote."""
+        """Return the process from the data of :meth:`to_dict`."""
         root = np.zeros((len(data["root"]),) * 2)
         for i, row in enumerate(data["root"]):
             root[i, : i + 1] = row
@@ -289,7 +295,7 @@ class MeanProcess:
 
 
 def is_linear(candidate: Candidate) -> bool:
-    """Return whether a candidate's functions are multiples of one: CONST, and LIN of a feature."""
+    """Return whether all functions of a candidate are multiples of one: CONST, and a single LIN."""
     return not candidate.factors or [f.base for f in candidate.factors] == ["LIN"]
 
 
@@ -311,7 +317,7 @@ def composition_covariance(
     if missing:
         raise InputError(f"There is no value of {missing[0]}. Give one for each hyperparameter.")
     h = pool.unconstrained({p.name: hyperparameters[p.name] for p in pool.hyperparameters})
-    # Copies: compiled code takes no read-only arrays.
+    # Copies, because compiled code doesn't accept read-only arrays.
     across, down = (np.array(points.T, dtype=np.float64, order="C") for points in (x, z))
     for c in range(len(pool)):
         total += cross_covariance(kernels(), pool.layout, c, h, across, down)[0]

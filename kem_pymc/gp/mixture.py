@@ -1,4 +1,4 @@
-"""Mixtures of normal distributions: what several kernels predict together."""
+"""Mixtures of normal distributions, for predictions averaged over several kernels."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.transforms import Transform
 
-#: Halvings of the range in which a quantile is sought: its error is 1e-12 of that range.
+#: Number of bisections for a quantile: its error is 1e-12 of the initial range.
 HALVINGS = 40
 
 
@@ -20,8 +20,9 @@ class Mixture:
     Attributes
     ----------
     weights : ndarray, shape (K,)
-        They add up to one.
+        Weights, which add up to one.
     mean, sd : ndarray, shape (K, m)
+        Means and standard deviations of the normal distributions.
     """
 
     weights: np.ndarray
@@ -35,11 +36,11 @@ class Mixture:
         return logsumexp(terms, b=self.weights[:, None], axis=0)
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
-        """Return the probability (m,) of less than values (m,)."""
+        """Return the cumulative distribution function (m,) at values (m,)."""
         return self.weights @ ndtr((y - self.mean) / self.sd)
 
     def quantile(self, probability: float) -> np.ndarray:
-        """Return quantiles (m,), by bisection between the least and the largest of the parts'."""
+        """Return quantiles (m,), by bisection between those of the normal distributions."""
         ends = self.mean + ndtri(probability) * self.sd
         low, high = ends.min(axis=0), ends.max(axis=0)
         for _ in range(HALVINGS):
@@ -51,7 +52,7 @@ class Mixture:
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
 
-        In closed form: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006).
+        The closed form is used: E|Y - y| - E|Y - Y'| / 2 (Grimit et al. 2006).
         """
         from_y = self.weights @ _mean_distance(y - self.mean, self.sd)
         apart = self.mean[:, None] - self.mean[None]
@@ -60,10 +61,10 @@ class Mixture:
         return from_y - 0.5 * np.einsum("kl,klm->m", pairs, _mean_distance(apart, spread))
 
 
-#: Probabilities at whose quantiles the score of a transformed mixture is summed.
+#: Probabilities of the quantiles over whose scores the CRPS of a transformed mixture is averaged.
 _LEVELS = (np.arange(200) + 0.5) / 200
 
-#: Nodes and weights of the moments of a transformed normal distribution.
+#: Quadrature nodes and weights for the moments of a transformed normal distribution.
 _NODES, _SHARES = hermegauss(40)
 _SHARES = _SHARES / _SHARES.sum()
 
@@ -75,9 +76,9 @@ class TransformedMixture:
     Attributes
     ----------
     normal : Mixture
-        Of g(y), at m places.
+        Distribution of g(y), at m places.
     transform : Transform
-        g.
+        The transform g.
     """
 
     normal: Mixture
@@ -88,7 +89,7 @@ class TransformedMixture:
         return self.normal.log_density(self.transform.forward(y)) + self.transform.log_slope(y)
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
-        """Return the probability (m,) of less than values (m,)."""
+        """Return the cumulative distribution function (m,) at values (m,)."""
         return self.normal.cdf(self.transform.forward(y))
 
     def quantile(self, probability: float) -> np.ndarray:
@@ -98,7 +99,7 @@ class TransformedMixture:
     def crps(self, y: np.ndarray) -> np.ndarray:
         """Return the continuous ranked probability score (m,) at values (m,), smaller is better.
 
-        As twice the mean of the quantiles' scores (Gneiting and Raftery 2007).
+        It is computed as twice the mean of the quantile scores (Gneiting and Raftery 2007).
         """
         quantiles = np.array([self.quantile(level) for level in _LEVELS])
         losses = ((y < quantiles) - _LEVELS[:, None]) * (quantiles - y)
@@ -108,13 +109,13 @@ class TransformedMixture:
 def transformed_moments(
     mean: np.ndarray, sd: np.ndarray, transform: Transform
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and sd (m,) of y, where g(y) is normal with these (m,), by quadrature."""
+    """Return mean and sd (m,) of y, where g(y) is normal with mean and sd (m,), by quadrature."""
     values = transform.inverse(mean + np.multiply.outer(_NODES, sd))
     first = _SHARES @ values
     return first, np.sqrt(_SHARES @ (values - first) ** 2)
 
 
 def _mean_distance(distance: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """Return E|Z| of Z ~ N(distance, sd^2)."""
+    """Return E|Z| for Z ~ N(distance, sd^2)."""
     z = distance / sd
     return sd * (z * (2 * ndtr(z) - 1) + 2 * np.exp(-0.5 * z**2 - HALF_LOG_2PI))

@@ -1,4 +1,4 @@
-"""What a fit maximises: the log likelihood of one data set, perhaps with a log prior.
+"""The objective of a fit: the log likelihood of one data set plus an optional log prior.
 
 Both are functions of a composition's *coordinates* (k + 1,): in the pool's order, the logs of its
 positive hyperparameters and the values of the others, then the log of the noise variance.
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
 
 
-#: Height, gradient (d,) and curvature (d, d) of an objective at some coordinates.
+#: Height, gradient (d,) and curvature (d, d) of an objective at coordinates (d,).
 type Curvature = tuple[float, np.ndarray, np.ndarray]
 
-#: From so many points on LAPACK is faster than the compiled loops.
+#: Number of points from which on LAPACK is faster than the compiled loops.
 LARGE = 600
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The coordinates of one composition: which hyperparameters they are, and back.
+    """The coordinates of one composition, with conversions from and to hyperparameters.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Coordinates:
 
     @cached_property
     def places(self) -> np.ndarray:
-        """Where the hyperparameters lie in the engine's vector (H,): int64, (k,)."""
+        """Indices of the hyperparameters in the pool's vector (H,): int64, (k,)."""
         return np.flatnonzero(self.pool.active(self.inclusion))
 
     @cached_property
@@ -72,12 +72,12 @@ class Coordinates:
 
     @cached_property
     def positive(self) -> np.ndarray:
-        """Which coordinates are logs, (k + 1,) bool: the last, the noise's, is."""
+        """Which coordinates are logs, (k + 1,) bool; that of the noise, the last, is one."""
         return np.append(self.pool.layout.positive[self.places], True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the k + 1 coordinates are, e.g. ``log SE0.lengthscale``; the last is the noise's."""
+        """Names of the k + 1 coordinates, e.g. ``log SE0.lengthscale``; the last is the noise's."""
         logs = (f"log {h.name}" if h.positive else h.name for h in self.hyperparameters)
         return (*logs, "log noise")
 
@@ -85,7 +85,7 @@ class Coordinates:
         return len(self.places) + 1
 
     def expand(self, values: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the engine's vector (H,), zero where nothing is active, and the log noise."""
+        """Return the pool's vector (H,), zero where no candidate is active, and the log noise."""
         h = np.zeros(len(self.pool.hyperparameters))
         h[self.places] = values[:-1]
         return h, float(values[-1])
@@ -99,7 +99,7 @@ class Coordinates:
         return natural, math.exp(values[-1])
 
     def from_named(self, hyperparameters: Mapping[str, float], noise: float) -> np.ndarray:
-        """Return the coordinates of natural values by name; other names are left out.
+        """Return the coordinates of natural values by name; other names are ignored.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Coordinates:
         Raises
         ------
         InputError
-            If one isn't finite, or not positive where it must be.
+            If a value isn't finite, or isn't positive where it must be.
         """
         natural = np.append(hyperparameters, noise)
         wrong = ~np.isfinite(natural) | (self.positive & (natural <= 0))
@@ -131,24 +131,24 @@ class Coordinates:
 
 @by_reference
 class Prior(NamedTuple):
-    """A log density of coordinates: independent normals, or the study's priors, or flat.
+    """A log prior density of coordinates: independent normals, the study's priors, or flat.
 
-    Make one with :func:`flat_prior`, :func:`normal_prior` or :func:`study_prior`.
+    It is created by :func:`flat_prior`, :func:`normal_prior` or :func:`study_prior`.
 
     Attributes
     ----------
     centre, precision : (k + 1,) float64
-        Means and inverse variances of normals. A precision of zero means a flat density of 1.
+        Means and inverse variances of the normals. A precision of zero means a flat density of 1.
     entries : (k,) int64
-        Entries of the study's table; empty where it isn't used.
+        Entries of the study's table of priors; empty if the table isn't used.
     parent : (C,) bool
         Inclusion indicators of the parent composition, on which the noise's prior depends.
     log_density, gradient, noise_log_density, noise_gradient : pointer
-        As in :class:`kem_pymc.prior_table.PriorTable`.
+        Compiled functions, as in :class:`kem_pymc.prior_table.PriorTable`.
     population : (P,) float64
-        Natural values of the population parameters, for the pointers.
+        Natural values of the population parameters, which are arguments of the compiled functions.
     from_study : bool
-        Whether the pointers are called.
+        Whether the study's table of priors is used.
     """
 
     centre: np.ndarray
@@ -164,17 +164,21 @@ class Prior(NamedTuple):
 
 
 def flat_prior(size: int) -> Prior:
-    """Return the density 1 for `size` coordinates: the fit is one of maximum likelihood."""
+    """Return a flat prior, of density 1, of `size` coordinates, for fits by maximum likelihood."""
     return normal_prior(np.zeros(size), np.full(size, np.inf))
 
 
 def normal_prior(centre: np.ndarray, spread: np.ndarray) -> Prior:
-    """Return independent normals, e.g. what pilot users' clusters say about a child.
+    """Return independent normal priors, e.g. for a child composition from pilot users' clusters.
 
     Parameters
     ----------
     centre, spread : ndarray, shape (k + 1,)
         Means and standard deviations; an infinite spread means a flat density of 1.
+
+    Returns
+    -------
+    Prior
     """
     entry, noise = _no_study()
     return Prior(
@@ -192,19 +196,23 @@ def normal_prior(centre: np.ndarray, spread: np.ndarray) -> Prior:
 
 
 def study_prior(priors: "PriorTable", coordinates: Coordinates, parent: Composition) -> Prior:
-    """Return the study's priors for a composition below a parent composition.
+    """Return the study's priors for a composition, given its parent composition.
 
     Parameters
     ----------
     priors : kem_pymc.prior_table.PriorTable
-        Densities of unconstrained coordinates.
+        Table of densities of unconstrained coordinates.
     coordinates : Coordinates
     parent : Composition
+
+    Returns
+    -------
+    Prior
 
     Raises
     ------
     InputError
-        If the parent isn't made of the pool's candidates.
+        If the parent has a candidate that isn't in the pool.
     """
     return Prior(
         centre=np.zeros(len(coordinates)),
@@ -222,9 +230,9 @@ def study_prior(priors: "PriorTable", coordinates: Coordinates, parent: Composit
 
 @cache
 def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
-    """Return pointers that stand where the study's priors aren't used.
+    """Return placeholder pointers for priors that don't use the study's table.
 
-    They keep one type for all priors, so that the optimiser is compiled once.
+    With them all priors have the same type, so that the optimiser is compiled only once.
     """
     source = "def nothing(which, v, population):\n    return 0.0"
     values = types.float64[::1]
@@ -238,27 +246,28 @@ def _no_study() -> tuple[FunctionPointer, FunctionPointer]:
 
 @by_reference
 class Problem(NamedTuple):
-    """Everything the compiled objective needs but the coordinates; see :class:`Objective`.
+    """Arguments of the compiled objective other than the coordinates; see :class:`Objective`.
 
-    It is about one data set, or about several that share a kernel but aren't correlated: those of
+    It holds one data set, or several that share a kernel but aren't correlated, such as those of
     the users in a cluster.
 
     Attributes
     ----------
     kernels, layout : Kernels, Layout
     active : (number of candidates,) int64
+        Indices of the composition's candidates in the pool.
     places : (k,) int64
-        Where the composition's hyperparameters lie among those of the pool.
+        Indices of the composition's hyperparameters among those of the pool.
     x, y : (D, n), (n,) float64
         Points of all data sets, one data set after the other.
     weights : (n,) float64
-        How often each point's conditional log density counts, see
+        Number of times that each point's conditional log density counts, see
         :func:`~kem_pymc.gp.likelihood.weighted_gradient`.
     starts : (number of data sets + 1,) int64
-        Data set b holds the points ``starts[b]`` to ``starts[b + 1]``.
-    shared : (n, most points of a data set) float64
-        Covariances of the mean process at the points of each data set, one below the other; the
-        upper triangles are read. (0, 0) where users share nothing.
+        Data set b consists of the points ``starts[b]:starts[b + 1]``.
+    shared : (n, largest number of points of a data set) float64
+        Covariances of the mean process at the points of each data set, stacked by rows; the upper
+        triangles are read. Shape (0, 0) if there is no mean process.
     prior : Prior
     """
 
@@ -276,7 +285,7 @@ class Problem(NamedTuple):
 
 @compiled
 def log_prior(prior, values, gradient):
-    """Return the log density at `values` (k + 1,); add its gradient to `gradient` (k + 1,)."""
+    """Return the log prior at `values` (k + 1,); add its gradient to `gradient` (k + 1,)."""
     k = values.shape[0] - 1
     total = 0.0
     for i in range(k + 1):
@@ -297,7 +306,7 @@ def log_prior(prior, values, gradient):
 
 @compiled
 def noise_log_prior(prior, log_noises, out):
-    """Write the log densities of log noise variances (m,) to `out` (m,); a flat prior has 0."""
+    """Write the log prior of log noise variances (m,) to `out` (m,): zeros for a flat prior."""
     k = prior.centre.shape[0] - 1
     for i in range(log_noises.shape[0]):
         out[i] = 0.0
@@ -313,7 +322,8 @@ def noise_log_prior(prior, log_noises, out):
 def evaluate(problem, values, gradient):
     """Return log likelihood and log prior at `values`; write the sum's gradient to `gradient`.
 
-    Where either isn't finite, the log likelihood is minus infinity and the gradient zero.
+    Where either of them or the gradient isn't finite, the log likelihood is minus infinity and the
+    gradient zero.
     """
     k = values.shape[0] - 1
     size = problem.layout.positive.shape[0]
@@ -353,7 +363,7 @@ def evaluate(problem, values, gradient):
 
 @compiled
 def evaluate_all(problem, points, heights, gradients):
-    """Write log likelihood plus log prior at points (m, k + 1), and their gradients."""
+    """Write log likelihood plus log prior at points (m, k + 1), and its gradients, to arrays."""
     for i in range(points.shape[0]):
         likelihood, density = evaluate(problem, points[i], gradients[i])
         heights[i] = likelihood + density
@@ -366,16 +376,17 @@ class Objective:
     ----------
     coordinates : Coordinates
     x : ndarray, shape (n, D)
-        Inputs, in the units in which the hyperparameters are.
+        Inputs, in the units of the hyperparameters.
     y : ndarray, shape (n,)
+        Targets.
     prior : Prior, optional
-        Flat by default.
+        Prior of the coordinates; flat by default.
     noise_floor : float
-        Smallest noise variance of fits, and where the evidence censors the prior. The objective
-        itself has values below it, too.
+        Smallest noise variance of fits, at which the evidence censors the prior. The objective
+        itself is defined below it, too.
     shared : MeanAtPoints, optional
-        What users share, at the same inputs: its mean is taken off the targets, its covariance
-        added to that of the composition.
+        Mean function shared by all users, at the same inputs: its mean is subtracted from the
+        targets, and its covariance added to that of the composition.
     """
 
     def __init__(
@@ -390,9 +401,9 @@ class Objective:
         self.coordinates = coordinates
         self.noise_floor = noise_floor
         self.shared = shared
-        #: By coordinates: the evidence and draws of values need the same one.
+        #: Cache by coordinates: the evidence and draws of values need the same curvature.
         self.curvatures: dict[bytes, Curvature] = {}
-        #: The targets (n,), with the shared mean in them.
+        #: The targets (n,), before the shared mean is subtracted.
         self.targets = y = np.array(y, dtype=np.float64)
         self.problem = Problem(
             kernels=kernels(),
@@ -409,12 +420,12 @@ class Objective:
 
     @property
     def n_points(self) -> int:
-        """n."""
+        """Number of points n."""
         return len(self.problem.y)
 
     @property
     def is_large(self) -> bool:
-        """Whether LAPACK evaluates the objective: the one place where that is decided."""
+        """Whether LAPACK evaluates the objective, not compiled loops; decided only here."""
         return self.n_points >= LARGE
 
     def with_prior(self, prior: Prior) -> Self:
@@ -425,13 +436,19 @@ class Objective:
         return objective
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log likelihood plus log prior (m,) and gradients (m, k + 1) at some points.
+        """Return log likelihood plus log prior (m,) and its gradients (m, k + 1) at given points.
 
-        Where either term or a slope isn't finite, the sum is minus infinity, the gradient zero.
+        Where either term or a slope isn't finite, the sum is minus infinity and the gradient zero.
 
         Parameters
         ----------
         points : ndarray, shape (m, k + 1)
+            Coordinates, one point per row.
+
+        Returns
+        -------
+        heights : ndarray, shape (m,)
+        gradients : ndarray, shape (m, k + 1)
         """
         heights, gradients = np.empty(len(points)), np.empty(points.shape)
         if self.is_large:
@@ -454,5 +471,5 @@ class Objective:
         return evaluate(self.problem, values, gradient)
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
-        """Return the gradient of the sum at coordinates (k + 1,); zeros where it has none."""
+        """Return the gradient of the sum at coordinates (k + 1,); zeros where it isn't finite."""
         return self.evaluate(np.array(values, dtype=np.float64)[None])[1][0]

@@ -1,4 +1,4 @@
-"""Predict from a fitted composition: mean and sd, and each additive component's share."""
+"""Predict from a fitted composition: mean, sd, and the contribution of each additive component."""
 
 import math
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.lanes import padded
 from kem_pymc.transforms import Transform
 
-#: At most so many inputs are shown.
+#: Maximum number of inputs that are displayed.
 SHOWN = 10
 
-#: The name of the component that all users share.
+#: Name of the component that all users share.
 SHARED = "shared"
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What one candidate contributes to a prediction.
+    """Contribution of one candidate to a prediction.
 
     Attributes
     ----------
     mean, sd : ndarray, shape (m,)
-        Posterior of the candidate's own function.
+        Posterior mean and standard deviation of the candidate's own function.
     """
 
     mean: np.ndarray
@@ -47,27 +47,27 @@ class Prediction(Displayed):
     Attributes
     ----------
     mean, sd : ndarray, shape (m,)
-        Of the latent function, or of a new observation if `include_noise`.
+        Mean and standard deviation of the latent function, or of a new observation if
+        `include_noise`.
     components : dict of str to Component
-        By the candidate's label; ``"shared"`` is what all users share, where something is. Their
-        means and the offset add up to the mean; their sds leave out how the components vary
-        together.
+        Components by the candidate's label; ``"shared"`` is the mean process, if there is one.
+        Their means and the offset add up to the mean; their sds ignore correlations between
+        components.
     noise : float
         Variance of an observation around the function.
     include_noise : bool
-        Whether the noise is in `sd`.
+        Whether `sd` includes the noise.
     offset : float
-        What the prior mean contributes: the pilot users' mean where targets were standardised,
-        else 0.
+        Contribution of the prior mean: the pilot users' mean if targets were standardised, else 0.
     mixture : Mixture, optional
-        The normal distributions of which this is a mixture, where it is one of several: `mean`,
-        `sd` and `noise` are then its moments.
+        Distribution of a new observation, if the prediction is a mixture of several: `mean`, `sd`
+        and `noise` are then moments of mixtures.
     transform : Transform, optional
-        Of the target. `mean` and `sd` are then of the target itself, by quadrature, and so are
-        quantiles and densities of an `observation`; components, `noise` and `offset` are of the
-        transformed target, which `mixture` is the distribution of.
+        Transform of the target. `mean` and `sd` are then those of the target itself, by quadrature,
+        and so are quantiles and densities of an `observation`; components, `noise` and `offset` are
+        those of the transformed target, whose distribution is `mixture`.
     function : Mixture, optional
-        Of the transformed function, where the target is transformed.
+        Distribution of the transformed latent function, if the target is transformed.
     """
 
     mean: np.ndarray
@@ -82,14 +82,14 @@ class Prediction(Displayed):
 
     @property
     def observation(self) -> Mixture | TransformedMixture:
-        """The distribution of a new observation at each input, whatever `include_noise` says."""
+        """The distribution of a new observation at each input, regardless of `include_noise`."""
         if self.transform is not None and self.mixture is not None:
             return TransformedMixture(self.mixture, self.transform)
         return self._normal
 
     @property
     def _normal(self) -> Mixture:
-        """The same, of the transformed target where it is transformed."""
+        """Like `observation`, but of the transformed target if the target is transformed."""
         if self.mixture is not None:
             return self.mixture
         variance = self.sd**2 + (0.0 if self.include_noise else self.noise)
@@ -97,7 +97,7 @@ class Prediction(Displayed):
 
     @property
     def sd_function(self) -> np.ndarray:
-        """The sd (m,) of the latent function, whatever `include_noise` says."""
+        """The sd (m,) of the latent function, regardless of `include_noise`."""
         if not self.include_noise:
             return self.sd
         if self.transform is not None and self.function is not None:
@@ -115,12 +115,16 @@ class Prediction(Displayed):
         Parameters
         ----------
         probability : float
-            Probability of less, above 0 and below 1.
+            Probability of a smaller value, above 0 and below 1.
+
+        Returns
+        -------
+        ndarray, shape (m,)
 
         Raises
         ------
         InputError
-            If it isn't one.
+            If the probability is outside this range.
         """
         if not 0 < probability < 1:
             raise InputError(
@@ -129,19 +133,24 @@ class Prediction(Displayed):
         return self.observation.quantile(probability)
 
     def log_predictive_density(self, y_new: npt.ArrayLike) -> np.ndarray:
-        """Return the log density of an observation, point by point.
+        """Return the log predictive density of a new observation at each input.
 
-        The noise counts whether or not it was included in `sd`. The paper's test log-likelihood is
-        the mean over the test points.
+        It includes the noise whether or not `sd` does. The paper's test log-likelihood is its mean
+        over the test points.
 
         Parameters
         ----------
         y_new : array_like, shape (m,)
+            Observed targets.
+
+        Returns
+        -------
+        ndarray, shape (m,)
 
         Raises
         ------
         InputError
-            If there isn't one target per predicted point.
+            If there isn't one target for each input.
         """
         y = np.asarray(y_new, dtype=np.float64)
         if y.shape != self.mean.shape:
@@ -177,7 +186,7 @@ class Prediction(Displayed):
 def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Prediction:
     """Return the mixture of predictions at the same inputs, with weights that add up to one.
 
-    A component's mean and sd are those of the mixture in which predictions without it have zero.
+    A component's mean and sd are those of the mixture, with zero where a prediction lacks it.
     """
     shares = np.array(weights)
     mean, sd = _moments(shares, [p.mean for p in predictions], [p.sd for p in predictions])
@@ -204,7 +213,7 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
 
 
 def _joined(weights: np.ndarray, own: Sequence[Mixture]) -> Mixture | None:
-    """Return the mixture of single normal distributions, if there are any."""
+    """Return the mixture of single normal distributions, or None if there aren't any."""
     if not own:
         return None
     return Mixture(
@@ -213,7 +222,7 @@ def _joined(weights: np.ndarray, own: Sequence[Mixture]) -> Mixture | None:
 
 
 def back_transformed(prediction: Prediction, transform: Transform) -> Prediction:
-    """Return the prediction of a target, given that of the transformed target by one kernel."""
+    """Return the prediction of a target, given one kernel's prediction of its transform."""
     mean, sd = transformed_moments(prediction.mean, prediction.sd, transform)
     function = Mixture(np.ones(1), prediction.mean[None], prediction.sd_function[None])
     back = replace(prediction, mean=mean, sd=sd, transform=transform)
@@ -231,14 +240,14 @@ def _moments(
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """A composition with given values, conditioned on data: one Cholesky factor for all questions.
+    """A composition with given values, conditioned on data, with the Cholesky factor for reuse.
 
-    Make one with :meth:`of`; :meth:`extended` adds points at the price of the new ones.
+    It is created by :meth:`of`; :meth:`extended` adds points at the cost of the new ones.
 
     Attributes
     ----------
     objective : Objective
-        Its data are conditioned on; its prior plays no part.
+        Objective whose data are conditioned on; its prior isn't used.
     values : ndarray, shape (k + 1,)
         Coordinates (:mod:`kem_pymc.gp.objective`).
     factor : ndarray, shape (n, n)
@@ -272,14 +281,20 @@ class Conditioned:
     def extended(self, x: np.ndarray, y: np.ndarray) -> "Conditioned":
         """Condition on further points as well, at the same values.
 
-        The factor's new columns are U'^-1 K(X, X*), and what is left of the new points' covariance
-        is factored: O(n^2 m) for m new points, and no kernel is evaluated between old ones. Where
-        jitter was needed, or is needed now, everything is computed anew.
+        The factor's new columns are U'^-1 K(X, X*), and the conditional covariance of the new
+        points is factored: O(n^2 m) for m new points, and no kernel is evaluated between old ones.
+        Where jitter was needed, or is needed now, everything is computed again.
 
         Parameters
         ----------
         x : ndarray, shape (m, D)
+            Inputs of the new points.
         y : ndarray, shape (m,)
+            Targets of the new points.
+
+        Returns
+        -------
+        Conditioned
 
         Raises
         ------
@@ -328,7 +343,7 @@ class Conditioned:
         return float(terms.sum())
 
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
-        """Predict at inputs x_new (m, D), as :func:`predict`."""
+        """Predict at inputs x_new (m, D), like :func:`predict`."""
         pool, problem = self.objective.coordinates.pool, self.objective.problem
         u, v = self.factor, self.whitened
         h, log_noise = self.objective.coordinates.expand(self.values)
@@ -367,21 +382,25 @@ def predict(
     """Predict from the data and the composition of an objective, at given coordinates.
 
     With A = K(X, X) + noise I and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
-    K(X*, X*) - K(X*, X) A^-1 K(X, X*); component c has K_c in the place of K outside A. WHITE has
-    no components: mean zero, and no variance but the noise. Where users share a mean process with
-    mean m and covariance C, y - m(X) stands for y, m(X*) is added to the mean, and C is one more
-    component's covariance.
+    K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The empty
+    composition (WHITE) has no components, mean zero, and no variance except the noise. Where users
+    share a mean process with mean m and covariance C, y is replaced by y - m(X), m(X*) is added to
+    the mean, and C is the covariance of one more component.
 
     Parameters
     ----------
     objective : Objective
-        Its data are conditioned on; its prior plays no part.
+        Objective whose data are conditioned on; its prior isn't used.
     values : ndarray, shape (k + 1,)
         Coordinates (:mod:`kem_pymc.gp.objective`).
     x_new : ndarray, shape (m, D)
-        In the units of the objective's inputs.
+        Inputs at which to predict, in the units of the objective's inputs.
     include_noise : bool
         Whether to predict new observations instead of the latent function.
+
+    Returns
+    -------
+    Prediction
 
     Raises
     ------
@@ -394,13 +413,13 @@ def predict(
 def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | None:
     """Return U (n, n), upper triangular, with U'U the covariance of the targets.
 
-    None where that isn't positive definite, even with the jitter of the likelihood.
+    Return None if that isn't positive definite, even with the jitter of the likelihood.
     """
     return _factor(objective, values)[0]
 
 
 def _factor(objective: Objective, values: np.ndarray) -> tuple[np.ndarray | None, bool]:
-    """Return the factor, if there is one, and whether it needed jitter."""
+    """Return the factor of the covariance, if it exists, and whether jitter was needed."""
     problem, n = objective.problem, objective.n_points
     u = np.empty((n, padded(n)))
     counts = np.zeros(2, dtype=np.int64)
@@ -423,10 +442,11 @@ def solve_lower(u, b):
 
 @compiled
 def _project(kernels, layout, active, h, x, z, u, v, projection, means, priors, squares):
-    """Write what each active candidate contributes at new points `z` (D, m).
+    """Write the contributions of each active candidate at new points `z` (D, m).
 
-    For candidate c, with W = U'^-1 K_c(X, Z): its mean W'v, its prior variance and the sum of
-    squares of W, each (number of active candidates, m). All W are added to `projection` (n, m).
+    For candidate c, with W = U'^-1 K_c(X, Z), these are its mean W'v, its prior variance and the
+    column sums of squares of W, each (number of active candidates, m). The sum of all W is added to
+    `projection` (n, m).
     """
     for i in range(active.shape[0]):
         cross, prior = cross_covariance(kernels, layout, active[i], h, x, z)
@@ -445,8 +465,8 @@ def _project(kernels, layout, active, h, x, z, u, v, projection, means, priors, 
 def _extend_factor(kernels, layout, active, h, log_noise, x, z, u, shared_cross, shared_new):
     """Return the factor (n + m, n + m) for points `x` (D, n) and `z` (D, m), given that of `x`.
 
-    The covariances of what users share, (n, m) and (m, m), are added to those of the composition.
-    Empty where what is left of the new points' covariance isn't positive definite.
+    The covariances of the mean process, (n, m) and (m, m), are added to those of the composition.
+    Return an empty array if the conditional covariance of the new points isn't positive definite.
     """
     n, m = x.shape[1], z.shape[1]
     cross = shared_cross.copy()
@@ -475,5 +495,5 @@ def _extend_factor(kernels, layout, active, h, log_noise, x, z, u, shared_cross,
 
 
 def _rounded_up(variance: np.ndarray) -> np.ndarray:
-    """Return variances without the negative ones that rounding leaves where nothing is unknown."""
+    """Return variances with negative values, which are due to rounding, replaced by zero."""
     return np.maximum(variance, 0.0)

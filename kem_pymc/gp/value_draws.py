@@ -1,8 +1,8 @@
-"""Draws of hyperparameters and noise from their posterior: Laplace's approximation, reweighted.
+"""Draw hyperparameters and noise from their posterior, by reweighting Laplace's approximation.
 
-Predictions at an optimum take its values for known, and are too certain where there are few points.
-Draws are few and evenly spread: a scrambled Sobol sequence, always the same, so that nothing here
-is random.
+Predictions at an optimum ignore the uncertainty of its values, and are overconfident with few
+points. The draws are few and evenly spread: a scrambled Sobol sequence with a fixed seed, so that
+the result is deterministic.
 """
 
 import functools
@@ -14,32 +14,34 @@ from scipy.stats import qmc
 from kem_pymc.gp.fit import LEAST_CURVATURE, MANY, Fit, bounds, curvature_at
 from kem_pymc.gp.objective import Objective
 
-#: Number of draws: a power of two. With 16 or 32 predictions are the same.
+#: Number of draws, a power of two. With 16 or 32 the predictions are the same.
 DRAWS = 8
 
-#: No draw counts more than so many nats more than Laplace's approximation says.
+#: Largest log weight of a draw relative to Laplace's approximation, in nats.
 MOST = 3.0
 
 
 def draw_values(objective: Objective, fitted: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Draw coordinates from their posterior, around an optimum.
 
-    Draws from the normal distribution at the optimum (Laplace's approximation; the noise stops at
-    its floor) have weights proportional to posterior over normal density. The values of the optimum
-    alone are returned where there is no prior, so that the posterior may be improper; and from
-    :data:`kem_pymc.gp.fit.MANY` points on, where values are known well.
+    Draws from the normal distribution at the optimum (Laplace's approximation, clipped to the
+    bounds of a fit, such as the noise floor) are weighted in proportion to the posterior density
+    over the normal density. Only the optimum is returned where the prior is flat, because the
+    posterior may be improper; where the objective isn't finite; and from
+    :data:`kem_pymc.gp.fit.MANY` points on, where the values have little uncertainty.
 
     Parameters
     ----------
     objective : Objective
     fitted : Fit
-        Its optimum.
+        Optimum of the objective.
 
     Returns
     -------
     values : ndarray, shape (S, k + 1)
+        Draws of coordinates.
     weights : ndarray, shape (S,)
-        They add up to one.
+        Weights of the draws, which add up to one.
     """
     prior = objective.problem.prior
     proper = prior.from_study or bool((prior.precision > 0).all())
@@ -59,7 +61,7 @@ def draw_values(objective: Objective, fitted: Fit) -> tuple[np.ndarray, np.ndarr
 
 @functools.cache
 def _normal(size: int) -> np.ndarray:
-    """Return draws (S, size) from the standard normal distribution, with its means and sds."""
+    """Return standard normal draws (S, size), standardised to sample means 0 and sds 1."""
     uniform = qmc.Sobol(size, rng=np.random.default_rng(0)).random(DRAWS)
     normal = ndtri(uniform)
     normal = (normal - normal.mean(axis=0)) / normal.std(axis=0)

@@ -1,9 +1,10 @@
-"""Base kernels: one PyTensor expression each, from which value, gradient and compiled code come.
+"""Base kernels, each defined by one PyTensor expression for value, gradient and compiled code.
 
 A base kernel is a function of two scalar inputs and its own hyperparameters, without an
-amplitude: a candidate (a product of base kernels) has ONE amplitude of its own. To add a base
-kernel, write its expression and register it; it then works in candidate pools, in the likelihood
-and its gradient, in the sampler, in selection and in PyMC models, also in other processes::
+amplitude: a candidate (a product of base kernels) has one amplitude for the whole product. To add a
+base kernel, write its expression and register it; it then works in candidate pools, in the
+likelihood and its gradient, in the sampler, in selection and in PyMC models, also in other
+processes::
 
     def cosine(x, z, period):
         return pt.cos(2 * np.pi * (x - z) / period)
@@ -23,8 +24,8 @@ from pytensor.printing import debugprint
 
 from kem_pymc.errors import InputError
 
-#: Kinds of hyperparameters of this file's kernels, and whether they are positive (every algorithm
-#: then works on logs).
+#: Kinds of hyperparameters of the built-in kernels, and whether they are positive (all algorithms
+#: then work on their logs).
 KINDS: MappingProxyType[str, bool] = MappingProxyType(
     {
         "amplitude": True,
@@ -35,11 +36,11 @@ KINDS: MappingProxyType[str, bool] = MappingProxyType(
     }
 )
 
-#: The candidate that is a product of no base kernels: a user's own level. What it is written as is
-#: here, because no base kernel may be called so.
+#: Printed form of the candidate that is a product of no base kernels: a constant level. It is
+#: defined here, because no base kernel may have this name.
 CONST = "CONST"
 
-#: Names that mean something else in a table of priors.
+#: Names with another meaning in a table of priors.
 TAKEN = frozenset({"amplitude", "noise", "noise_without_parent", "stay", "enter", "scaling"})
 
 
@@ -52,32 +53,35 @@ class BaseKernel:
     name : str
         Upper-case letters and digits, starting with a letter, e.g. ``"SE"``.
     hyperparameters : tuple of str
-        Kinds of its hyperparameters, each another: of :data:`KINDS`, whose priors every table has,
-        or kinds of one's own in lower case, whose priors the study adds.
+        Kinds of its hyperparameters, all different: either kinds in :data:`KINDS`, for which every
+        table has priors, or new kinds in lower case, for which the study must define priors.
     expression : callable
         ``expression(x, z, *hyperparameters)`` returns a PyTensor expression made of elementwise
         functions (``pt.exp``, ``pt.abs``, ``pt.switch``, arithmetic). It must be symmetric in
         ``x`` and ``z`` and positive semi-definite.
     real : tuple of str
-        Those kinds of one's own that may be negative; others are positive.
+        New kinds whose values may be negative; the values of other new kinds are positive.
     phrase : str, optional
-        What its functions are in plain English, ``"a smooth curve in {feature}"``. By default "a
-        pattern of kind NAME in {feature}".
+        Description of its functions in plain English, ``"a smooth curve in {feature}"``. By default
+        "a pattern of kind NAME in {feature}".
     modifier : str
-        What it does to another factor of a product, ``"that changes smoothly along {feature}"``.
+        Description of its effect on another factor of a product,
+        ``"that changes smoothly along {feature}"``.
     detail : str
-        What its values tell, ``"changing over about {lengthscale}"``; nothing by default.
+        Description of its hyperparameters' values, ``"changing over about {lengthscale}"``; empty
+        by default.
     degree : int
-        Which power of the input's unit its values are in: 2 for LIN, 0 where distances count only
-        beside a lengthscale or period.
+        Power of the input's unit in the unit of its values: 2 for LIN, 0 if distances only enter
+        relative to a lengthscale or period.
     unitless : tuple of str
-        Those of its hyperparameters that aren't in the input's unit.
+        Hyperparameters that aren't in the input's unit.
 
     Raises
     ------
     InputError
-        If the name can't be read back from a composition, a kind can't be used or is given twice,
-        or a text has a placeholder that is neither ``{feature}`` nor a hyperparameter.
+        If the name can't be parsed in a composition, a kind isn't allowed or is given twice, `real`
+        contains a kind that isn't a new one, or a text has a placeholder other than ``{feature}``
+        (`phrase` and `modifier`) or the hyperparameters (`detail`).
     """
 
     name: str
@@ -141,20 +145,20 @@ class BaseKernel:
         return KINDS.get(kind, kind not in self.real)
 
 
-#: Names of the kernels that this file defines.
+#: Names of the kernels that this module defines.
 BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT"})
 
 _REGISTRY: dict[str, BaseKernel] = {}
 
-#: Names of kernels that another process sent, which it may send anew.
+#: Names of kernels received from another process, which may be replaced by receiving them again.
 _RECEIVED: set[str] = set()
 
 
 def register_kernel(kernel: BaseKernel) -> BaseKernel:
     """Make a base kernel available by name everywhere.
 
-    Running the lines that register a kernel once more changes nothing. If they were edited in
-    between, the kernel is replaced; pools, models and selectors made before must be made again.
+    Registering the same kernel again changes nothing. A different kernel of the same name replaces
+    the earlier one; pools, models and selectors created before must then be created again.
 
     Parameters
     ----------
@@ -163,13 +167,13 @@ def register_kernel(kernel: BaseKernel) -> BaseKernel:
     Returns
     -------
     BaseKernel
-        The one that is registered now: an earlier one, if it has the same expression.
+        The registered kernel: the earlier one, if it has the same hyperparameters and expression.
 
     Raises
     ------
     InputError
-        If it would replace one of this package's kernels, or a dimension's index behind one name
-        would read as another name.
+        If it would replace one of this package's kernels, or if a registered kernel's name and its
+        own differ only by digits at the end, which would be read as a dimension's index.
     """
     for name in _REGISTRY:
         longer, shorter = sorted((name, kernel.name), key=len, reverse=True)
@@ -189,12 +193,12 @@ def register_kernel(kernel: BaseKernel) -> BaseKernel:
 
 
 def receive_kernel(kernel: BaseKernel) -> None:
-    """Register a base kernel that came with an object from another process.
+    """Register a base kernel that was sent with an object from another process.
 
     Raises
     ------
     InputError
-        If this process has registered another kernel under its name.
+        If a different kernel was registered under its name in this process.
     """
     known = _REGISTRY.get(kernel.name)
     if known is not None and _same(known, kernel):
@@ -226,7 +230,7 @@ def base_kernel(name: str) -> BaseKernel:
     Raises
     ------
     InputError
-        If there is none.
+        If no kernel is registered under the name.
     """
     if name not in _REGISTRY:
         raise InputError(
@@ -242,21 +246,21 @@ def base_kernels() -> tuple[BaseKernel, ...]:
 
 
 def category_offset(levels: int) -> float:
-    """Return what is added to the number of a level, so that CAT knows how many levels there are.
+    """Return the offset added to a level's number to encode the number of levels for CAT.
 
-    Nothing where there are two.
+    It is zero for two levels.
     """
     return 1 / levels - 0.5
 
 
 def _categories(x, z):
-    # One number tells which level it is, and of how many: number + category_offset(count).
+    # An input encodes a level's number and the count of levels: number + category_offset(count).
     one, other = pt.floor(x + 0.5), pt.floor(z + 0.5)
     count, count_z = (
         pt.floor(1 / pt.maximum(v + 0.5 - level, 1e-9) + 0.5) for v, level in ((x, one), (z, other))
     )
     alike = pt.eq(count, count_z)
-    # Levels that aren't among the first so many are strangers to all others.
+    # Levels with a number outside 0 to count - 1 have covariance zero with all others.
     known = (pt.minimum(one, other) >= 0) * (pt.maximum(one, other) < count)
     apart = pt.switch(alike * known, -1 / pt.maximum(count - 1, 1), 0.0)
     return pt.switch(alike * pt.eq(one, other), 1.0, apart)
@@ -350,8 +354,8 @@ MATERN52 = register_kernel(
         detail="changing over about {lengthscale}",
     )
 )
-# Zero-sum over the levels, as Timonen et al. (2021, lgpr) have it: 1 of a level with itself,
-# -1 / (L - 1) with another of L.
+# Zero-sum over the levels, as in Timonen et al. (2021, lgpr): 1 for a level with itself,
+# -1 / (L - 1) for two different levels out of L.
 CAT = register_kernel(
     BaseKernel(
         "CAT",

@@ -1,4 +1,4 @@
-"""A check of a base kernel of one's own, before a study relies on it."""
+"""Numerical check of a user-defined base kernel, before it is used in a study."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.library import MULTIPLY, compile_kernels
 
-#: Values that are tried where none are given; of kinds of one's own, those of a mixture or a shift.
+#: Default values to try by kind; user-defined kinds have those of a mixture or, if real, a shift.
 VALUES: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
     {
         "lengthscale": (0.1, 1.0, 10.0),
@@ -24,19 +24,19 @@ VALUES: MappingProxyType[str, tuple[float, ...]] = MappingProxyType(
     }
 )
 
-#: Points where none are given: in and beyond the unit range, some twice, some far away.
+#: Default points: inside and outside the unit range, some repeated, some far away.
 POINTS = np.concatenate([np.linspace(-1.3, 2.1, 24), [0.0, 0.0, 1.0], np.linspace(3, 20, 13)])
 
-#: What rounding may do, and what finite differences may miss; both relative.
+#: Tolerances for rounding errors and for errors of finite differences; both relative.
 ROUNDING, DIFFERENCES = 1e-10, 1e-5
 
-#: Steps of finite differences, relative where a value is above one.
+#: Steps of finite differences, relative to values above one.
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """How well a base kernel does: the worst over all hyperparameters that were tried.
+    """Result of a base kernel's check: the worst case over all hyperparameter values tried.
 
     Attributes
     ----------
@@ -45,10 +45,11 @@ class KernelCheck:
     least_eigenvalue : float
         Smallest eigenvalue of the covariance of the points, relative to the largest.
     gradient_error : float
-        Largest difference of a derivative from finite differences, relative to the largest
+        Largest difference between a derivative and finite differences, relative to the largest
         derivative, or to 1 where that is smaller.
     loop_error : float
-        Largest difference of the compiled loops from PyTensor's evaluation, likewise.
+        Largest difference between the compiled loops and PyTensor's evaluation, relative in the
+        same way.
     """
 
     asymmetry: float
@@ -70,12 +71,12 @@ def check_kernel(
     Parameters
     ----------
     kernel : BaseKernel or str
-        Or the name of one that is registered.
+        The base kernel, or the name of a registered one.
     hyperparameters : mapping of str to sequence of float, optional
-        Values of each kind; all their combinations are tried.
+        Values to try for each kind; all combinations are tried.
     x : array_like, shape (n,), optional
-        Points; by default 40 between -1.3 and 20, with repeats. Give some from the range of your
-        data if the kernel is for those alone.
+        Points; by default 40 between -1.3 and 20, with repeats. Give points in the range of your
+        data if the kernel is only meant for that range.
 
     Returns
     -------
@@ -84,7 +85,8 @@ def check_kernel(
     Raises
     ------
     InputError
-        If something is wrong; it tells what, and for which values.
+        If a check fails; the message contains which check, and for which values. Also if
+        `hyperparameters` has a kind that the kernel doesn't have.
     """
     kernel = base_kernel(kernel) if isinstance(kernel, str) else kernel
     values = {
@@ -113,11 +115,11 @@ def check_kernel(
 
 
 class _Compiled:
-    """A kernel at points (n,), by PyTensor and by the loops of the engine."""
+    """A base kernel evaluated at points (n,), by PyTensor and by the compiled loops."""
 
     def __init__(self, kernel: BaseKernel, x: np.ndarray) -> None:
         self._kernel, self._x = kernel, x
-        self._loops = compile_kernels((kernel,))  # refuses what isn't elementwise
+        self._loops = compile_kernels((kernel,))  # raises if the expression isn't elementwise
         inputs = [pt.dmatrix(name) for name in ("x", "z", *kernel.hyperparameters)]
         value = pt.cast(kernel.expression(*inputs), "float64") + pt.zeros_like(inputs[0])
         slopes = pytensor.grad(value.sum(), inputs[2:], disconnected_inputs="ignore")
@@ -126,7 +128,7 @@ class _Compiled:
         )
 
     def evaluate(self, h: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the covariance (n, n) and its derivatives by every hyperparameter."""
+        """Return the covariance (n, n) and its derivatives with respect to each hyperparameter."""
         n = len(self._x)
         rows, columns = np.repeat(self._x[:, None], n, 1), np.repeat(self._x[None], n, 0)
         value, *slopes = self._evaluate(rows, columns, *(np.full((n, n), v) for v in h))
@@ -144,7 +146,7 @@ class _Compiled:
         return value, slopes
 
     def asymmetry(self, h: np.ndarray) -> float:
-        """Return the largest difference of k(x, z) from k(z, x), relative to the largest value."""
+        """Return the largest difference of k(x, z) and k(z, x), relative to the largest value."""
         value, _ = self.evaluate(h)
         difference = float(np.abs(value - value.T).max() / max(np.abs(value).max(), ROUNDING))
         if difference > ROUNDING:
@@ -165,11 +167,11 @@ class _Compiled:
         return least
 
     def gradient_error(self, h: np.ndarray) -> float:
-        """Return the largest difference of a derivative from finite differences."""
+        """Return the largest relative difference of a derivative from finite differences."""
         _, slopes = self.evaluate(h)
         worst = 0.0
         for p, (kind, slope) in enumerate(zip(self._kernel.hyperparameters, slopes, strict=True)):
-            # A long step misses curvature, a short one is lost in rounding: the best one counts.
+            # Long steps have truncation errors, short ones rounding errors: the best one is used.
             errors = np.full_like(slope, np.inf)
             for size in STEPS:
                 step = np.zeros_like(h)
@@ -186,7 +188,7 @@ class _Compiled:
         return worst
 
     def loop_error(self, h: np.ndarray) -> float:
-        """Return the largest difference of the compiled loops from PyTensor's evaluation."""
+        """Return the largest relative difference of the loops from PyTensor's evaluation."""
         x, n = self._x, len(self._x)
         value, slopes = self.evaluate(h)
         own = np.ones((n, n))

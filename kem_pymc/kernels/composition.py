@@ -1,9 +1,9 @@
-"""Candidates and compositions: what a kernel is made of, as frozen values that print and parse.
+"""Candidates and compositions: immutable values that describe a kernel, and print and parse.
 
 A *candidate* is one additive term: a product of base kernels, each on one input dimension; the
-empty product is ``CONST``, a user's own level. A *composition* is a sum of candidates; the empty
-one is ``WHITE`` (noise only). Both compare, sort and hash by what they are, not by how they were
-written::
+empty product is ``CONST``, a constant level. A *composition* is a sum of candidates; the empty
+one is ``WHITE`` (noise only). Both compare, sort and hash by content, not by the order in which
+they were written::
 
     >>> Composition.parse("PER0 + LIN0 x SE1")
     Composition('LIN0 x SE1 + PER0')
@@ -46,7 +46,7 @@ class Factor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a factor from its printed form.
+        """Parse a factor from its printed form.
 
         Raises
         ------
@@ -73,8 +73,8 @@ class Candidate(Displayed):
     Parameters
     ----------
     factors : tuple of Factor
-        In any order; kept sorted. Without any it is ``CONST``, a level: one value for all inputs (a
-        random intercept), with the amplitude as its variance.
+        Factors in any order; they are sorted. Without factors the candidate is ``CONST``, a level:
+        one value for all inputs (a random intercept), with the amplitude as its variance.
     """
 
     factors: tuple[Factor, ...] = ()
@@ -101,12 +101,13 @@ class Candidate(Displayed):
 
     @classmethod
     def parse(cls, text: str, dimension: int | None = None) -> Self:
-        """Read a candidate from its printed form; ``ARD`` needs the input `dimension`.
+        """Parse a candidate from its printed form; ``ARD`` needs the input `dimension`.
 
         Raises
         ------
         InputError
-            If a factor can't be read, or lies outside the given dimension, or CONST is a factor.
+            If a factor can't be parsed, is outside the given dimension, or is CONST, or if ARD is
+            given without a dimension.
         """
         parts = re.split(r"\s[x*]\s", text.strip())
         if parts == [CONST]:
@@ -137,18 +138,18 @@ class Candidate(Displayed):
 
     @property
     def dimensions(self) -> frozenset[int]:
-        """The input dimensions it looks at."""
+        """The input dimensions that the candidate uses."""
         return frozenset(f.dimension for f in self.factors)
 
     def label(self, dimension: int | None = None) -> str:
-        """Return the paper's name: as printed, but ``ARD`` for the product over all dimensions."""
+        """Return the paper's name: as printed, but ``ARD`` for SE over all of the dimensions."""
         if dimension is not None and dimension > 1 and self == Candidate.ard(dimension):
             return "ARD"
         return str(self)
 
     @property
     def hyperparameters(self) -> tuple["Hyperparameter", ...]:
-        """Its hyperparameters, amplitude first, then factor by factor."""
+        """The candidate's hyperparameters, amplitude first, then factor by factor."""
         own = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
         for factor, group in groupby(self.factors):
             copies = list(group)
@@ -174,9 +175,9 @@ class Hyperparameter:
     name : str
         ``LIN0.shift``; in a product ``LIN0 x PER0.PER0.period``, ``PER0 x PER0.PER0#2.period``.
     kind : str
-        ``"amplitude"``, or one of those of its base kernel.
+        ``"amplitude"``, or a kind of hyperparameter of its base kernel.
     base : str or None
-        The base kernel it belongs to; None for the amplitude.
+        Name of the base kernel it belongs to; None for the amplitude.
     """
 
     name: str
@@ -185,7 +186,7 @@ class Hyperparameter:
 
     @property
     def positive(self) -> bool:
-        """Whether algorithms work on its log."""
+        """Whether it is positive, so that algorithms work on its log."""
         return self.base is None or base_kernel(self.base).positive(self.kind)
 
 
@@ -197,7 +198,7 @@ class Composition(Displayed):
     Parameters
     ----------
     candidates : tuple of Candidate
-        In any order and with repeats; kept sorted and distinct.
+        Candidates in any order, maybe with repeats; they are sorted, and repeats are dropped.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -207,12 +208,12 @@ class Composition(Displayed):
 
     @classmethod
     def parse(cls, text: str, dimension: int | None = None) -> Self:
-        """Read a composition from its printed form, such as ``LIN0 + PER0`` or ``WHITE``.
+        """Parse a composition from its printed form, such as ``LIN0 + PER0`` or ``WHITE``.
 
         Raises
         ------
         InputError
-            If a part can't be read, or lies outside the given dimension.
+            If a part can't be parsed, or is outside the given dimension.
         """
         if text.strip() == "WHITE":
             return cls()
@@ -225,7 +226,7 @@ class Composition(Displayed):
         return f"Composition({str(self)!r})"
 
     def label(self, dimension: int | None = None) -> str:
-        """Return the paper's name for it; with `dimension`, ARD is written as such."""
+        """Return the paper's name of the composition; with `dimension`, ARD is written as such."""
         return " + ".join(c.label(dimension) for c in self.candidates) or "WHITE"
 
     def __lt__(self, other: "Composition") -> bool:
@@ -255,7 +256,7 @@ class Composition(Displayed):
 
     @property
     def dimensions(self) -> frozenset[int]:
-        """The input dimensions it looks at: the features that are included."""
+        """The input dimensions that the composition uses: the included features."""
         return frozenset[int]().union(*(c.dimensions for c in self.candidates))
 
     @property
@@ -275,10 +276,14 @@ class Composition(Displayed):
         dimension : int
             Number of input columns.
 
+        Returns
+        -------
+        pm.gp.cov.Covariance
+
         Raises
         ------
         InputError
-            If a hyperparameter is missing, or a candidate lies outside the dimension.
+            If a hyperparameter is missing, or a candidate is outside the dimension.
         """
         from kem_pymc.kernels.to_pymc import covariance
 
@@ -298,17 +303,17 @@ def _listing(candidates: Iterable[Candidate]) -> Listing:
 
 
 def to_unconstrained(value: float, positive: bool) -> float:
-    """Return the coordinate in which algorithms move: the log of a positive hyperparameter."""
+    """Return the unconstrained coordinate of a value: its log if it must be positive."""
     return float(np.log(value)) if positive else float(value)
 
 
 def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Candidate, ...]:
-    """Read candidates from strings, keeping their order and refusing repeats.
+    """Parse candidates from strings, keeping their order.
 
     Raises
     ------
     InputError
-        If one can't be read, lies outside the dimension, or occurs twice.
+        If one can't be parsed, is outside the dimension, or occurs twice.
     """
     candidates = tuple(Candidate.parse(str(item), dimension) for item in items)
     for i, candidate in enumerate(candidates):

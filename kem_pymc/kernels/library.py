@@ -1,7 +1,7 @@
-"""Compiled code of the base kernels, made from their PyTensor expressions.
+"""Compiled code of the base kernels, generated from their PyTensor expressions.
 
-Works on matrices, factor by factor, so that the call through a pointer costs nothing: the loops
-over pairs of points lie inside the compiled code.
+The compiled functions work on whole matrices, factor by factor. Their loops over pairs of points
+make the cost of a call through a pointer negligible.
 """
 
 from functools import cache
@@ -20,25 +20,26 @@ VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]
 
 
-#: What `fill` does with a matrix.
+#: Operations of `fill` on a matrix.
 SET, ADD, MULTIPLY = 0, 1, 2
 
 
 @by_reference
 class Kernels(NamedTuple):
-    """Pointers to the compiled base kernels; ``code`` is a kernel's place in the registry.
+    """Pointers to the compiled base kernels; ``code`` is a kernel's index in the registry.
 
     Attributes
     ----------
     fill : pointer
         ``fill(code, x, h, scale, how, out)`` sets the upper triangle of `out` (n, n) to scale times
-        k(x_i, x_j; h), adds that there, or multiplies by it: `SET`, `ADD` or `MULTIPLY`.
+        k(x_i, x_j; h), adds that to it, or multiplies it by that: `how` is `SET`, `ADD` or
+        `MULTIPLY`.
     cross : pointer
         ``cross(code, x, z, h, out)`` multiplies `out` (n, m) by k(x_i, z_j; h).
     gradient : pointer
         ``gradient(code, x, h, weights, out)`` adds to ``out[p]`` the sum over i <= j of
         ``weights[i, j]`` times the derivative of k(x_i, x_j; h) with respect to ``h[p]``, and
-        that of ``weights[i, j]`` times k itself to the place behind the last hyperparameter's.
+        the sum of ``weights[i, j]`` times k itself to the entry after the last hyperparameter's.
     """
 
     fill: FunctionPointer
@@ -57,7 +58,7 @@ def _scalar_variables(kernel: BaseKernel) -> list:
 
 
 def _expression(kernel: BaseKernel, arguments: list):
-    # A number, or an indicator, is a float from here on: others have no derivative.
+    # Cast to float, because constants and indicators of other types have no derivative.
     return pt.cast(kernel.expression(*arguments), "float64")
 
 
@@ -70,11 +71,11 @@ def _derivatives(kernel: BaseKernel):
     arguments = _scalar_variables(kernel)
     value = _expression(kernel, arguments)
     derivatives = pytensor.grad(value, arguments[2:], disconnected_inputs="ignore")
-    # The value comes along so that the function returns a tuple whatever the number.
+    # The value is included so that the function returns a tuple for any number of derivatives.
     return scalar_function(arguments, [value, *derivatives], kernel.name)
 
 
-# Kernels are evaluated at a multiple of LANES points: a loop's remainder would go one by one.
+# Kernels are evaluated at a multiple of LANES points, so that loops have no scalar remainder.
 _HEAD = """
     n, full = {points}.shape[0], {points}.shape[0] + LANES
     points = np.empty(full)
@@ -106,7 +107,7 @@ _CROSS = """
             for d in range(n):
                 out[i, d] *= values[d]
 """
-# Sums by column, then of columns: additions keep their order, and columns are treated at once.
+# Summing by column, then over columns, fixes the order of additions and lets columns be vectorised.
 _GRADIENT = """
         values, sums = np.empty(({count} + 1, full)), np.zeros(({count} + 1, n))
         for i in range(n):
@@ -131,7 +132,7 @@ def _source(
         count = len(kernel.hyperparameters)
         lines.append(f"    {'if' if code == 0 else 'elif'} code == {code}:")
         lines += [f"        h{p} = h[{p}]" for p in range(count)]
-        # The derivatives, then the value.
+        # The function returns the value first; `values` has it last.
         names = [f"v{count}", *(f"v{p}" for p in range(count))]
         lines.append(
             body.format(
@@ -147,7 +148,7 @@ def _source(
 
 @cache
 def compile_kernels(kernels: tuple[BaseKernel, ...]) -> Kernels:
-    """Return the compiled code of base kernels; ``code`` is the place among them."""
+    """Return the compiled code of base kernels; ``code`` is the index of a kernel among them."""
     values = [_value(k) for k in kernels]
     derivatives = [_derivatives(k) for k in kernels]
 

@@ -1,8 +1,8 @@
-"""The candidates of one study, and how they lie in arrays.
+"""The candidate pool of a study, and its layout in the arrays of the compiled code.
 
-Compositions are data for the numerical engine: rows of inclusion indicators over the pool, next to
-one vector with a place for every hyperparameter of every candidate. :class:`Layout` holds where
-each lies, so nothing is ever compiled for a particular composition.
+Compositions are data for the compiled code: rows of inclusion indicators over the pool, next to one
+vector with an entry for every hyperparameter of every candidate. :class:`Layout` holds the
+positions, so that nothing is compiled for a particular composition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,16 +25,16 @@ from kem_pymc.kernels.composition import (
 )
 from kem_pymc.references import by_reference
 
-#: Pools of so many candidates print as they are written; of each kind, so many are shown.
+#: Maximum number of candidates whose names are in a pool's repr, and of names displayed per kind.
 NAMED, SHOWN = 20, 30
 
 
 @by_reference
 class Layout(NamedTuple):
-    """Where candidates, factors and hyperparameters lie in the engine's arrays.
+    """Positions of candidates, factors and hyperparameters in the arrays of the compiled code.
 
-    With C candidates, F factors over all of them and H hyperparameters. Candidate c owns factors
-    ``factor_start[c]:factor_start[c+1]`` and hyperparameters
+    There are C candidates, F factors over all of them and H hyperparameters. Candidate c has
+    factors ``factor_start[c]:factor_start[c+1]`` and hyperparameters
     ``hyper_start[c]:hyper_start[c+1]``, the first of which is its amplitude.
     """
 
@@ -48,20 +48,20 @@ class Layout(NamedTuple):
 
 
 class CandidatePool(Displayed):
-    """The candidates that compositions of one study are made of.
+    """The candidates from which the compositions of a study are built.
 
     Parameters
     ----------
     candidates : iterable of str or Candidate
-        E.g. ``["LIN0", "PER0", "LIN0 x PER0", "ARD"]``; the order is kept.
+        Candidates, e.g. ``["LIN0", "PER0", "LIN0 x PER0", "ARD"]``; their order is kept.
     dimension : int
         Number of input dimensions D.
 
     Raises
     ------
     InputError
-        If a candidate can't be read, lies outside the dimension or is given twice, or there is
-        none.
+        If a candidate can't be parsed, is outside the dimension or is given twice, if there are no
+        candidates, or if the dimension is less than 1.
     """
 
     def __init__(self, candidates: Iterable[str | Candidate], dimension: int = 1) -> None:
@@ -81,25 +81,29 @@ class CandidatePool(Displayed):
         interactions: bool = False,
         ard: bool | None = None,
     ) -> "CandidatePool":
-        """Make a pool of base kernels on every dimension (paper, 10.2.3).
+        """Create a pool of base kernels on every dimension (paper, 10.2.3).
 
         Parameters
         ----------
         names : sequence of str
-            Base kernels, e.g. ``["LIN", "PER", "SE"]``, and ``"CONST"`` for a level, which has no
-            dimension and is in no product.
+            Names of base kernels, e.g. ``["LIN", "PER", "SE"]``, and ``"CONST"`` for a level, which
+            has no dimension and is in no product.
         dimension : int
             Number of input dimensions.
         interactions : bool
-            Whether products of two factors come in as well. On one dimension SE x SE is left out,
-            because it is SE again.
+            Whether to include products of two factors. SE x SE on the same dimension is left out,
+            because it is an SE again.
         ard : bool, optional
-            Whether ARD comes in; by default where there is more than one dimension.
+            Whether to include ARD; by default if there is more than one dimension.
+
+        Returns
+        -------
+        CandidatePool
 
         Raises
         ------
         InputError
-            If a base kernel is unknown.
+            If a base kernel isn't registered.
         """
         levels = [Candidate() for name in names if name == CONST]
         names = [name for name in names if name != CONST]
@@ -116,7 +120,7 @@ class CandidatePool(Displayed):
         return cls(candidates, dimension)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Base kernels of one's own go along, by value: other processes may not know them.
+        # User-defined kernels are pickled by value: other processes may not have registered them.
         bases = {factor.base for candidate in self.candidates for factor in candidate.factors}
         own = [base_kernel(name) for name in sorted(bases - BUILT_IN)]
         return {
@@ -174,12 +178,12 @@ class CandidatePool(Displayed):
 
     @cached_property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        """Every hyperparameter of every candidate, in the order of the engine's arrays (H,)."""
+        """Every hyperparameter of every candidate, in the order of the pool's vectors (H,)."""
         return tuple(h for c in self.candidates for h in c.hyperparameters)
 
     @cached_property
     def layout(self) -> Layout:
-        """Where everything lies in the engine's arrays."""
+        """Positions of candidates, factors and hyperparameters in the compiled code's arrays."""
         codes = {k.name: i for i, k in enumerate(base_kernels())}
         factor_start, hyper_start, factor_hyper = [0], [0], []
         factors: list[Factor] = []
@@ -205,7 +209,7 @@ class CandidatePool(Displayed):
 
     @cached_property
     def _hyper_count(self) -> np.ndarray:
-        """How many hyperparameters every candidate has, (C,)."""
+        """Number of hyperparameters of every candidate, (C,)."""
         return np.diff(self.layout.hyper_start)
 
     def inclusion(self, composition: Composition) -> np.ndarray:
@@ -214,7 +218,7 @@ class CandidatePool(Displayed):
         Raises
         ------
         InputError
-            If a part of it isn't in the pool.
+            If one of its candidates isn't in the pool.
         """
         row = np.zeros(len(self), dtype=np.bool_)
         for candidate in composition:
@@ -231,13 +235,13 @@ class CandidatePool(Displayed):
         return Composition(tuple(self.candidates[i] for i in np.flatnonzero(inclusion)))
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
-        """Return which hyperparameters (H,) belong to candidates that are in."""
+        """Return which hyperparameters (H,) belong to included candidates, as bool."""
         return np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
 
     def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
         """Return values by name as a vector (H,) of logs (positive kinds) or values (others).
 
-        Places that aren't named are NaN.
+        Hyperparameters that aren't named are NaN.
 
         Raises
         ------

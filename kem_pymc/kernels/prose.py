@@ -1,7 +1,7 @@
-"""Candidates and compositions in plain English: what a kernel says its functions are.
+"""Describe candidates and compositions in plain English.
 
-Base kernels bring their own words (:class:`kem_pymc.kernels.base.BaseKernel`), so that those
-registered elsewhere are described as well.
+Base kernels have their own phrases (:class:`kem_pymc.kernels.base.BaseKernel`), so that
+user-defined ones are described as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +10,13 @@ from itertools import groupby
 from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor
 
-#: How people read a composition without candidates; files and code have `EMPTY`.
+#: The empty composition in text for readers, and in files and code.
 NOISE_ONLY, EMPTY = "noise only", "WHITE"
 
-#: What the candidate without factors is.
+#: Description of the candidate without factors.
 LEVEL = "a constant level"
 
-#: Of a product, the first of these is the noun, the others tell what happens to it.
+#: Base kernels that come first in a product's description, as its noun, and those that come last.
 NOUNS, LAST = ("PER",), ("LIN", "CAT")
 
 
@@ -25,7 +25,7 @@ def describe(
     features: Sequence[str],
     values: Mapping[str, float] | None = None,
 ) -> str:
-    """Return what a composition says, e.g. "a straight line in day plus a rhythm in week".
+    """Describe a composition, e.g. as "a straight line in day plus a rhythm in week".
 
     Parameters
     ----------
@@ -33,8 +33,12 @@ def describe(
     features : sequence of str (D,)
         Names of the input columns.
     values : mapping of str to float, optional
-        Hyperparameters by name, in the features' own units. With them rhythms have a period, and
-        curves a length.
+        Hyperparameters by name, in the features' own units. If given, the description includes
+        values such as periods and lengthscales.
+
+    Returns
+    -------
+    str
     """
     parts = [describe_candidate(c, features, values) for c in composition]
     return " plus ".join(parts) or NOISE_ONLY
@@ -46,7 +50,7 @@ def sentence(
     target: str,
     values: Mapping[str, float] | None = None,
 ) -> str:
-    """Return a whole sentence on what a composition says of the target."""
+    """Return a sentence that describes the target by a composition; see :func:`describe`."""
     described = describe(composition, features, values)
     return (
         f"{target} is {described}."
@@ -56,14 +60,14 @@ def sentence(
 
 
 def readable(label: str) -> str:
-    """Return a composition's label as people read it: the one without candidates in words."""
+    """Return a composition's label for readers, with "noise only" instead of ``WHITE``."""
     return NOISE_ONLY if label == EMPTY else label
 
 
 def describe_candidate(
     candidate: Candidate, features: Sequence[str], values: Mapping[str, float] | None = None
 ) -> str:
-    """Return what one candidate says; the arguments are those of :func:`describe`."""
+    """Describe one candidate; the arguments are those of :func:`describe`."""
     if not candidate.factors:
         return LEVEL
     surface = _surface(candidate, features)
@@ -86,7 +90,7 @@ def _rank(factor: Factor) -> tuple[int, Factor]:
 
 
 def _surface(candidate: Candidate, features: Sequence[str]) -> str:
-    """Return the words for a product of SE over several features, each once; else nothing."""
+    """Describe a product of SE over several features, each once; else return an empty string."""
     names = [features[f.dimension] for f in candidate.factors]
     if any(f.base != "SE" for f in candidate.factors) or len({*names}) < max(len(names), 2):
         return ""
@@ -102,7 +106,7 @@ def _power(
     features: Sequence[str],
     values: Mapping[str, float] | None,
 ) -> str:
-    """Return the words for one factor, or the same one several times."""
+    """Describe a candidate with one factor, or with the same factor several times."""
     times, feature = len(candidate.factors), features[factor.dimension]
     kernel = base_kernel(factor.base)
     if times == 1:
@@ -130,7 +134,7 @@ def _words(
 def _detail(
     candidate: Candidate, factor: Factor, kernel: BaseKernel, values: Mapping[str, float] | None
 ) -> str:
-    """Return what the values of a factor tell, in brackets; nothing where they aren't known."""
+    """Describe the values of a factor, in brackets; return an empty string if they are unknown."""
     if values is None or not kernel.detail:
         return ""
     told = []
@@ -143,7 +147,7 @@ def _detail(
 
 
 def _infixes(candidate: Candidate, factor: Factor) -> list[str]:
-    """Return what stands before the kinds of a factor's hyperparameters in their names."""
+    """Return the prefixes before the kinds in the names of a factor's hyperparameters."""
     if not candidate.is_interaction:
         return [""]
     copies = next(len(list(same)) for f, same in groupby(candidate.factors) if f == factor)

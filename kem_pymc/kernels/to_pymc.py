@@ -1,7 +1,8 @@
-"""Compositions as PyMC covariance functions, to go on with in models of one's own.
+"""Convert compositions to PyMC covariance functions, for use in other PyMC models.
 
-The built-in base kernels become PyMC's own classes, which have what PyMC knows of them (such as
-spectral densities for ``pm.gp.HSGP``). Base kernels registered elsewhere evaluate their expression.
+The built-in base kernels except CAT become PyMC's own classes, with the methods that PyMC defines
+for them (such as spectral densities for ``pm.gp.HSGP``). CAT and user-defined base kernels evaluate
+their expression.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,17 +20,18 @@ from kem_pymc.kernels.composition import Candidate, Composition, as_candidates
 
 
 class ElementwiseCovariance(pm.gp.cov.Covariance):
-    """A covariance function that looks at one input column, through an expression.
+    """A covariance function of one input column, defined by an expression.
 
     Parameters
     ----------
     input_dim : int
         Number of input columns.
     column : int
-        The one it looks at.
+        Index of the column that is used.
     expression : callable
         ``expression(x, z, *hyperparameters)``, as in :class:`kem_pymc.kernels.base.BaseKernel`.
     hyperparameters : iterable of scalar variables
+        Arguments of the expression after x and z.
     """
 
     def __init__(
@@ -98,8 +100,8 @@ def covariance(
     ----------
     composition : Composition
     hyperparameters : mapping
-        Values, or PyMC variables, by name as in ``composition.hyperparameters``: amplitudes are
-        variances, nothing is a log. Other names are left alone.
+        Values, or PyMC variables, by name as in ``composition.hyperparameters``. Amplitudes are
+        variances, and no value is a log. Other names are ignored.
     dimension : int
         Number of input columns.
 
@@ -110,13 +112,13 @@ def covariance(
     Raises
     ------
     InputError
-        If a hyperparameter is missing, or a candidate lies outside the dimension.
+        If a hyperparameter is missing, or a candidate is outside the dimension.
     """
     names = [h.name for h in composition.hyperparameters]
     for name in names:
         if name not in hyperparameters:
             raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
-    # As floats: whole numbers would make PyTensor count in small integers.
+    # Cast to floats, because PyTensor would store whole numbers as small integers.
     values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
     terms = [_term(c, values, dimension) for c in as_candidates(composition, dimension)]
     if not terms:
@@ -142,5 +144,5 @@ def _term(
 
 
 def _level(dimension: int) -> ElementwiseCovariance:
-    """Return CONST without its amplitude; PyMC's own constant says nothing of input columns."""
+    """Return CONST without its amplitude; PyMC's own constant has no number of input columns."""
     return ElementwiseCovariance(dimension, 0, lambda x, z: pt.ones_like(x - z))

@@ -1,12 +1,12 @@
-"""Pictures of evolutions, posteriors, selections and scores.
+"""Plots of evolutions, posteriors, selections and scores.
 
 Functions draw on matplotlib axes, or into a figure, and return the axes. Without ``ax=`` or
-``figure=`` they make a figure of a fitting size that pyplot knows nothing of, so nothing piles up
-and nothing needs closing: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a notebook
-with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
+``figure=`` they create a figure of a suitable size that isn't registered with pyplot, so figures
+don't accumulate and needn't be closed: ``axes.figure.savefig("evolutions.pdf")`` saves it, and in a
+notebook with ``%matplotlib inline`` a cell that ends in ``axes.figure`` shows it.
 
-``traces`` and ``hyperparameters`` are ArviZ's pictures, and return its PlotCollection; a cell shows
-one that ends in ``traces(idata).viz["figure"].item()``.
+``traces`` and ``hyperparameters`` use ArviZ's plots and return an ArviZ PlotCollection; a notebook
+cell that ends in ``traces(idata).viz["figure"].item()`` shows the figure.
 """
 
 from kem_pymc.plots.convergence import edges_by_chain, traces

@@ -1,4 +1,4 @@
-"""Whether chains agree: traces and ranks by ArviZ, and edges of the graph by chain."""
+"""Convergence plots: traces and rank plots by ArviZ, and edge probabilities by chain."""
 
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, cast
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from arviz_plots import PlotCollection
     from xarray import DataTree
 
-#: Inches: of an edge's row, of the axes, of axis label and margins.
+#: Sizes in inches: height of an edge's row, width of the axes, axis label and margins.
 ROW, ACROSS, AROUND = 0.3, 4.2, 0.9
 
-#: Columns of an edge table that are chains.
+#: Prefix of the columns of an edge table that belong to chains.
 CHAIN = "chain "
 
 
 def traces(idata: "DataTree") -> "PlotCollection":
     """Draw traces and rank plots of the log joint density and the number of clusters.
 
-    They are ArviZ's, one colour per chain. A rank plot shows how the ranks of a chain's draws
-    among all draws deviate from uniform; black points speak most against agreement, and p is small
-    where chains differ. The log joint's axis leaves out its lowest draws, half a percent.
+    The plots are ArviZ's, with one colour per chain. A rank plot shows how the ranks of a chain's
+    draws among all draws deviate from uniform; black points are the strongest evidence against
+    agreement, and p is small where chains differ. The axis of the log joint density leaves out the
+    lowest 0.5 % of the draws.
 
     Parameters
     ----------
@@ -40,13 +41,13 @@ def traces(idata: "DataTree") -> "PlotCollection":
     Returns
     -------
     PlotCollection
-        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure, which
-        shows itself in notebooks.
+        ArviZ's plot collection; its ``savefig`` saves it, and ``viz["figure"].item()`` is the
+        matplotlib figure, which notebooks display.
 
     Raises
     ------
     InputError
-        If it isn't such a posterior, or there is one chain alone.
+        If `idata` isn't such a posterior, or there is only one chain.
     """
     import arviz_plots as azp
     from matplotlib import pyplot
@@ -58,7 +59,7 @@ def traces(idata: "DataTree") -> "PlotCollection":
         "log joint": (("chain", "draw"), draws.log_joint),
         "clusters": (("chain", "draw"), draws.n_clusters.astype(float)),
     }
-    # ArviZ tells chains apart by their coordinate.
+    # ArviZ distinguishes chains by their coordinate.
     coords = {"chain": range(draws.n_chains), "draw": range(draws.n_draws)}
     colours = [colour for colour, _ in _looks(draws.n_chains)]
     drawn = azp.combine_plots(
@@ -69,36 +70,37 @@ def traces(idata: "DataTree") -> "PlotCollection":
     )
     figure = cast(Figure, drawn.viz["figure"].item())
     figure.set_layout_engine("constrained", w_pad=0.08)
-    pyplot.close(figure)  # so that pyplot forgets it, as all pictures of this package
+    pyplot.close(figure)  # as for all plots of this package, pyplot doesn't keep it
     low, high = np.quantile(draws.log_joint, [0.005, 1])
     figure.axes[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     handles = [Line2D([], [], color=colour, label=f"chain {k}") for k, colour in enumerate(colours)]
     figure.legend(handles=handles, loc="outside upper center", ncols=8, frameon=False)
     for ax in figure.axes:
         style.tidy(ax)
-        for text in ax.texts:  # the p value, which ArviZ puts where the title is
+        for text in ax.texts:  # the p value, which ArviZ puts at the title's position
             text.set(transform=ax.transAxes, position=(1, 0.98), ha="right", va="top")
             text.set(fontsize="small", color=style.MUTED, in_layout=False)
     return drawn
 
 
 def _looks(chains: int) -> list[tuple[str, str]]:
-    """Return colour and marker of each chain."""
+    """Return the colour and marker of each chain."""
     return list(islice(chain([*style.LINES[:-2]], repeat((style.MUTED, "o"))), chains))
 
 
 def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = None) -> Axes:
     """Draw the probability of each evolution with its 90 % interval, and its mean in each chain.
 
-    Where chains agree, their marks lie on the bar's own. The interval is over the draws in which
-    the parent has members; the number beside a bar says how many pilot datasets take the edge.
+    Where chains agree, their marks coincide with that of the overall probability. The interval is
+    over the draws in which the parent has members; the number next to a bar is the number of pilot
+    datasets that follow the edge.
 
     Parameters
     ----------
     idata : DataTree
         Posterior of an ``EvolutionModel``.
     max_edges : int
-        At most so many, those that carry most datasets.
+        Maximum number of edges; those with the most datasets are drawn.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -109,7 +111,7 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
     Raises
     ------
     InputError
-        If it isn't such a posterior, or `max_edges` is below 1.
+        If `idata` isn't such a posterior, or `max_edges` is below 1.
     """
     if max_edges < 1:
         raise InputError(f"max_edges={max_edges} draws nothing. Give 1 or more.")

@@ -1,4 +1,4 @@
-"""What selected kernels predict for a user, from few and from many points (paper, fig. 1)."""
+"""Plots of selected kernels' predictions, from few and from many points (paper, fig. 1)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,10 +13,10 @@ from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.plots import style
 from kem_pymc.selection.selection import Selection
 
-#: How many points curves are drawn through.
+#: Number of points of each curve.
 FINE = 300
 
-#: A user's points.
+#: Marker style of a user's points.
 CROSSES: style.Look = {
     **{"linestyle": "none", "marker": "x", "markersize": 5, "markeredgewidth": 1.2},
     **{"color": style.INK, "zorder": 3},
@@ -36,21 +36,22 @@ def predictions(
     legend: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what a selected kernel predicts for its user.
+    """Draw the predictions of a selected kernel for its user.
 
-    With one feature: the user's points as crosses, the predictive mean as a dotted line, and two
-    bands of 2 sd to either side; the darker one is for the function, the lighter one for new
-    observations, noise included.
+    With one feature, the plot shows the user's points as crosses, the predictive mean as a dotted
+    line, and two bands of 2 sd to either side; the darker one is for the function, the lighter one
+    for new observations, noise included. If the target is transformed, it shows the predictive
+    median and a 95 % interval of observations.
 
-    With several features there is no such line, so each point is predicted from the user's others
-    (leave-one-out, with the same hyperparameters) and compared with what was observed. Name a
-    `feature` to see a section instead: the others are held at the median of the user's points,
-    so the crosses needn't lie along the line.
+    With several features, each point is predicted from the user's other points (leave-one-out, with
+    the same hyperparameters) and compared with the observed value. Give a `feature` to draw a
+    section instead: the other features are held at the median of the user's points, so the crosses
+    needn't lie along the line.
 
     Parameters
     ----------
     selection : Selection
-        It holds the user's points.
+        Selected kernel, with the user's points.
     truth : (x, f), optional
         The true function: values of the feature (m,), or (m, 1), and its values there (m,).
     grid : array_like, shape (m,), optional
@@ -58,7 +59,7 @@ def predictions(
     feature : str or int, optional
         Name or index of the feature on the horizontal axis.
     study : Cohort or Evolutions, optional
-        Names the axes.
+        Source of the axis labels.
     colour : str
     legend : bool
     ax : Axes, optional
@@ -71,7 +72,9 @@ def predictions(
     Raises
     ------
     InputError
-        If there is no such feature, or a truth or grid has no feature to be drawn against.
+        If there is no such feature, there are several features and `truth` or `grid` is given
+        without `feature`, the study has another number of features, or the covariance for
+        leave-one-out predictions isn't positive definite.
     """
     names = style.feature_names(study, selection.pool.dimension)
     target = style.target_name(study)
@@ -111,7 +114,8 @@ def few_and_many(
     Parameters
     ----------
     selections : sequence of Selection, or mapping of str to sequence of Selection
-        One panel each, all on the same axes; a mapping makes one row per method.
+        Selections to draw, one per panel, with shared axes; a mapping has one row of panels per
+        method.
     truth, feature, study
         As for :func:`predictions`.
     figure : Figure or SubFigure, optional
@@ -124,7 +128,8 @@ def few_and_many(
     Raises
     ------
     InputError
-        If there is nothing to draw, or rows have different lengths; and as :func:`predictions`.
+        If there is nothing to draw, or rows have different lengths; and as for
+        :func:`predictions`.
     """
     rows = selections if isinstance(selections, Mapping) else {"": selections}
     lengths = {len(row) for row in rows.values()}
@@ -152,7 +157,7 @@ def few_and_many(
         if name:
             panels[0].set_ylabel(f"{name}\n{panels[0].get_ylabel()}")
     legend = style.legend_below(figure, axes[0, 0])
-    if len(rows) > 1:  # it speaks for all methods
+    if len(rows) > 1:  # the legend is for all methods, so its bands are grey
         for handle in filter(None, legend.legend_handles[-3:]):
             opacity = to_rgba(handle.get_facecolor())[3] if isinstance(handle, Patch) else 1
             handle.set(color=to_rgba(style.MUTED, opacity))
@@ -167,7 +172,7 @@ def points_of(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
 
 
 def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
-    """Return inputs (m, D) with these values of one feature, the others at their medians."""
+    """Return inputs (m, D) with the given values of one feature, the others at their medians."""
     inputs = np.tile(np.median(x, axis=0), (len(values), 1))
     inputs[:, column] = values
     return inputs
@@ -207,7 +212,7 @@ def _draw_section(
         low, high = predicted.mean - wide, predicted.mean + wide
         draw_band(ax, at, predicted.mean, predicted.sd, colour)
         ax.fill_between(at, low, high, **faint, label="observation ± 2 sd")
-    else:  # sds say little of a skewed distribution
+    else:  # the sd is little informative for a skewed distribution
         low, middle, high = map(predicted.observation.quantile, (0.025, 0.5, 0.975))
         ax.plot(at, middle, ":", color=colour, linewidth=2, label="median")
         ax.fill_between(at, low, high, **faint, label="observation, 95 % interval")
@@ -215,7 +220,7 @@ def _draw_section(
 
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
-    """Draw observed against predicted, each point from all others (closed form, 5.12 in R&W)."""
+    """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
     objective = selection.objective
     factor = covariance_factor(objective, selection.values)
     if factor is None:

@@ -1,4 +1,4 @@
-"""Read what pictures need off the posterior of an ``EvolutionModel``."""
+"""Summaries of the posterior of an ``EvolutionModel`` that the plots draw."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def variable(idata: "DataTree", name: str) -> "DataArray":
-    """Return a variable by dataset, with dims (sample, user, time_step, ...).
+    """Return a posterior variable with dims (sample, user, time_step, ...).
 
     Raises
     ------
     InputError
-        If the posterior lacks it.
+        If the posterior lacks the variable, or the variable lacks these dims.
     """
     try:
         by_sample = idata["posterior"][name].stack(sample=("chain", "draw"), create_index=False)
@@ -33,16 +33,16 @@ def variable(idata: "DataTree", name: str) -> "DataArray":
 
 
 def inclusion_shares(idata: "DataTree") -> "DataArray":
-    """Return how probable each candidate is, with dims (user, time_step, candidate).
+    """Return the inclusion probabilities, with dims (user, time_step, candidate).
 
-    Time steps that a user doesn't have are NaN.
+    Values of time steps that a user doesn't have are NaN.
     """
     present = (variable(idata, "assignment") >= 0).all("sample")
     return variable(idata, "inclusion").mean("sample").where(present)
 
 
 def candidate_labels(idata: "DataTree", features: bool) -> list[str]:
-    """Return the candidates' labels as print has them, features by name if wished."""
+    """Return the candidates' labels, typeset and optionally with features by name."""
     labels = [str(c) for c in variable(idata, "inclusion").coords["candidate"].values]
     if features:
         settings = study_settings(idata)
@@ -75,10 +75,10 @@ def modal_compositions(idata: "DataTree") -> tuple[list[list[str | None]], np.nd
 
 
 def composition_shares(idata: "DataTree") -> pd.DataFrame:
-    """Return how often datasets have each composition, a row for each and every time step.
+    """Return how often datasets have each composition, one row per composition and time step.
 
-    Columns ``composition`` (label), ``time_step`` and ``weight``: the number of users that have the
-    composition then, in the mean over draws.
+    Columns are ``composition`` (label), ``time_step`` and ``weight``: the number of users that have
+    the composition at the time step, averaged over draws.
     """
     inclusion = variable(idata, "inclusion")
     names = [str(c) for c in inclusion.coords["candidate"].values]
@@ -94,9 +94,9 @@ def composition_shares(idata: "DataTree") -> pd.DataFrame:
 
 
 def co_membership(idata: "DataTree") -> tuple[np.ndarray, np.ndarray]:
-    """Return how often two datasets share a cluster (N, N), and their places (N, 2).
+    """Return how often two datasets share a cluster (N, N), and the datasets' indices (N, 2).
 
-    A place is the position of the user and of the time step.
+    The indices of a dataset are those of its user and of its time step.
     """
     assignment = variable(idata, "assignment").values
     places = np.argwhere((assignment >= 0).all(axis=0))

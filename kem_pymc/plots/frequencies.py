@@ -1,4 +1,4 @@
-"""Which compositions users have, and how many of them, by time step (paper, fig. 5)."""
+"""Plot of the frequencies of users' compositions by time step (paper, fig. 5)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 type Source = DataTree | pd.DataFrame | Mapping[Hashable, Sequence[Step]]
 
-#: Columns that a table needs, and what weighs its rows.
+#: Columns that a table needs, and the column of row weights.
 COMPOSITION, TIME_STEP, WEIGHT = "composition", "time_step", "weight"
 
-#: Without a wish, at most so many time steps are drawn, evenly from the first to the last.
+#: Default maximum number of time steps, spaced evenly from the first to the last.
 STEPS = 4
 
-#: Inches: a panel's width, a bar with its name, and what is above and below the panels.
+#: Sizes in inches: width of a panel, height of a bar with its name, margins above and below.
 ACROSS, BAR, AROUND = 2.9, 0.29, 0.5
 
 
@@ -38,30 +38,31 @@ def compositions(
     label: str = "share of users",
     figure: style.Panel | None = None,
 ) -> np.ndarray:
-    """Draw the most frequent compositions at each time step, and how frequent they are (fig. 5).
+    """Draw the most frequent compositions at each time step, and their frequencies (fig. 5).
 
-    Bars of a panel and the share of all other compositions, at its bottom, add up to one.
+    The bars of a panel, including that of all other compositions at its bottom, add up to one.
 
     Parameters
     ----------
     source : DataTree, mapping of user to sequence, or DataFrame
-        The posterior of an ``EvolutionModel``: shares are of users and draws. Or what was selected
-        for each user, time step by time step, as Selection, Composition or label. Or a tidy table
-        with columns ``composition`` and ``time_step``, a row for each selection.
+        The posterior of an ``EvolutionModel``, where shares are over users and draws; or the
+        selections of each user, one per time step, as Selection, Composition or label; or a tidy
+        table with columns ``composition`` and ``time_step`` and a row for each selection.
     time_steps : sequence of int, optional
-        Counted from 0; by default at most 4, from the first to the last. The picture counts those
-        of a posterior and of users from 1, and leaves those of a table as they are.
+        Time steps to draw, counted from 0; by default at most 4, from the first to the last. The
+        plot counts time steps from 1, except that those of a table are written unchanged.
     columns : str, optional
-        Of a table: a column whose values, like methods, are drawn side by side; time steps are
-        then below each other, else side by side.
+        Column of a table whose values, such as methods, are drawn side by side; time steps are then
+        drawn below each other, otherwise side by side.
     rows : str, optional
-        Of a table: a column whose values are drawn below each other.
+        Column of a table whose values are drawn below each other.
     most : int
-        So many compositions in a panel, the most frequent.
+        Maximum number of compositions in a panel; the most frequent ones are drawn.
     colours : mapping of str to str, optional
-        By composition, see :func:`composition_colours`; those without one share a hatched bar.
+        Colours by composition, see :func:`composition_colours`; bars of compositions without a
+        colour are hatched.
     label : str
-        What the shares are of.
+        Label of the horizontal axes.
     figure : Figure or SubFigure, optional
         By default a new one.
 
@@ -72,12 +73,13 @@ def compositions(
     Raises
     ------
     InputError
-        If the source isn't such, has no such column or time step, or there is nothing to draw.
+        If the source isn't such a posterior, has no such column or time step, `most` is below 1,
+        or there is nothing to draw.
     """
     table = _table(source)
     _check(table, [COMPOSITION, TIME_STEP, *(c for c in (columns, rows) if c is not None)], most)
     steps = _steps(table, time_steps)
-    counted = 0 if isinstance(source, pd.DataFrame) else 1  # tables come as they are to be read
+    counted = 0 if isinstance(source, pd.DataFrame) else 1  # those of tables aren't changed
     table = table[table[TIME_STEP].isin(steps)]
     if colours is None:
         weights = table.groupby(COMPOSITION, sort=False)[WEIGHT].sum()
@@ -149,10 +151,10 @@ def _steps(table: pd.DataFrame, wanted: Sequence[int] | None) -> list[Any]:
 def _draw_bars(
     ax: Axes, weights: pd.Series, most: int, room_for: int, colours: Mapping[str, str]
 ) -> None:
-    """Draw a bar for each composition below its name, the most frequent on top; then the others."""
+    """Draw a bar below the name of each composition, the most frequent on top, others last."""
     ax.set(xlim=(0, 1), ylim=(0.45 - room_for, 0.65), yticks=[])
     first, _, last = ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-    first.label1.set_horizontalalignment("left")  # apart from the last of the panel before
+    first.label1.set_horizontalalignment("left")  # keeps clear of the previous panel
     last.label1.set_horizontalalignment("right")
     style.tidy(ax)
     if not len(weights):

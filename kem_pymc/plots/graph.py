@@ -1,4 +1,4 @@
-"""The graph of learned evolutions (paper, fig. 2)."""
+"""Plot of the graph of learned evolutions (paper, fig. 2)."""
 
 import heapq
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ from kem_pymc.plots import style
 from kem_pymc.plots.layout import Box, layered
 from kem_pymc.plots.paths import bow, curve, label_places
 
-#: Sizes in points: text, small text, space in and around boxes, between columns, around all.
+#: Sizes in points: text, small text, padding of boxes, gaps (columns, boxes), outer margin.
 TEXT, SMALL, PADDING, GAP, MARGIN = 9.0, 7.5, 5.0, (52.0, 13.0), 6.0
 
-#: Room for the number of an edge.
+#: Width and height of an edge's number, in points.
 LABEL = (24.0, 9.5)
 
-#: Text is shrunk to no less than this share to fit given axes; then compositions are left out.
+#: Smallest factor by which text is shrunk to fit given axes; below it compositions are left out.
 LEAST_SCALE = 0.7
 
-#: No evolution matters that is less probable.
+#: Probability below which an evolution is negligible.
 NEGLIGIBLE = 1e-3
 
-#: Compositions with which pilot users end up at least so probably have a second frame, so far out.
+#: Least probability of a final composition that has a second frame; distance of the frames.
 LEAST_END, OUTSIDE = 0.05, 2.5
 
 type Edge = tuple[Composition, Composition]
@@ -44,29 +44,30 @@ def evolution_graph(
     colours: Mapping[str, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw which compositions follow which, from WHITE on the left (paper, fig. 2).
+    """Draw the graph of compositions and their evolutions, from WHITE on the left (paper, fig. 2).
 
     An arrow leads from parent to child; its width and number are the predictive probability of the
-    evolution. A box tells how many pilot datasets have the composition (posterior mean), also by
-    its shade, and with which probability it stays. It stands one column to the right of the
-    composition that most datasets come from to it. A second frame is around compositions with which
-    pilot users end up, if that was learned as well (``final=``).
+    evolution. A box gives the number of pilot datasets that have the composition (posterior mean),
+    which is also its shade, and the probability that the composition stays the same. A box is one
+    column to the right of the parent from which most datasets reach its composition. Compositions
+    with which pilot users end up have a second frame, if they were learned as well (``final=``).
 
     Parameters
     ----------
     evolutions : Evolutions
     minimum_probability : float
         Less probable evolutions aren't drawn, nor those that occur in a smaller share of the
-        posterior draws. It is halved while nothing follows WHITE.
+        posterior draws. The threshold is halved while no evolution from WHITE reaches it.
     max_nodes : int
-        At most so many compositions, those on the most travelled ways from WHITE; fewer if `ax` is
-        too small for them. What was left out is told below the graph.
+        Maximum number of compositions; those on the most frequent paths from WHITE are drawn, and
+        fewer if `ax` is too small for them. A caption below the graph says what was left out.
     features : bool
-        Whether features are written by name, ``SE(age)``, instead of by index.
+        Whether to write features by name, ``SE(age)``, instead of by index.
     colours : mapping of str to str, optional
-        Of the boxes' frames, by composition; see :func:`composition_colours`.
+        Colours of the boxes' frames, by composition; see :func:`composition_colours`.
     ax : Axes, optional
-        Its present size counts. By default the axes of a new figure, as large as the graph needs.
+        Axes to draw on; the graph is fitted to their present size. By default the axes of a new
+        figure, as large as the graph needs.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def evolution_graph(
     Raises
     ------
     InputError
-        If the probability isn't one, or `max_nodes` is below 2.
+        If `minimum_probability` isn't between 0 and 1, or `max_nodes` is below 2.
     """
     if not 0 <= minimum_probability <= 1 or max_nodes < 2:
         raise InputError(
@@ -99,7 +100,7 @@ def graph_drawing(
     max_nodes: int = 20,
     features: bool = False,
 ) -> "Drawing":
-    """Return the graph that :func:`evolution_graph` draws, with the places of everything in it."""
+    """Return the layout of the graph that :func:`evolution_graph` draws, as a Drawing."""
     columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
     return Drawing(evolutions, minimum, features, columns, narrow=False)
 
@@ -111,10 +112,10 @@ def narrow_drawing(
     max_nodes: int = 20,
     features: bool = False,
 ) -> "Drawing":
-    """Return the graph as it fits a narrow screen, at most so many points wide.
+    """Return the layout of the graph for a narrow screen, at most `width` points wide.
 
-    Compositions in the last columns are left out, the least travelled first, until it is; WHITE and
-    what follows it stay, however wide.
+    Compositions in the last columns are left out, the least frequent first, until the graph fits.
+    WHITE and all compositions of the next column are kept even if they don't fit.
     """
     columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
     drawing = Drawing(evolutions, minimum, features, columns, narrow=True)
@@ -128,7 +129,7 @@ def narrow_drawing(
 def _shown(
     evolutions: Evolutions, minimum: float, max_nodes: int
 ) -> tuple[dict[Composition, int], float]:
-    """Return compositions with their columns, and the probability below which nothing is drawn."""
+    """Return the columns of compositions, and the probability below which none is drawn."""
     columns = _travelled(evolutions, minimum, max_nodes)
     while len(columns) < 2 and minimum > NEGLIGIBLE:
         minimum /= 2
@@ -137,9 +138,9 @@ def _shown(
 
 
 def _travelled(evolutions: Evolutions, minimum: float, max_nodes: int) -> dict[Composition, int]:
-    """Return compositions and their columns, grown from WHITE along the most travelled evolutions.
+    """Return compositions and their columns, found from WHITE along the most frequent evolutions.
 
-    Without its last entries it is the same for a smaller number of nodes.
+    Removing the last entries gives the result for a smaller number of nodes.
     """
     columns: dict[Composition, int] = {}
     frontier = [(0.0, Composition(), 0)]
@@ -157,26 +158,27 @@ def _travelled(evolutions: Evolutions, minimum: float, max_nodes: int) -> dict[C
 
 
 def _is_drawn(child: Child, minimum: float) -> bool:
-    """Return whether an evolution is probable, below a parent that isn't itself improbable."""
+    """Return whether an evolution is probable enough and occurs in enough posterior draws."""
     return child.probability >= minimum and child.occurrence >= minimum
 
 
 class Drawing:
-    """Boxes, edges and caption of a graph; all lengths in points, y upwards.
+    """Layout of a graph: boxes, edges and caption, with lengths in points and y upwards.
 
     Attributes
     ----------
     names, datasets, texts, boxes : dict by composition
-        Its label; how many pilot datasets have it; title and note in its box; the box.
+        Label of a composition, number of pilot datasets that have it, title and note in its box,
+        and the box.
     edges, curves, labels : dict by (parent, child)
-        The probability, the vertices of Bézier curves from border to border, and where the number
-        stands.
+        Probability of an evolution, vertices of the Bézier curves from border to border, and
+        position of the number.
     ends : set of Composition
-        With which pilot users end up.
+        Compositions with which pilot users end up.
     caption : str
-        What second frames are, and what the graph leaves out.
+        Text below the graph: the meaning of second frames, and what the graph leaves out.
     x, y : (float, float)
-        What all of it spans.
+        Horizontal and vertical range of graph and caption.
     """
 
     def __init__(
@@ -223,7 +225,7 @@ class Drawing:
         self._frame(caption)
 
     def _frame(self, caption: str) -> None:
-        """Set what the axes have to span, once the caption is below the graph."""
+        """Place the caption below the graph, and set the ranges of both."""
         corners = [(x, y) for box in self.boxes.values() for x in box.x_range for y in box.y_range]
         corners += [(x + w, y) for x, y in self.labels.values() for w in (-LABEL[0], LABEL[0])]
         points = np.concatenate([corners, *self.curves.values()])
@@ -235,13 +237,13 @@ class Drawing:
         self.y = (bottom - PADDING - height - MARGIN, top + MARGIN)
 
     def scale_in(self, ax: Axes) -> float:
-        """Return by which factor points are shrunk so that all fits the axes; at most 1."""
+        """Return the factor by which the drawing is shrunk to fit the axes; at most 1."""
         room = ax.get_window_extent()
         pixels = ax.figure.dpi / 72
         return min(room.width / pixels / np.ptp(self.x), room.height / pixels / np.ptp(self.y), 1.0)
 
     def draw(self, ax: Axes | None, colours: Mapping[str, str]) -> Axes:
-        """Draw boxes and arrows, in a figure of their own size if no axes are given."""
+        """Draw boxes and arrows, by default in a new figure of the drawing's size."""
         if ax is None:
             figure = Figure(figsize=(np.ptp(self.x) / 72, np.ptp(self.y) / 72))
             ax = figure.add_axes((0, 0, 1, 1))
@@ -263,7 +265,7 @@ class Drawing:
         most = max(self.datasets.values())
         for node, box in self.boxes.items():
             frame = colours.get(self.names[node], style.FAINT)
-            # No darker than a third of the shades, on which black text has full contrast.
+            # Only the lightest third of the shades is used, where black text has full contrast.
             ax.add_patch(_framed(box, style.SHADES(0.36 * self.datasets[node] / most), frame))
             if node in self.ends:
                 ax.add_patch(_framed(box, "none", style.INK, OUTSIDE))
@@ -288,7 +290,7 @@ class Drawing:
 
 
 def _ends(evolutions: Evolutions) -> set[Composition]:
-    """Return with which compositions pilot users end up; nothing where it isn't known."""
+    """Return the compositions with which pilot users end up; empty if they aren't known."""
     if evolutions.final is None:
         return set()
     children = evolutions.final.children(Composition())
@@ -296,7 +298,7 @@ def _ends(evolutions: Evolutions) -> set[Composition]:
 
 
 def _caption(n_draws: int, minimum: float, hidden: int, share: float) -> str:
-    """Return what the graph leaves out."""
+    """Return the caption: number of draws, and what the graph leaves out."""
     text = (
         f"Posterior of {n_draws} draw{'s' * (n_draws > 1)}. "
         f"Not shown: evolutions of probability below {minimum:g}, or in a smaller share of draws"

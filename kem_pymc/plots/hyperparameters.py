@@ -1,4 +1,4 @@
-"""What pilot users' clusters say about the hyperparameters of a composition."""
+"""Plot of the posterior of a composition's hyperparameters."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from kem_pymc.kernels.composition import Composition
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
 
-#: At most so many panels side by side.
+#: Maximum number of panels side by side.
 COLUMNS = 4
 
 
@@ -25,29 +25,30 @@ def hyperparameters(
 ) -> "PlotCollection":
     """Draw the posterior densities of a composition's hyperparameters and noise variance, by ArviZ.
 
-    Every cluster counts by its members, over all posterior draws. Positive values are drawn as
-    base 10 logarithms: they differ by factors. Values are in scaled units.
+    Each cluster is weighted by its number of members, over all posterior draws. Positive values are
+    drawn as base 10 logarithms, because they differ by factors. Values are in scaled units.
 
     Parameters
     ----------
     evolutions : Evolutions
     composition : Composition or str
     parent : Composition or str, optional
-        Clusters below this parent alone; by default below any.
+        Parent composition of the clusters to use; by default clusters of all parents.
     **options
-        For ``arviz_plots.plot_dist``: ``figure_kwargs=``, ``kind="hist"``, ``plot_collection=``
-        and more.
+        Further arguments of ``arviz_plots.plot_dist``, such as ``figure_kwargs=``,
+        ``kind="hist"`` or ``plot_collection=``.
 
     Returns
     -------
     PlotCollection
-        ArviZ's; ``savefig`` writes it, ``viz["figure"].item()`` is matplotlib's figure, which
-        shows itself in notebooks.
+        ArviZ's plot collection; its ``savefig`` saves it, and ``viz["figure"].item()`` is the
+        matplotlib figure, which notebooks display.
 
     Raises
     ------
     InputError
-        If no pilot user had the composition there.
+        If a composition can't be parsed, or no pilot user had `composition`, or none had it below
+        the given parent.
     """
     import arviz_plots as azp
     from matplotlib import pyplot
@@ -61,7 +62,7 @@ def hyperparameters(
         given |= {"backend": "matplotlib", "col_wrap": COLUMNS, "figure_kwargs": size}
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset(values)})
     drawn = azp.plot_dist(tree, **given | options)
-    if drawn.backend == "matplotlib":  # pyplot forgets it, as all pictures of this package
+    if drawn.backend == "matplotlib":  # as for all plots of this package, pyplot doesn't keep it
         pyplot.close(drawn.viz["figure"].item())
     return drawn
 
@@ -69,7 +70,7 @@ def hyperparameters(
 def _samples(
     evolutions: Evolutions, composition: Composition | str, parent: Composition | str | None
 ) -> dict[str, Any]:
-    """Return draws (1, n) of every value by name, those of a cluster repeated for each member."""
+    """Return draws (1, n) of each value by name; a cluster's are repeated for each member."""
     pool = evolutions.pool
     child, above = (
         Composition.parse(c, pool.dimension) if isinstance(c, str) else c

@@ -1,7 +1,8 @@
-"""A layered layout of directed graphs with boxes: columns from left to right, few crossings.
+"""Layered layout of directed graphs with boxes: columns from left to right, few crossings.
 
-Sugiyama's method: edges that jump over columns are kept in lanes by dummies, boxes are ordered by
-the barycentres of their neighbours, and moved towards them as far as the boxes beside them allow.
+The layout is Sugiyama's method: edges that skip columns run in lanes of dummy nodes, boxes are
+ordered by the barycentres of their neighbours, and moved towards them as far as adjacent boxes
+allow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +19,16 @@ type Point = tuple[float, float]
 type Lane = list[Node]
 type Near = Mapping[Node, Sequence[Node]]
 
-#: Height of the lane of an edge that passes a column; distance of ports; space between columns for
-#: each edge beyond the fourth, and for each edge beside others within a column.
+#: Height of the lane of an edge that passes a column; distance of ports; extra space between
+#: columns for each edge beyond the fourth, and for each parallel track of edges within a column.
 LANE, PORT, CROWDED, TRACK = 8.0, 9.0, 4.0, 10.0
 
-#: Sweeps over the columns.
+#: Number of sweeps over the columns.
 SWEEPS = 12
 
 
 class Box(NamedTuple):
-    """Where a node is drawn: its centre and size."""
+    """Centre and size of the box of a node."""
 
     x: float
     y: float
@@ -44,15 +45,16 @@ class Box(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where boxes are, and which points each edge passes.
+    """Boxes of the nodes, and the points that each edge passes.
 
     Attributes
     ----------
     boxes : dict of node to Box
-        The boxes of one column have one width.
+        Boxes of the nodes; all boxes of a column have the same width.
     routes : dict of (parent, child) to list of (x, y)
-        From the border of the parent to that of the child, through the lanes between. An edge
-        within a column starts and ends on its right side, and turns back at the point between.
+        Points from the border of the parent to that of the child, through the lanes between. An
+        edge within a column starts and ends on the column's right side, and turns back at the
+        point between.
     """
 
     boxes: dict[Node, Box]
@@ -70,12 +72,16 @@ def layered(
     Parameters
     ----------
     columns : mapping of node to int
-        Column of each node, from 0 on without gaps.
+        Column of each node, numbered from 0 without gaps.
     sizes : mapping of node to (width, height)
     edges : sequence of (parent, child)
-        Without loops.
+        Edges of the graph, none from a node to itself.
     gap : (float, float)
-        Least space between columns, and between the boxes of one.
+        Minimum space between columns, and between the boxes of a column.
+
+    Returns
+    -------
+    Layout
     """
     column: dict[Node, int] = dict(columns)
     lanes = {edge: _lane(columns, edge) for edge in edges}
@@ -140,7 +146,7 @@ def _ordered(column: Mapping[Node, int], near: Near) -> list[Lane]:
 
 
 def _crossings(ranks: Sequence[Lane], near: Near) -> int:
-    """Return how often edges between neighbouring columns cross."""
+    """Return the number of crossings of edges between neighbouring columns."""
     count = 0
     for rank, following in pairwise(ranks):
         place = {item: i for i, item in enumerate(following)}
@@ -152,14 +158,14 @@ def _crossings(ranks: Sequence[Lane], near: Near) -> int:
 def _heights(
     ranks: Sequence[Lane], near: Near, heights: Mapping[Node, float], gap: float
 ) -> dict[Node, float]:
-    """Return y of each item: close to its neighbours, in order, and never overlapping."""
+    """Return y of each item, close to its neighbours, in order and without overlaps."""
     y: dict[Node, float] = dict.fromkeys(heights, 0.0)
     for sweep in range(SWEEPS):
         for rank in ranks[:: 1 if sweep % 2 == 0 else -1]:
             room = np.array([heights[item] + gap for item in rank])
             offset = np.cumsum(room) - room / 2
             wanted = np.array([_mean([y[o] for o in near[i]], y[i]) for i in rank])
-            # Items descend by at least their room where y + offset never increases.
+            # Items don't overlap if and only if y + offset never increases.
             level = isotonic_regression(wanted + offset, increasing=False).x
             y.update(zip(rank, (level - offset).tolist(), strict=True))
     return y
@@ -168,7 +174,7 @@ def _heights(
 def _tracks(
     column: Mapping[Node, int], edges: Sequence[Edge], y: Mapping[Node, float]
 ) -> dict[Edge, int]:
-    """Return how far out each edge within a column runs, so that no two run side by side."""
+    """Return the track of each edge within a column, so that edges in a track don't overlap."""
     within = [edge for edge in edges if column[edge[0]] == column[edge[1]]]
     within.sort(key=lambda edge: abs(y[edge[0]] - y[edge[1]]))
     taken: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -191,7 +197,7 @@ def _gaps(
     tracks: Mapping[Edge, int],
     least: float,
 ) -> list[float]:
-    """Return the space to the right of each column but the last: more where more edges run."""
+    """Return the space to the right of each column but the last, larger for more edges."""
     gaps = []
     for c, rank in enumerate(ranks[:-1]):
         crowd = sum(column[other] == c + 1 for item in rank for other in near[item])
@@ -207,7 +213,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 def _with_ports(
     columns: Mapping[Node, int], boxes: Mapping[Node, Box], inner: Mapping[Edge, list[Point]]
 ) -> dict[Edge, list[Point]]:
-    """Return routes with their two ends: side by side on the border of each box, uncrossed."""
+    """Return routes with their two ends, ordered on the border of each box without crossings."""
     ends: dict[tuple[Node, int], list[tuple[float, Edge, int]]] = {}
     for (parent, child), points in inner.items():
         step = columns[child] - columns[parent]

@@ -1,4 +1,4 @@
-"""What all users share: the mean process against each feature."""
+"""Plot of the mean process that all users share, against each feature."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,25 +10,29 @@ from kem_pymc.evolution.evolutions import Evolutions
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import column_of, draw_band
 
-#: At most so many features, unless others are asked for; so many panels beside each other.
+#: Default maximum number of features; maximum number of panels side by side.
 MOST, COLUMNS = 6, 3
 
-#: How many points curves are drawn through.
+#: Number of points of each curve.
 FINE = 100
 
 
 class Section(NamedTuple):
-    """The mean process against one feature, the others in the middle of their range.
+    """The mean process as a function of one feature, with the others held fixed.
+
+    The other features are in the middle of their range, categories at their first level.
 
     Attributes
     ----------
     feature : str
     share : float or None
-        The feature's total effect in the shared part as a share of the variance, if it is known.
+        Total effect of the feature in the shared part, as a share of the variance; None if it
+        isn't known.
     at : ndarray, shape (m,)
-        In the feature's unit, over the range of the pilot users.
+        Values of the feature, in its unit, over the range of the pilot users.
     mean, sd : ndarray, shape (m,)
-        In the target's unit, or that of the transformed target.
+        Mean and standard deviation of the mean process, in the unit of the target, or of the
+        transformed target.
     """
 
     feature: str
@@ -45,20 +49,20 @@ def mean_process(
     colour: str = style.PALETTE[0],
     figure: style.Panel | None = None,
 ) -> np.ndarray:
-    """Draw what all users share against one feature after the other.
+    """Draw the mean process that all users share, as a function of one feature in each panel.
 
-    In each panel the other features are held in the middle of their range, categories at their
-    first level: the mean process' mean
-    as a dotted line, with a band of 2 sd to either side. All panels have the same vertical axis,
-    and their titles tell the feature's share of the variance: its total effect in the shared part.
+    The mean of the mean process is a dotted line, with a band of 2 sd to either side. In each panel
+    the other features are held in the middle of their range, categories at their first level. All
+    panels have the same vertical axis, and their titles give the feature's share of the variance:
+    its total effect in the shared part.
 
     Parameters
     ----------
     evolutions : Evolutions
     features : sequence of str or int, optional
-        Names or indices; by default those that the shared part looks at, the most relevant ones
-        first, and at most six; never categories, of which :func:`kem_pymc.contrasts` compares
-        levels.
+        Names or indices of features with numbers. By default at most six features that the shared
+        part depends on, the most relevant first. Categories can't be drawn; compare their levels
+        with :func:`kem_pymc.contrasts`.
     colour : str
     figure : Figure or SubFigure, optional
         By default a new one.
@@ -70,7 +74,8 @@ def mean_process(
     Raises
     ------
     InputError
-        If nothing is shared, or there is no such feature.
+        If nothing is shared, there is no such feature, `features` is empty, or one of them has
+        categories.
     """
     sections = shared_sections(evolutions, features)
     across = min(len(sections), COLUMNS)
@@ -96,12 +101,13 @@ def mean_process(
 def shared_sections(
     evolutions: Evolutions, features: Sequence[str | int] | None = None
 ) -> list[Section]:
-    """Return the curves that :func:`mean_process` draws, of the same features.
+    """Return the curves that :func:`mean_process` draws for these features.
 
     Raises
     ------
     InputError
-        If nothing is shared, or there is no such feature, or one has categories.
+        If nothing is shared, there is no such feature, `features` is empty, or one of them has
+        categories.
     """
     process, scaling, names = evolutions.shared, evolutions.scaling, evolutions.features
     if process is None:
@@ -144,7 +150,7 @@ def shared_sections(
 def _relevant(
     dimensions: frozenset[int], shares: Sequence[float] | None, categories: frozenset[int]
 ) -> list[int]:
-    """Return the features of a shared part to draw; of a level alone the first one."""
+    """Return the features of a shared part to draw; the first one if it depends on none."""
     found = sorted((dimensions or {0}) - categories)
     if shares is not None:
         found.sort(key=lambda d: -shares[d])

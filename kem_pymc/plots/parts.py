@@ -1,4 +1,4 @@
-"""A prediction taken apart into its additive components."""
+"""Plot of a prediction split into its additive components."""
 
 from math import ceil
 
@@ -12,7 +12,7 @@ from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
 from kem_pymc.selection.selection import Selection
 
-#: Points of a map along each of its two features.
+#: Number of grid points of a map along each of its two features.
 COARSE = 60
 
 
@@ -23,30 +23,36 @@ def components(
     columns: int = 3,
     figure: style.Panel | None = None,
 ) -> np.ndarray:
-    """Draw the whole prediction, then what each additive component contributes.
+    """Draw the whole prediction, then the contribution of each additive component.
 
-    A component of one feature is a dotted line in a band of 2 sd; its crosses are the user's
-    points less all other components, so what they scatter around the line is noise. Such panels
-    share their vertical range. A component of two features is a map of its mean. One of more
-    features, or of categories, is drawn at the user's points only, against what was observed there.
+    A component of one feature is drawn as a dotted line in a band of 2 sd; crosses are the user's
+    points less all other components, so their scatter around the line is noise. Such panels share
+    their vertical range. A component of two features is drawn as a map of its mean. A component of
+    more features, or of categories, is drawn at the user's points only, against the observed
+    values.
 
-    The sd of each component's mean over the user's points, in the target's unit, tells how much
-    it moves the prediction.
+    The title of each panel gives the standard deviation of the component's mean over the user's
+    points, in the target's unit: how much the component changes the prediction.
 
     Parameters
     ----------
     selection : Selection
-        It holds the user's points.
+        Selected kernel, with the user's points.
     study : Cohort or Evolutions, optional
-        Names the axes.
+        Source of the axis labels.
     columns : int
-        At most so many panels side by side.
+        Maximum number of panels side by side.
     figure : Figure or SubFigure, optional
         By default a new one.
 
     Returns
     -------
     ndarray of Axes, shape (1 + number of components,)
+
+    Raises
+    ------
+    InputError
+        If the study has another number of features; and as for :func:`predictions`.
     """
     names = style.feature_names(study, selection.pool.dimension)
     target = style.target_name(study)
@@ -58,7 +64,7 @@ def components(
     predictions(selection, study=study, legend=False, ax=axes[0])
     alike = []
     for ax, candidate in zip(axes[1:], selection.composition, strict=True):
-        features = sorted(candidate.dimensions) or [0]  # a level is flat along any feature
+        features = sorted(candidate.dimensions) or [0]  # CONST is constant along any feature
         grouped = any(factor.base == CAT for factor in candidate.factors)
         if len(features) == 1 and not grouped:
             _draw_curve(selection, candidate, features[0], ax)

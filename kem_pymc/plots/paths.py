@@ -1,4 +1,4 @@
-"""The curves that edges are drawn along, and the places of their labels."""
+"""Curves of the edges of a graph, and positions of the edge labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -7,12 +7,12 @@ import numpy as np
 
 from kem_pymc.plots.layout import Box, Edge, Point
 
-#: Where along an edge its label may stand, in order of preference.
+#: Positions along an edge where its label may be put, in order of preference.
 PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
 
 
 def curve(route: Sequence[Point]) -> np.ndarray:
-    """Return the vertices of Bézier curves through a route, level at each of its points."""
+    """Return the vertices of Bézier curves through a route, horizontal at each of its points."""
     vertices = [route[0]]
     for (x0, y0), (x1, y1) in pairwise(route):
         middle = (x0 + x1) / 2
@@ -21,7 +21,7 @@ def curve(route: Sequence[Point]) -> np.ndarray:
 
 
 def bow(start: Point, apex: Point, end: Point) -> np.ndarray:
-    """Return the vertices of two Bézier curves, out to the apex and back."""
+    """Return the vertices of two Bézier curves, from start to apex and from apex to end."""
     ends = np.array([start, end])
     leaving = np.column_stack([ends[:, 0] + 0.6 * (apex[0] - ends[:, 0]), ends[:, 1]])
     turning = np.column_stack([[apex[0]] * 2, apex[1] + 0.3 * (ends[:, 1] - apex[1])])
@@ -29,7 +29,7 @@ def bow(start: Point, apex: Point, end: Point) -> np.ndarray:
 
 
 def _point_on(curve: np.ndarray, share: float) -> np.ndarray:
-    """Return the point at a share of the way along Bézier curves."""
+    """Return the point at a fraction of the way along Bézier curves."""
     pieces = (len(curve) - 1) // 3
     piece = min(int(share * pieces), pieces - 1)
     t = share * pieces - piece
@@ -43,16 +43,23 @@ def label_places(
     boxes: Iterable[Box],
     size: tuple[float, float],
 ) -> dict[Edge, Point]:
-    """Return where the label of each edge stands: on the edge, and if possible on nothing else.
+    """Return the position of each edge's label, on the edge and if possible without overlaps.
 
     Parameters
     ----------
-    curves : mapping of edge to ndarray (n, 2)
+    curves : mapping of edge to ndarray, shape (n, 2)
+        Vertices of the Bézier curves of each edge.
     weights : mapping of edge to float
-        The heaviest choose their places first.
+        Labels are placed in descending order of the weights of their edges.
     boxes : iterable of Box
+        Boxes that labels should not overlap.
     size : (width, height)
-        Of a label.
+        Size of a label.
+
+    Returns
+    -------
+    dict of edge to (x, y)
+        Centres of the labels.
     """
     taken = [(box.x, box.y, box.width, box.height) for box in boxes]
     places = {}
@@ -65,7 +72,7 @@ def label_places(
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    """Return the area that two rectangles (x, y, width, height) around x and y share."""
+    """Return the overlap area of two rectangles (x, y, width, height) centred at (x, y)."""
     across = (a[2] + b[2]) / 2 - abs(a[0] - b[0])
     along = (a[3] + b[3]) / 2 - abs(a[1] - b[1])
     return max(across, 0.0) * max(along, 0.0)

@@ -1,4 +1,4 @@
-"""What the posterior says of each candidate, and of each pair of datasets."""
+"""Plots of posterior inclusion probabilities of candidates, and of co-clustering of datasets."""
 
 from collections.abc import Hashable, Sequence
 from math import ceil
@@ -17,13 +17,13 @@ from kem_pymc.plots.draws import candidate_labels, co_membership, inclusion_shar
 if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
-#: The scale of probabilities.
+#: Colour scale of probabilities.
 LIMITS: style.Look = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
 
-#: Numbers are written into tables of at most so many columns.
+#: Maximum number of columns of a table into whose cells numbers are written.
 WRITTEN = 12
 
-#: Ticks of single datasets are readable up to so many.
+#: Maximum number of datasets for which each has its own, still readable, tick.
 TICKED = 40
 
 ORDERS = ("time_step", "user", "similarity")
@@ -38,20 +38,22 @@ def inclusion(
     features: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the posterior probability that each candidate is in, by time step.
+    """Draw the posterior inclusion probability of each candidate, by time step.
 
     Parameters
     ----------
     idata : DataTree
         Posterior of an ``EvolutionModel``.
     user : label, optional
-        By default the mean over the users who have the time step.
+        User whose probabilities are drawn; by default the mean over the users that have the time
+        step.
     minimum : float
-        Candidates that are less probable at every time step aren't drawn; how many is told.
+        Candidates that are less probable at every time step aren't drawn; a note below the axes
+        gives their number.
     max_candidates : int
-        At most so many, the most probable.
+        Maximum number of candidates; the most probable ones are drawn.
     features : bool
-        Whether features are written by name, ``SE(age)``, instead of by index.
+        Whether to write features by name, ``SE(age)``, instead of by index.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -62,7 +64,7 @@ def inclusion(
     Raises
     ------
     InputError
-        If it isn't such a posterior, or has no such user.
+        If `idata` isn't such a posterior, or has no such user.
     """
     shares = inclusion_shares(idata)
     if user is None:
@@ -73,7 +75,7 @@ def inclusion(
     labels = candidate_labels(idata, features)
     steps = table.sizes["time_step"]
     beside = max(style.text_size(labels[c], 10)[0] for c in shown) / 72
-    width = max(2.6 + 0.5 * steps, beside + max(0.5 * steps, 2.6))  # the title needs room
+    width = max(2.6 + 0.5 * steps, beside + max(0.5 * steps, 2.6))  # at least as wide as the title
     ax = style.axes_or_new(ax, width, 1.1 + 0.26 * len(shown))
     image = _draw_table(ax, table, shown, [labels[c] for c in shown])
     if steps <= WRITTEN:
@@ -101,11 +103,12 @@ def inclusion_by_user(
     Parameters
     ----------
     idata, minimum, max_candidates, features
-        As for :func:`inclusion`; candidates are drawn that any of these users include.
+        As for :func:`inclusion`; a candidate is drawn if it is probable enough for any of these
+        users.
     users : sequence of labels, optional
-        By default all.
+        Users to draw; by default all.
     columns : int
-        At most so many panels side by side.
+        Maximum number of panels side by side.
     figure : Figure or SubFigure, optional
         By default a new one.
 
@@ -116,7 +119,7 @@ def inclusion_by_user(
     Raises
     ------
     InputError
-        If it isn't such a posterior, has no such user, or no user is named.
+        If `idata` isn't such a posterior, has no such user, or `users` is empty.
     """
     shares = inclusion_shares(idata)
     users = shares.coords["user"].values.tolist() if users is None else list(users)
@@ -155,8 +158,9 @@ def co_clustering(
     idata : DataTree
         Posterior of an ``EvolutionModel``.
     order : {"time_step", "user", "similarity"}
-        Datasets in blocks of a time step, with similar users side by side; in blocks of a user; or
-        with those that share clusters side by side, whosoever they are.
+        Order of the datasets: in blocks of a time step, with similar users side by side; in blocks
+        of a user; or with datasets that share clusters side by side, regardless of user and time
+        step.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -167,7 +171,7 @@ def co_clustering(
     Raises
     ------
     InputError
-        If it isn't such a posterior, or the order is unknown.
+        If `idata` isn't such a posterior, or the order is unknown.
     """
     if order not in ORDERS:
         raise InputError(f"There is no order {order!r}. Use one of {', '.join(ORDERS)}.")
@@ -202,14 +206,14 @@ def _of_user(shares: "DataArray", user: Hashable) -> "DataArray":
 
 
 def _worth_showing(table: "DataArray", minimum: float, most: int) -> np.ndarray:
-    """Return which candidates to draw, in the pool's order; at least one."""
+    """Return the indices of the candidates to draw, in the pool's order; at least one."""
     highest = table.max("time_step").values
     likely = np.argsort(-highest, kind="stable")[:most]
     return np.sort(likely[: max(int((highest >= minimum).sum()), 1)])
 
 
 def _draw_table(ax: Axes, table: "DataArray", shown: np.ndarray, labels: Sequence[str]) -> Any:
-    """Draw candidates by time steps."""
+    """Draw the inclusion probabilities of candidates (rows) by time step (columns)."""
     steps = table.coords["time_step"].values
     image = ax.imshow(table.values[:, shown].T, **LIMITS, aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(steps)), style.counted(steps))
@@ -223,7 +227,7 @@ def _draw_table(ax: Axes, table: "DataArray", shown: np.ndarray, labels: Sequenc
 
 
 def _row_size(ax: Axes, rows: int) -> float:
-    """Return the largest font size of which so many rows fit, at most the usual one."""
+    """Return the largest font size at which the rows fit, at most the default size."""
     room = ax.get_window_extent().height / ax.figure.dpi * 72 / rows
     return min(FontProperties(size="medium").get_size_in_points(), 0.8 * room)
 
@@ -231,7 +235,7 @@ def _row_size(ax: Axes, rows: int) -> float:
 def _write_numbers(ax: Axes, values: np.ndarray) -> None:
     font: style.Look = {"size": 0.85 * _row_size(ax, len(values)), "ha": "center", "va": "center"}
     for (row, column), value in np.ndenumerate(values):
-        if value >= 0.005:  # and so isn't missing either
+        if value >= 0.005:  # False for missing values (NaN) too
             ink = style.ink_on(style.SHADES(value))
             ax.text(column, row, f"{value:.2f}", color=ink, **font)
 
@@ -250,7 +254,7 @@ def _frameless(ax: Axes) -> None:
 
 
 def _similar_first(together: np.ndarray) -> np.ndarray:
-    """Return a rank for each dataset, so that those that share clusters are close."""
+    """Return a rank for each dataset, with datasets that share clusters at close ranks."""
     if len(together) < 3:
         return np.arange(len(together))
     distance = squareform(1 - together, checks=False)
@@ -267,7 +271,7 @@ def _tick_datasets(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _tick_blocks(ax: Axes, block: np.ndarray, names: Sequence[Any]) -> None:
-    """Put one tick to each run of equal blocks, and a line between them."""
+    """Draw one tick for each run of equal blocks, and lines between the runs."""
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     middles = (starts + np.append(starts[1:], len(block)) - 1) / 2
     labels = [str(names[b]) for b in block[starts]]

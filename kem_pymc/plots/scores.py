@@ -1,4 +1,4 @@
-"""How well each method predicts, time step by time step (paper, figs. 4 and 6)."""
+"""Plot of each method's predictive scores by time step (paper, figs. 4 and 6)."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 
-#: Methods stand beside each other within this share of a time step.
+#: Width over which the points of different methods are spread, as a share of a time step.
 DODGE = 0.3
 
 
@@ -31,18 +31,21 @@ def log_likelihood(
     Parameters
     ----------
     table : DataFrame
-        Tidy, with one value in each row.
+        Tidy table with one value in each row.
     method, time_step, value : str
         Names of the columns.
     unit : str, optional
-        Column of what varies independently, such as the trial or the user. Values of one unit are
-        averaged first. With None each row is a unit.
+        Column of independent units, such as trials or users. Values of one unit are averaged first.
+        With None each row is a unit.
     level : float
-        Of the intervals: Student's, for the mean over units. There are none for a single unit.
+        Level of the intervals, which are Student's t intervals for the mean over units. There are
+        none for a single unit.
     label : str
-        What the values are; they may be run times or sizes just as well.
+        Label of the vertical axis. Values needn't be log-likelihoods; run times or sizes can be
+        drawn as well.
     legend : bool
-        Methods are listed as their lines end, from above to below.
+        Whether to draw a legend; it lists methods in the order in which their lines end, from top
+        to bottom.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -102,7 +105,7 @@ def _check(table: pd.DataFrame, method: str, time_step: str, value: str, unit: s
 def _means(
     table: pd.DataFrame, by: list[str], value: str, unit: str | None, level: float
 ) -> pd.DataFrame:
-    """Return the mean and half the width of its interval, by method and time step."""
+    """Return the means and the half-widths of their intervals, by method and time step."""
     if unit is not None:
         table = table.groupby([*by, unit], as_index=False)[value].mean()
     means = table.groupby(by)[value].agg(["mean", "std", "count"])

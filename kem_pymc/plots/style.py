@@ -1,8 +1,8 @@
-"""What all pictures share: colours, the spelling of compositions, figures without pyplot.
+"""Helpers that all plots share: colours, typeset compositions, figures without pyplot.
 
-The colours of compositions can be told apart with every common form of colour blindness (simulated
-distance of at least 16 in CIELAB between any two); those of lines have a contrast of at least 3
-against white. Neither carries a meaning alone: tiles have letters as well, lines have markers.
+The colours of compositions can be distinguished with every common form of colour blindness
+(simulated distance of at least 16 in CIELAB between any two); those of lines have a contrast of at
+least 3 against white. Colour is never the only cue: tiles have letters as well, lines have markers.
 """
 
 import textwrap
@@ -28,10 +28,10 @@ NBSP = "\N{NO-BREAK SPACE}"
 type Panel = Figure | SubFigure
 type Look = dict[str, Any]
 
-#: Text and data; secondary text; frames and what isn't there.
+#: Text and data; secondary text; frames and background marks.
 INK, MUTED, FAINT = "#1a1a1a", "#595959", "#d9d9d9"
 
-#: WHITE, and compositions beyond the palette.
+#: Colours of WHITE, and of compositions beyond the palette.
 NOTHING, OTHER = "#d4d4d4", "#ffffff"
 
 PALETTE = (
@@ -39,7 +39,7 @@ PALETTE = (
     *("#cc79a7", "#f0e442", "#332288", "#882255"),
 )
 
-#: Compositions of the paper's synthetic study, which keep their colours from picture to picture.
+#: Compositions of the paper's synthetic study, which have the same colours in all plots.
 RESERVED = dict(
     zip(
         (
@@ -51,21 +51,21 @@ RESERVED = dict(
     )
 )
 
-#: Colour and marker of lines; the methods of the paper keep theirs.
+#: Colours and markers of lines; those of the paper's methods are fixed.
 LINES = (
     *(("#d55e00", "o"), ("#0072b2", "s"), ("#332288", "D"), ("#cc79a7", "^"), ("#661100", "v")),
     *(("#994455", "P"), ("#000000", "X")),
 )
 METHODS = dict(zip(("KEM", "Final", "ARD", "Memoryless", "Stratified"), LINES, strict=False))
 
-#: Probabilities: white is none, and text stays legible on every shade.
+#: Colours of probabilities: zero is white, and text is legible on every shade.
 SHADES = LinearSegmentedColormap.from_list(
     "probability", ["#ffffff", "#d6e6f4", "#9ecae1", "#3f8fc5", "#08519c", "#08306b"]
 ).with_extremes(bad="#eeeeee")
 
 
 class Named(Protocol):
-    """Whatever knows the names of a study's columns: a Cohort or Evolutions."""
+    """Object with the names of a study's columns, such as a Cohort or Evolutions."""
 
     @property
     def features(self) -> tuple[str, ...]: ...
@@ -79,19 +79,20 @@ def composition_colours(
 ) -> dict[str, str]:
     """Return a colour for each of the most important compositions.
 
-    Hand the result to the ``colours`` of several pictures, and a composition looks the same in
-    all of them. ``WHITE`` and the compositions of the paper's synthetic study always look the
-    same.
+    Pass the result as ``colours`` to several plots to give a composition the same colour in all of
+    them. ``WHITE`` always has the same colour, and so does each composition of the paper's
+    synthetic study.
 
     Parameters
     ----------
     compositions : Evolutions, or iterable of Composition or str
-        The most important first; those of evolutions are ordered by their pilot datasets.
+        Compositions, the most important first; those of evolutions are ordered by their number of
+        pilot datasets.
 
     Returns
     -------
     dict of str to str
-        Colours by label: at most 9, and that of ``WHITE``.
+        Colours by label: at most 9, in addition to that of ``WHITE``.
     """
     if isinstance(compositions, Evolutions):
         datasets = datasets_of(compositions)
@@ -106,7 +107,7 @@ def composition_colours(
 
 
 def datasets_of(evolutions: Evolutions) -> dict[str, float]:
-    """Return how many pilot datasets each composition has, by label: the posterior mean."""
+    """Return the posterior mean number of pilot datasets of each composition, by label."""
     datasets: dict[Composition, float] = {}
     for cluster in evolutions.clusters:
         share = cluster.count / evolutions.n_draws
@@ -115,7 +116,7 @@ def datasets_of(evolutions: Evolutions) -> dict[str, float]:
 
 
 def line_styles(names: Sequence[str]) -> dict[str, Look]:
-    """Return colour and marker of each line, those of the paper's methods as ever."""
+    """Return the colour and marker of each line; those of the paper's methods are fixed."""
     taken = {METHODS[name] for name in names if name in METHODS}
     free = chain((style for style in LINES if style not in taken), repeat((MUTED, "o")))
     styles = {name: METHODS[name] if name in METHODS else next(free) for name in names}
@@ -123,12 +124,12 @@ def line_styles(names: Sequence[str]) -> dict[str, Look]:
 
 
 def spelled(label: str) -> str:
-    """Return a composition's label as print has it: a multiplication sign, and WHITE in words."""
+    """Return a composition's label typeset: multiplication signs, and "noise only" for WHITE."""
     return readable(label).replace(" x ", f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}")
 
 
 def counted(steps: Iterable[Any]) -> list[str]:
-    """Return time steps as people read them, counted from 1; in arrays and tables from 0."""
+    """Return time steps as text, counted from 1; arrays and tables count them from 0."""
     return [str(int(step) + 1) for step in steps]
 
 
@@ -145,12 +146,12 @@ def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> 
 
 
 def wrapped(text: str, characters: int) -> str:
-    """Return text in lines of at most so many characters."""
+    """Return text wrapped to lines of at most the given number of characters."""
     return textwrap.fill(text, characters, break_long_words=False, break_on_hyphens=False)
 
 
 def balanced(label: str, characters: int) -> str:
-    """Return a spelled composition in lines of about equal length, broken before a plus."""
+    """Return a typeset composition in lines of about equal length, broken before a plus."""
     text = label.replace(" + ", f" +{NBSP}")
     lines = wrapped(text, characters).count("\n")
     fitting = (w for w in range(1, characters + 1) if wrapped(text, w).count("\n") == lines)
@@ -158,7 +159,7 @@ def balanced(label: str, characters: int) -> str:
 
 
 def text_size(text: str, size: float, **font: Any) -> tuple[float, float]:
-    """Return width and height of a text in points, whatever it will be drawn on."""
+    """Return the width and height of a text in points; no figure is needed."""
     lines = text.split("\n")
     properties = FontProperties(size=size, **font)
     measure = text_to_path.get_text_width_height_descent
@@ -167,7 +168,7 @@ def text_size(text: str, size: float, **font: Any) -> tuple[float, float]:
 
 
 def shortened(text: str, size: float, width: float) -> str:
-    """Return a text, its end cut off if it is wider than so many points."""
+    """Return a text, with its end cut off if it is wider than `width` points."""
     if text_size(text, size)[0] <= width:
         return text
     while text and text_size(f"{text}\N{HORIZONTAL ELLIPSIS}", size)[0] > width:
@@ -176,7 +177,7 @@ def shortened(text: str, size: float, width: float) -> str:
 
 
 def ink_on(colour: Any) -> str:
-    """Return black or white, whichever has more contrast on a background."""
+    """Return the text colour, black or white, with more contrast on a background."""
     rgb = np.asarray(to_rgb(colour), dtype=np.float64)
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return INK if linear @ (0.2126, 0.7152, 0.0722) > 0.2 else "white"
@@ -195,7 +196,7 @@ def figure_or_new(figure: Panel | None, width: float, height: float) -> Panel:
 
 
 def tidy(ax: Axes) -> Axes:
-    """Take away what isn't data: two spines, and the weight of the other two."""
+    """Remove the top and right spines, mute the other two, and return the axes."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
     ax.tick_params(color=MUTED, labelcolor=INK)
@@ -203,7 +204,7 @@ def tidy(ax: Axes) -> Axes:
 
 
 def note(ax: Axes, text: str) -> None:
-    """Write a remark below the axes' own label, wrapped to their width."""
+    """Write a note below the label of the horizontal axis, wrapped to the width of the axes."""
     room = ax.get_window_extent().width / ax.figure.dpi * 72
     ax.annotate(
         wrapped(text, max(int(room / 4), 30)),
@@ -217,30 +218,30 @@ def note(ax: Axes, text: str) -> None:
 
 
 def legend_inside(ax: Axes, **options: Any) -> None:
-    """Put a legend into the axes: it may not count on room beside axes that a user made."""
+    """Put a legend inside the axes; axes given by a user may have no room next to them."""
     ax.legend(framealpha=0.8, edgecolor="none", fontsize="small", **options)
 
 
 def legend_beside(ax: Axes, **options: Any) -> None:
-    """Put a legend to the right of the axes, where it covers nothing."""
+    """Put a legend to the right of the axes, where it covers no data."""
     options |= {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
     ax.legend(frameon=False, fontsize="small", **options)
 
 
 def legend_below(figure: Panel, ax: Axes) -> Legend:
-    """Put one legend of what `ax` shows below all axes of a figure."""
+    """Put one legend, of the artists in `ax`, below all axes of a figure."""
     handles, labels = ax.get_legend_handles_labels()
     options: Look = {"loc": "outside lower center", "ncols": len(labels)}
     return figure.legend(handles, labels, frameon=False, fontsize="small", **options)
 
 
 def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:
-    """Return the features' names; x, or x0, x1, ..., where no study tells.
+    """Return the features' names; x, or x0, x1, ..., if no study is given.
 
     Raises
     ------
     InputError
-        If the study has another number of features.
+        If the study's number of features isn't `dimension`.
     """
     if study is None:
         return ("x",) if dimension == 1 else tuple(f"x{d}" for d in range(dimension))
@@ -253,5 +254,5 @@ def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:
 
 
 def target_name(study: Named | None) -> str:
-    """Return the target's name; y where no study tells."""
+    """Return the target's name; y if no study is given."""
     return "y" if study is None else study.target

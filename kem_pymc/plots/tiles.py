@@ -1,4 +1,4 @@
-"""Which composition each user has at each time step."""
+"""Plot of the composition of each user at each time step."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 type Step = Selection | Composition | str
 type Source = DataTree | Mapping[Hashable, Sequence[Step]] | Sequence[Step]
 
-#: Inches: of a cell whose user can be named, of a cell, between ticks, of the tallest picture.
+#: Sizes in inches: least cell with a user label, cell, least tick distance, tallest plot.
 NAMED, CELL, LEAST_TICK, TALLEST = 0.09, 0.27, 0.16, 9.0
 
 NOTE = "The most probable compositions; a tile's area is the probability."
 
 
 class _Table(NamedTuple):
-    """Labels (U, T), None where a user has no such time step, and their probabilities."""
+    """Labels (U, T), None where a user doesn't have the time step, and their probabilities."""
 
     users: list[str]
     steps: list[str]
@@ -49,13 +49,14 @@ def trajectories(
     Parameters
     ----------
     source : DataTree, mapping of user to sequence, or sequence
-        The posterior of an ``EvolutionModel``: its most probable composition is drawn, the tile's
-        area being its probability. Or what was selected for each user, or for one, time step by
-        time step: as Selection, Composition or label.
+        The posterior of an ``EvolutionModel``, of which each dataset's most probable composition is
+        drawn, with the probability as the tile's area; or the selections of each user, or of one
+        user, one per time step, as Selection, Composition or label.
     sort : bool
-        Whether users with similar trajectories are put together; else they keep their order.
+        Whether to order users by similarity of their trajectories instead of keeping their order.
     colours : mapping of str to str, optional
-        By composition, see :func:`composition_colours`; those without one share a hatched tile.
+        Colours by composition, see :func:`composition_colours`; tiles of compositions without a
+        colour are hatched.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -66,7 +67,7 @@ def trajectories(
     Raises
     ------
     InputError
-        If it isn't such a posterior, or there is nothing to draw.
+        If a DataTree isn't such a posterior, or there is nothing to draw.
     """
     table = _table(source)
     counts = Counter(label for row in table.labels for label in row if label is not None)
@@ -88,7 +89,7 @@ def trajectories(
 
 
 def _fitting_axes(table: _Table, names: Sequence[str]) -> Axes:
-    """Return the axes of a new figure with square cells, and room for all names."""
+    """Return the axes of a new figure with square cells and space for all names."""
     n_users, n_steps = table.shares.shape
     cell = min(CELL, TALLEST / n_users)
     across, down = cell * n_steps, cell * n_users
@@ -122,12 +123,12 @@ def _table(source: Source) -> _Table:
 
 
 def label_of(step: Step) -> str:
-    """Return the label of what was selected."""
+    """Return the label of a selected composition."""
     return step.label() if isinstance(step, Selection) else str(step)
 
 
 def _sorted(table: _Table, frequent: Sequence[str]) -> _Table:
-    """Return the table with users in order of their last compositions, then those before."""
+    """Return the table with users sorted by their last composition, then by earlier ones."""
     rank = {label: i for i, label in enumerate(frequent)} | {None: len(frequent)}
     order = sorted(
         range(len(table.users)), key=lambda u: [rank[label] for label in table.labels[u][::-1]]
@@ -137,7 +138,7 @@ def _sorted(table: _Table, frequent: Sequence[str]) -> _Table:
 
 
 def _letters(frequent: Sequence[str], colours: Mapping[str, str]) -> dict[str, str]:
-    """Return a letter for each composition with a colour of its own."""
+    """Return a letter for each composition that has a colour."""
     coloured = [label for label in frequent if label in colours]
     return dict(zip(coloured, "abcdefghijklmnopqrstuvwxyz", strict=False))
 
@@ -185,7 +186,7 @@ def _tile(
 def _legend(
     counts: Counter[str], colours: Mapping[str, str], letters: Mapping[str, str]
 ) -> tuple[list[Rectangle], list[str]]:
-    """Return tiles and names of the compositions, the most frequent first."""
+    """Return the legend's tiles and names of the compositions, the most frequent first."""
     handles = [_tile((0, 0), 1, label, colours) for label in letters]
     names = [
         f"{letter}   {style.balanced(style.spelled(label), 30)}".replace("\n", "\n     ")

@@ -1,1 +1,1 @@
-"""One HTML file on a study: what was learned, from whom, and whether it may be trusted."""
+"""HTML report on a study: learned evolutions, users, predictions and diagnostics."""

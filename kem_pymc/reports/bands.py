@@ -1,4 +1,4 @@
-"""What is predicted, with 95 % intervals: of one normal distribution, or of a mixture of many."""
+"""Predictions with 95 % intervals, from one normal distribution or a mixture."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,28 +8,29 @@ from scipy.special import ndtr, ndtri
 
 from kem_pymc.scaling import Scaling
 
-#: Probabilities below the ends of an interval, and below what is in its middle.
+#: Probabilities below the lower end of an interval, its median and its upper end.
 LOW, MIDDLE, HIGH = 0.025, 0.5, 0.975
 
-#: A curve is drawn through so many points.
+#: Number of points of each curve.
 FINE = 64
 
-#: Halvings of the range in which a quantile is sought: its error is 1e-12 of that range.
+#: Number of bisection steps for a quantile; the error is 1e-12 of the initial range.
 HALVINGS = 40
 
-#: Beyond so many sds of each component a quantile isn't sought.
+#: Quantiles are searched within this number of sds around the components' means.
 FAR = 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A predictive median with 95 % intervals, at some places on the horizontal axis.
+    """A predictive median with 95 % intervals, at positions on the horizontal axis.
 
-    In the target's unit, NaN where nothing could be computed.
+    Values are in the target's unit, and NaN where they couldn't be computed.
 
     Attributes
     ----------
     at, median : ndarray, shape (m,)
+        Positions on the horizontal axis, and predictive medians.
     function, observed : ndarray, shape (2, m)
         Ends of the intervals of the function, and of an observation, noise included.
     """
@@ -55,12 +56,12 @@ class Band:
         ----------
         at : ndarray, shape (m,)
         mean, variance : ndarray, shape (K, m)
-            Of the function, by component.
+            Means and variances of the function, by component.
         noise : ndarray, shape (K,)
-            Variances.
+            Noise variances.
         scaling : Scaling
         weights : ndarray, shape (K,), optional
-            Equal by default.
+            Weights of the components, which add up to one; equal by default.
         """
         if not len(mean):
             nothing = np.full((2, len(at)), np.nan)
@@ -76,11 +77,11 @@ class Band:
 
     @classmethod
     def of_observations(cls, at: np.ndarray, median: np.ndarray, ends: np.ndarray) -> Self:
-        """Return the band where only an observation's median (m,) and 95 % interval are known."""
+        """Return the band if only an observation's median (m,) and 95 % interval are known."""
         return cls(at, median, ends, ends)
 
     def part(self, which: slice) -> "Band":
-        """Return the band at some of its places."""
+        """Return the band at a slice of its positions."""
         return Band(
             self.at[which], self.median[which], self.function[:, which], self.observed[:, which]
         )
@@ -89,16 +90,16 @@ class Band:
 def mixture_quantile(
     mean: np.ndarray, sd: np.ndarray, share: float, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return a quantile (m,) of mixtures of normal distributions, by halving.
+    """Return a quantile (m,) of mixtures of normal distributions, by bisection.
 
     Parameters
     ----------
     mean, sd : ndarray, shape (K, m)
-        By component. An sd may be zero.
+        Means and standard deviations, by component. An sd may be zero.
     share : float
         Probability below the quantile.
     weights : ndarray, shape (K,), optional
-        They add up to one; equal by default.
+        Weights of the components, which add up to one; equal by default.
     """
     weights = np.full(len(mean), 1 / len(mean)) if weights is None else weights
     if len(mean) == 1:
@@ -107,34 +108,34 @@ def mixture_quantile(
     spread = np.maximum(sd, np.finfo(float).tiny)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        with np.errstate(over="ignore"):  # without spread everything is far away
+        with np.errstate(over="ignore"):  # the quotient is huge where the sd is zero
             below = weights @ ndtr((middle - mean) / spread) < share
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return (low + high) / 2
 
 
 def grid_over(x: np.ndarray) -> np.ndarray:
-    """Return inputs (m, 1) through which a curve is drawn: the range of others (n, 1), and more."""
+    """Return inputs (m, 1) of a curve over the slightly widened range of x (n, 1)."""
     margin = 0.02 * np.ptp(x) or 0.5
     return np.linspace(x.min() - margin, x.max() + margin, FINE)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What is predicted for one user at one time step.
+    """Predictions for one user at one time step.
 
     Attributes
     ----------
     seen : ndarray, shape (n, 2)
-        Place on the horizontal axis and target of the points up to then.
+        Positions on the horizontal axis and targets of the points up to the time step.
     following : ndarray, shape (m, 2)
-        Of the points of the next time step; after the last, of points to come, if any were asked
-        for: their targets are NaN.
+        Positions and targets of the points of the next time step; after the last time step, of
+        points to come, if any were requested, whose targets are NaN.
     curve : Band
-        Over the range of the one feature; with several features, at the points seen, whose place
-        is their number in order of arrival.
+        Predictions over the range of the feature, if there is only one; with several features,
+        predictions at the points seen, whose position is their number in order of arrival.
     ahead : Band
-        At the points that follow.
+        Predictions at the points that follow.
     continuous : bool
         Whether `curve` may be drawn as a line.
     """
@@ -147,17 +148,17 @@ class Predicted:
 
     @property
     def judged(self) -> int:
-        """How many of the next points have a target to judge their prediction by."""
+        """Number of next points with a target, for which the prediction can be scored."""
         return int(np.isfinite(self.following[:, 1]).sum())
 
     @property
     def to_come(self) -> int:
-        """How many have none yet."""
+        """Number of next points without a target."""
         return len(self.following) - self.judged
 
     @property
     def covered(self) -> int:
-        """How many of the judged ones lie within the 95 % interval of their prediction."""
+        """Number of next points whose target is within the predictive 95 % interval."""
         low, high = self.ahead.observed
         target = self.following[:, 1]
         return int(((low <= target) & (target <= high)).sum())

@@ -1,4 +1,4 @@
-"""Small pictures as SVG that takes its colours from the page, light or dark."""
+"""Small plots as SVG, with colours from the style sheet of the page (light or dark)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from matplotlib.ticker import MaxNLocator
 
 from kem_pymc.reports.bands import Band, Predicted
 
-#: Size of a picture, and of its plot within, in CSS pixels at full width.
+#: Size of a plot and its margins, in CSS pixels at full width.
 WIDTH, HEIGHT = 260, 170
 LEFT, TOP, RIGHT, BOTTOM = 48, 6, 8, 34
 
-#: What stands for a number that isn't there.
+#: Text for a missing number.
 DASH = "\N{EN DASH}"
 
 
 class Frame(NamedTuple):
-    """The ranges of both axes, and their names."""
+    """Ranges and labels of both axes."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -26,21 +26,21 @@ class Frame(NamedTuple):
     up: str
 
     def px(self, x: np.ndarray | float) -> np.ndarray:
-        """Return places in the picture of values on the horizontal axis."""
+        """Return the horizontal pixel positions of values."""
         low, high = self.x
         return LEFT + (np.asarray(x) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
     def py(self, y: np.ndarray | float) -> np.ndarray:
-        """Return places in the picture of values on the vertical axis."""
+        """Return the vertical pixel positions of values."""
         low, high = self.y
         return HEIGHT - BOTTOM - (np.asarray(y) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
 
 def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
-    """Return the axes that all pictures of a user share.
+    """Return the axes that all plots of a user share.
 
-    All points and all intervals of predictions have room: a band that ended at the picture's edge
-    would look narrower than it is.
+    The axes include all points and all predictive intervals, because a band cut off at the edge of
+    the plot would look narrower than it is.
     """
     points = np.concatenate([np.concatenate([p.seen, p.following]) for p in steps])
     places = np.concatenate([points[:, 0], *(p.curve.at for p in steps)])
@@ -53,16 +53,16 @@ def frame_of(steps: Sequence[Predicted], across: str, up: str) -> Frame:
 
 
 def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) -> Markup:
-    """Return the picture of what is predicted for a user at a time step.
+    """Return a plot of the predictions for a user at a time step.
 
     Parameters
     ----------
     predicted : Predicted
     frame : Frame
     identifier : str
-        By which other places of the page show the same picture again.
+        Identifier of the drawing, with which :func:`again` shows it elsewhere on the page.
     label : str
-        The same in words, for those who don't see it.
+        Text alternative of the plot.
     """
     curve, ahead = predicted.curve, predicted.ahead
     if predicted.continuous:
@@ -79,12 +79,12 @@ def prediction(predicted: Predicted, frame: Frame, identifier: str, label: str) 
 
 
 def frame(x: np.ndarray, y: tuple[float, float], across: str, up: str) -> Frame:
-    """Return axes from the smallest to the largest x (m,), and from one y to the other."""
+    """Return axes over the range of x (m,) and over the interval y, both slightly widened."""
     return Frame(_widened(x.min(), x.max()), _widened(*y), across, up)
 
 
 def section(x: np.ndarray, mean: np.ndarray, sd: np.ndarray, frame: Frame, label: str) -> Markup:
-    """Return the picture of a function's mean (m,), with a band of 2 sd (m,) to either side."""
+    """Return a plot of a function's mean (m,), with a band of 2 sd (m,) to either side."""
     there, band = np.concatenate([x, x[::-1]]), 2 * np.concatenate([sd, -sd[::-1]])
     around = np.concatenate([mean, mean[::-1]]) + band
     shapes = [_path(there, around, frame, "band function"), _path(x, mean, frame, "median")]
@@ -96,14 +96,14 @@ def section(x: np.ndarray, mean: np.ndarray, sd: np.ndarray, frame: Frame, label
 
 
 def again(identifier: str, label: str) -> Markup:
-    """Return a picture that stands elsewhere on the page once more."""
+    """Return a copy of a plot that is shown elsewhere on the page."""
     return Markup(
         '<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}"><use href="#{}"/></svg>'
     ).format(label, WIDTH, HEIGHT, identifier)
 
 
 def traces(values: np.ndarray, label: str) -> Markup:
-    """Return the picture of a quantity by chain (K) and draw (S): one line per chain."""
+    """Return a trace plot of values (K chains, S draws), with one line per chain."""
     finite = values[np.isfinite(values)]
     if not len(finite) or values.shape[1] < 2:
         return Markup("")
@@ -123,7 +123,7 @@ def traces(values: np.ndarray, label: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """Return a number with about three digits, and no exponent where that can be."""
+    """Return a number with about three digits, if possible without an exponent."""
     if not np.isfinite(value):
         return DASH
     if value and not 1e-3 <= abs(value) < 1e5:
@@ -139,14 +139,14 @@ def _widened(low: float, high: float) -> tuple[float, float]:
 
 
 def _axes(frame: Frame) -> Markup:
-    """Return both axes with a few round ticks, and their names."""
+    """Return both axes with a few round ticks, and their labels."""
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     mark = Markup('<path class="frame" d="M{:.1f} {:.1f}{}"/>')
     text = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
     parts = [mark.format(LEFT, TOP, f"V{bottom}H{right}")]
     for value in _ticks(frame.x, 5):
         x = float(frame.px(value))
-        side = "end" if x > right - 6 else "middle"  # or half of it would be beyond the picture
+        side = "end" if x > right - 6 else "middle"  # else half of it would be outside the plot
         parts += [mark.format(x, bottom, "v3"), text.format(x, bottom + 13, side, plain(value))]
     for value in _ticks(frame.y, 4):
         y = float(frame.py(value))
@@ -165,14 +165,14 @@ def _axes(frame: Frame) -> Markup:
 
 
 def _ticks(ends: tuple[float, float], most: int) -> list[float]:
-    """Return at most so many round numbers between the ends of an axis."""
+    """Return about `most` round numbers between the ends of an axis."""
     low, high = ends
     places = MaxNLocator(nbins=most, steps=[1, 2, 5, 10]).tick_values(low, high)
     return [float(p) for p in places if low <= p <= high]
 
 
 def plain(value: float) -> str:
-    """Return a round number as it is."""
+    """Return a round number without padding or rounding, up to six digits."""
     return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -181,7 +181,7 @@ def _short(text: str, most: int = 34) -> str:
 
 
 def _clipped(content: Markup) -> Markup:
-    """Return content that ends where the axes do: an inner picture cuts off what is beyond."""
+    """Return content clipped to the area of the axes, by an inner SVG element."""
     across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     return Markup(
         '<svg x="{0}" y="{1}" width="{2}" height="{3}" viewBox="{0} {1} {2} {3}">{4}</svg>'
@@ -214,7 +214,7 @@ def _band(band: Band, frame: Frame) -> Markup:
 
 
 def _bars(band: Band, frame: Frame, kind: str) -> Markup:
-    """Return a bar at each place, the interval of an observation, with the median as a point."""
+    """Return a bar for the interval of each observation, with the median as a point."""
     x = frame.px(band.at)
     low, high = np.clip(frame.py(band.observed), -HEIGHT, 2 * HEIGHT)
     ok = np.isfinite(low) & np.isfinite(high)

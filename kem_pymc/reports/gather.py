@@ -1,4 +1,4 @@
-"""What a report is made from: the files that commands left in a folder, or a posterior."""
+"""Read the inputs of a report: the files that commands wrote to a folder, or a posterior."""
 
 import json
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ from kem_pymc.spreadsheet import unescape
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Files of a folder of results.
+#: Names of the files in a folder of results.
 EVOLUTIONS, POSTERIOR, SETTINGS = "evolutions.json", "posterior.zarr", "settings.json"
 SELECTIONS, PREDICTIONS = "selections.csv", "predictions.csv"
 
-#: What a table of selections must have.
+#: Columns that a table of selections must have.
 SELECTED = ("user", "time_step", "n_points", "composition")
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a report is made from.
+    """Inputs of a report.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class Material:
     idata : DataTree or None
         Posterior of the pilot users.
     settings : dict
-        What `kem fit` wrote down beside; empty where it didn't.
+        Settings that ``kem fit`` saved; empty if there are none.
     selections : DataFrame or None
-        One row per user and time step, the kernel selected; labels as text.
+        Selected kernels, one row per user and time step; users' labels are text.
     predictions : DataFrame or None
-        What each selection predicts for the points of the next time step.
+        Predictions of each selection for the points of the next time step.
     """
 
     title: str
@@ -52,12 +52,12 @@ class Material:
 
     @classmethod
     def of_folder(cls, folder: Path) -> "Material":
-        """Read a folder of ``kem fit`` or ``kem quickstart``, and of ``kem select``.
+        """Read a folder written by ``kem fit`` or ``kem quickstart``, and by ``kem select``.
 
         Raises
         ------
         InputError
-            If it holds no evolutions, or a file in it can't be used.
+            If the folder contains no evolutions, or a file in it can't be used.
         """
         if not folder.is_dir():
             raise InputError(f"There is no folder {folder}. Give the one that kem fit wrote.")
@@ -82,7 +82,7 @@ class Material:
         Raises
         ------
         InputError
-            If it isn't one.
+            If `idata` isn't such a posterior.
         """
         return cls(title, Evolutions.from_posterior(idata), idata)
 
@@ -101,7 +101,7 @@ def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return what ``kem fit`` wrote down in its folder; nothing where it didn't.
+    """Return the settings that ``kem fit`` saved in its folder; empty if there are none.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def planned_chains(settings: Mapping[str, Any]) -> int | None:
-    """Return how many chains were asked for, if the settings tell."""
+    """Return the number of chains requested; None if the settings don't contain it."""
     try:
         return int(settings["sampler"]["chains"])
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -134,7 +134,7 @@ def _selections(path: Path) -> pd.DataFrame | None:
     table = _table(path, SELECTED)
     if table is None:
         return None
-    # The quickstart lists all that was considered, the best first.
+    # The quickstart writes all compositions considered, the best first.
     return table.groupby(["user", "time_step"], sort=False, as_index=False).first()
 
 

@@ -1,4 +1,4 @@
-"""The graph of evolutions as SVG whose boxes and arrows lead to what they stand for."""
+"""The graph of evolutions as SVG, with links from boxes and arrows to their descriptions."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from kem_pymc.plots.style import text_size
 
 type Edge = tuple[Composition, Composition]
 
-#: How many pixels a unit of the drawing takes, so that its letters can be read.
+#: Pixels per point of the drawing, large enough for its text to be legible.
 SCALE = 1.6
 
 #: Length and half width of an arrow's head.
@@ -30,11 +30,11 @@ def graph(
     ----------
     drawing : Drawing
     address : callable
-        The part of the page that a box or an arrow leads to.
+        Function that returns the identifier of the page element that a box or an arrow links to.
     tip : callable
-        What is said of it beside the pointer, and to those who don't see it.
+        Function that returns the text of its tooltip and of its label for screen readers.
     classes : callable
-        The CSS class of a composition's colour.
+        Function that returns the CSS class of a composition's colour.
     """
     left, right = drawing.x
     bottom = min(box.y_range[0] for box in drawing.boxes.values())
@@ -112,7 +112,7 @@ def _edge(drawing: Drawing, edge: Edge, top: float) -> Markup:
     width = 0.8 + 4 * probability
     length, half = HEAD[0] + width, HEAD[1] + 0.6 * width
     end = curve[-1]
-    way = 1.0 if end[0] >= curve[-2][0] else -1.0  # arrows arrive level
+    way = 1.0 if end[0] >= curve[-2][0] else -1.0  # arrows end horizontally
     shaft = curve.copy()
     shaft[-1, 0] -= 0.8 * way * length
     path = f"M{_at(shaft[0])}" + "".join(

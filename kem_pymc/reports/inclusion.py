@@ -1,4 +1,4 @@
-"""Which parts of kernels the posterior holds for needed, at the end and at every time step."""
+"""Report section on the posterior inclusion probabilities of the parts of kernels."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     import pandas as pd
     from xarray import DataTree
 
-#: Parts that are nowhere so probable aren't listed; of the others at most so many.
+#: Least probability, at any time step, of a listed part; maximum number of listed parts.
 LEAST, LISTED = 0.05, 40
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Inclusion probabilities, the mean over pilot users.
+    """Posterior inclusion probabilities by time step, averaged over pilot users.
 
     Attributes
     ----------
     steps : list of int
-        Counted from 1.
-    rows : list of (label, words, probabilities)
-        The most probable first.
+        Time steps, counted from 1.
+    rows : list of (label, description, probabilities)
+        Listed parts, the most probable first.
     hidden : int
-        How many parts aren't listed.
+        Number of parts that aren't listed.
     """
 
     steps: list[int]
@@ -39,12 +39,12 @@ class Parts:
 
 
 def parts_in(idata: "DataTree", look: Look) -> Parts:
-    """Return how probable each candidate is, by time step.
+    """Return the inclusion probability of each candidate, by time step.
 
     Raises
     ------
     InputError
-        If it isn't the posterior of an ``EvolutionModel``.
+        If `idata` isn't the posterior of an ``EvolutionModel``.
     """
     shares = inclusion_shares(idata).mean("user")
     settings = study_settings(idata)
@@ -64,18 +64,19 @@ def parts_in(idata: "DataTree", look: Look) -> Parts:
 
 @dataclass(frozen=True)
 class Bar:
-    """How probable a part is at users' last time step.
+    """Probability of a part at users' last time step.
 
     Attributes
     ----------
     kind : {"part", "feature", "nothing"}
     label, words : str
+        Label and description of the part.
     probability, first : float
-        At the last and at the first time step, the mean over users and draws.
+        Probabilities at the last and at the first time step, averaged over users and draws.
     likely : str
-        The probability in words.
+        The probability as a verbal expression.
     low, high : float
-        The smallest and the largest of the chains.
+        The smallest and the largest probability of any chain.
     """
 
     kind: str
@@ -89,7 +90,7 @@ class Bar:
 
 
 def bars(table: "pd.DataFrame", evolutions: Evolutions, look: Look) -> list[Bar]:
-    """Return the rows of :func:`kem_pymc.diagnostics.parts.part_table` that are worth showing."""
+    """Return the rows of :func:`kem_pymc.diagnostics.parts.part_table` that the report shows."""
     chains = [name for name in table if str(name).startswith("chain ")]
     kept = []
     for _, row in table.iterrows():

@@ -1,4 +1,4 @@
-"""What the graph's boxes and arrows stand for: compositions, and how they came about."""
+"""Report section on the graph's boxes and arrows: compositions and their evolutions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +21,13 @@ from kem_pymc.reports.values import Interval, intervals, medians
 if TYPE_CHECKING:
     from kem_pymc.diagnostics.representative import Representative, RepresentativeCluster
 
-#: At most so many compositions are described, and so many pictures shown for each evolution.
+#: Maximum number of described compositions, and of plots for each evolution.
 DESCRIBED, PICTURES = 40, 6
 
-#: At most so many users are named where nobody most probably has a composition.
+#: Maximum number of users named for a composition that no representative cluster has.
 HOLDERS = 4
 
-#: Of what comes next, so many are listed, and those that are less probable aren't.
+#: Maximum number of listed children of a composition, and their least probability.
 NEXT, LEAST = 8, 0.02
 
 type Edge = tuple[Composition, Composition]
@@ -35,26 +35,28 @@ type Edge = tuple[Composition, Composition]
 
 @dataclass(frozen=True)
 class Step:
-    """An evolution: a composition after its parent.
+    """An evolution from a parent to a child composition, as the page shows it.
 
     Attributes
     ----------
     identifier : str
     parent, child : Composition
     label : str
-        Of the parent.
+        Label of the parent.
     found : Child
     table : list of Interval
-        Of hyperparameters.
+        Posteriors of the hyperparameters.
     members : list of str
         Users with their time steps, in the representative clustering.
     holders : list of str
-        Where nobody most probably has the composition: whose it is with most probability.
+        Users with the highest probability of the composition, if no cluster of the representative
+        clustering has it.
     users : list of str
-        Those of either.
+        Users of `members` or, if there are none, of `holders`.
     pictures : list of (Markup, caption)
+        Plots of some of these users.
     certainty : float or None
-        Mean posterior probability of the composition over members.
+        Mean posterior probability of the composition over members; None if there are no members.
     """
 
     identifier: str
@@ -72,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A composition, as the page shows it."""
+    """A composition with its hyperparameters and evolutions, as the page shows it."""
 
     identifier: str
     composition: Composition
@@ -121,7 +123,7 @@ class Kernels:
         return f"composition-{self.number[item]}"
 
     def tip(self, item: Composition | Edge) -> str:
-        """Return what is said of a box or an arrow beside the pointer, line by line."""
+        """Return the text of the tooltip of a box or an arrow, in lines."""
         if isinstance(item, tuple):
             kernel = self.all[self.number[item[1]]]
             step = next(s for s in kernel.steps if s.parent == item[0])
@@ -170,7 +172,7 @@ class Kernels:
         )
 
     def _link(self, parent: Composition, child: Composition) -> str:
-        """Return the identifier of an evolution that is described, else of its composition."""
+        """Return the identifier of an evolution, else of its child; empty if not described."""
         if child not in self.number:
             return ""
         return self.address((parent, child) if (parent, child) in self.edges else child)
@@ -212,7 +214,7 @@ class Kernels:
         )
 
     def _holders(self, composition: Composition) -> list[tuple[str, int, float]]:
-        """Return the users who most probably have a composition, with time step and probability."""
+        """Return the users most likely to have a composition, with time step and probability."""
         found: dict[str, tuple[float, int]] = {}
         for (user, t), moment in self.moments.items():
             share = dict(moment.likely).get(composition, 0.0)
@@ -222,7 +224,7 @@ class Kernels:
         return [(user, t, share) for user, (share, t) in ranked]
 
     def _pictures(self, by_user: dict[str, list[int]]) -> list[tuple[Markup, str]]:
-        """Return pictures of some members: of each user the last time step, then those before."""
+        """Return plots of some members: the last time step of each user, then earlier ones."""
         ranked = sorted(
             (-i, number, user, t)
             for number, (user, steps) in enumerate(by_user.items())
@@ -238,7 +240,7 @@ class Kernels:
 
 
 def _shown_before(step: Step, before: Sequence[Step]) -> Step:
-    """Return a step without the users of the composition, if an earlier one has told of them."""
+    """Return a step without its holders if an earlier step already lists them."""
     if step.holders and any(step.holders == other.holders for other in before):
         return replace(step, holders=[], pictures=[])
     return step

@@ -1,4 +1,4 @@
-"""Colours and letters by which compositions are known all over a report."""
+"""Labels, colours and letters of compositions, consistent within a report."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Look:
-    """How compositions are written, coloured and lettered.
+    """Labels, colours and letters of the compositions of a study.
 
     Attributes
     ----------
     features : tuple of str
     colours : dict of str to str
-        By label; those of the pictures of :mod:`kem_pymc.plots`.
+        Colours by label, the same as in :mod:`kem_pymc.plots`.
     """
 
     features: tuple[str, ...]
@@ -30,9 +30,9 @@ class Look:
 
     @classmethod
     def of(cls, evolutions: Evolutions, shown: Iterable[Composition]) -> "Look":
-        """Return the look of a study's compositions.
+        """Return the labels and colours of a study's compositions.
 
-        Those have colours that most pilot datasets have, or that are shown most often.
+        The compositions with the most pilot datasets, or shown most often, have colours.
         """
         weights = Counter(style.datasets_of(evolutions))
         weights.update(Counter(evolutions.label(composition) for composition in shown))
@@ -40,13 +40,13 @@ class Look:
         return cls(evolutions.features, style.composition_colours(important))
 
     def label(self, composition: Composition) -> str:
-        """Return a composition as print has it, features by name where there are several."""
+        """Return the typeset label of a composition, with feature names if there are several."""
         if len(self.features) > 1:
             return style.spelled(style.with_features(composition, self.features))
         return style.spelled(composition.label(len(self.features)))
 
     def words(self, composition: Composition) -> str:
-        """Return a composition in plain English."""
+        """Return a description of a composition in plain English."""
         return describe(composition, self.features)
 
     def colour(self, composition: Composition) -> str:
@@ -55,8 +55,8 @@ class Look:
         return f"c{list(self.colours).index(label)}" if label in self.colours else "other"
 
     def css(self) -> Markup:
-        """Return the rules of the colours' classes."""
-        # The colours are the package's own, so nothing needs escaping.
+        """Return the CSS rules of the colours' classes."""
+        # The colours are constants of the package, so nothing needs escaping.
         rules = (
             f".c{i}{{--own:{colour};--on-own:{style.ink_on(colour)}}}"
             for i, colour in enumerate(self.colours.values())
@@ -74,6 +74,6 @@ class Look:
 
 
 def listed(items: Sequence[str], most: int = 12) -> str:
-    """Return items separated by commas, and how many more there are."""
+    """Return at most `most` items separated by commas, and the number of others."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")

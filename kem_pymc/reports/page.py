@@ -1,4 +1,4 @@
-"""The page: templates filled in, with style and script inside, under a strict security policy."""
+"""Render the HTML page from templates, with inline style and script and a security policy."""
 
 import base64
 from functools import cache
@@ -14,12 +14,12 @@ from kem_pymc.reports.look import Look
 from kem_pymc.reports.people import coverage
 from kem_pymc.reports.trust import headers
 
-#: The folder of templates, style and script in this package.
+#: Folder of the templates, style and script in this package.
 FILES = "page_files"
 
 
 def render(*, look: Look, **parts: Any) -> str:
-    """Return the page as HTML. What comes from data is escaped by the template."""
+    """Return the page as HTML; the templates escape all text that comes from data."""
     style = Markup(f"{_read('style.css')}\n{look.css()}")
     script = Markup(_read("script.js"))
     return (
@@ -42,7 +42,7 @@ def render(*, look: Look, **parts: Any) -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """Return a policy under which this style and script count, and nothing else is loaded."""
+    """Return a content security policy that allows only this style, this script and data images."""
     return (
         f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""Users' trajectories: which kernel at each time step, what it says and predicts."""
+"""Report sections on users: kernel, description and predictions at each time step."""
 
 import json
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from kem_pymc.reports.look import Look
 from kem_pymc.reports.pilots import Pilot
 from kem_pymc.reports.values import own_units
 
-#: Pictures take so many characters of a page at most.
+#: Maximum number of characters of the page for plots, beyond which no more users are drawn.
 ROOM = 6_000_000
 
-#: The horizontal axis where there are several features.
+#: Label of the horizontal axis if there are several features.
 ARRIVAL = "point, in order of arrival"
 
 
@@ -36,23 +36,24 @@ class Moment:
     Attributes
     ----------
     identifier : str
-        Of its picture.
+        Identifier of its plot.
     step : int
+        Time step, counted from 0.
     composition : Composition
     label, said, colour : str
-        The composition, what it says, and the CSS class of its colour.
+        Label and description of the composition, and the CSS class of its colour.
     share : float
-        Posterior probability of the composition; 1 where it was selected.
+        Posterior probability of the composition; 1 for a selected composition.
     n_points : int or None
     others : tuple of (label, probability)
-        The next most probable compositions.
+        The next most probable compositions, at most two.
     likely : tuple of (Composition, float)
-        All probable ones.
+        All probable compositions of a pilot user, with their probabilities.
     predicted : Predicted or None
     picture : Markup or None
-        None where nothing can be drawn.
+        Plot of the predictions; None if there are none or the page has no room for it.
     alt : str
-        The picture in words.
+        Text alternative of the plot.
     remark : str
     """
 
@@ -73,13 +74,13 @@ class Moment:
 
     @property
     def size(self) -> int:
-        """Side of the composition's tile in tenths; its area is the probability."""
+        """Side of the composition's tile in tenths, at least 3; the area is the probability."""
         return max(3, round(10 * float(np.sqrt(self.share))))
 
 
 @dataclass(frozen=True)
 class Person:
-    """A user, as the page shows one."""
+    """A user and the user's time steps, as the page shows them."""
 
     identifier: str
     name: str
@@ -87,18 +88,18 @@ class Person:
 
     @property
     def undrawn(self) -> bool:
-        """Whether pictures were left out for want of room."""
+        """Return whether plots were left out because the page would be too large."""
         return any(m.predicted and not m.picture for m in self.moments)
 
     @property
     def changes(self) -> list[Moment]:
-        """The moments at which the composition isn't that of the time step before."""
+        """Time steps whose composition differs from that of the previous time step."""
         before = [None, *(m.composition for m in self.moments)]
         return [m for m, c in zip(self.moments, before, strict=False) if m.composition != c]
 
 
 def pilot_people(pilots: Sequence[Pilot], look: Look, across: str, target: str) -> list[Person]:
-    """Return pilot users with pictures of what the posterior predicts for them."""
+    """Return pilot users with plots of their posterior predictions."""
     people = []
     for number, pilot in enumerate(pilots):
         moments = []
@@ -126,7 +127,7 @@ def pilot_people(pilots: Sequence[Pilot], look: Look, across: str, target: str) 
 def new_people(
     selections: pd.DataFrame, predictions: pd.DataFrame | None, evolutions: Evolutions, look: Look
 ) -> list[Person]:
-    """Return new users with the kernels selected for them.
+    """Return new users with the kernels selected for them and plots of the predictions.
 
     Raises
     ------
@@ -179,9 +180,13 @@ def selected(selections: pd.DataFrame, evolutions: Evolutions) -> list[Compositi
 
 
 def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
-    """Return, by time step, how many next points lay within their 95 % intervals, of how many.
+    """Return how many scored points were within their 95 % intervals, by time step.
 
-    Time steps count from 1; those after which nothing came are left out.
+    Time steps are counted from 1; those without scored points are left out.
+
+    Returns
+    -------
+    list of (time step, number within, total)
     """
     counts: dict[int, list[int]] = {}
     for moment in (m for person in people for m in person.moments):
@@ -193,7 +198,7 @@ def coverage(people: Sequence[Person]) -> list[tuple[int, int, int]]:
 
 
 def _with_pictures(people: list[Person], across: str, target: str) -> list[Person]:
-    """Return people with pictures, the first ones until these take too much room."""
+    """Return users with plots, drawn in order until the plots exceed the maximum size."""
     drawn, taken = [], 0
     for person in people:
         steps = [m.predicted for m in person.moments if m.predicted is not None]
@@ -216,7 +221,7 @@ def _with_picture(moment: Moment, frame: charts.Frame, name: str) -> Moment:
 
 
 def _told(predicted: Predicted) -> str:
-    """Return a picture in words."""
+    """Return the text alternative of a plot of predictions."""
     median, number = predicted.curve.median, charts.number
     text = f"{len(predicted.seen)} points. "
     if np.isfinite(median).any():
@@ -261,17 +266,18 @@ def _values(
 def _predicted(
     table: pd.DataFrame, place: str, kernel: "_Kernels | None", everywhere: pd.Series
 ) -> Predicted:
-    """Return the predictions of one selection, as `kem select` wrote them; a curve, if it can be.
+    """Return the predictions of one selection in the table, with a curve if it can be computed.
 
     Parameters
     ----------
     table : DataFrame
+        Rows of a table that ``kem select`` wrote.
     place : str
-        The column that is the horizontal axis.
+        Name of the column that is the horizontal axis.
     kernel : _Kernels, optional
-        The selection, where there is but one feature.
+        Kernels of the selection, if there is only one feature and the table has their values.
     everywhere : Series
-        The user's places at all time steps.
+        The user's positions on the horizontal axis at all time steps.
     """
     table = table.sort_values("point")
     at, seen = table[place].to_numpy(float), table["seen"].to_numpy(dtype=bool)
@@ -295,7 +301,7 @@ def _predicted(
 def _quantiles(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return medians (m,) and ends of 95 % intervals (2, m) of a table of predictions.
 
-    Tables of earlier versions have means and sds alone.
+    Tables of earlier versions have only means and standard deviations.
     """
     if {"median", "low_95", "high_95"} <= set(table):
         return table["median"].to_numpy(float), table[["low_95", "high_95"]].to_numpy(float).T
@@ -304,7 +310,7 @@ def _quantiles(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Part(NamedTuple):
-    """A kernel with scaled values by name, its weight, and whether what is shared is added."""
+    """A kernel with scaled values by name, its weight, and whether to add the shared part."""
 
     composition: Composition
     hyperparameters: dict[str, float]
@@ -315,7 +321,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Kernels:
-    """What a selection in the table averages over, of a study with one feature.
+    """Kernels that a selection in the table averages over, in a study with one feature.
 
     Attributes
     ----------
@@ -330,7 +336,7 @@ class _Kernels:
     def of(
         cls, row: dict[str, Any], composition: Composition, evolutions: Evolutions
     ) -> "_Kernels | None":
-        """Read a row; None if it lacks values, or there are several features."""
+        """Return the kernels of a row; None if it lacks values or there are several features."""
         text, noise = row.get("hyperparameters"), row.get("noise")
         if len(evolutions.features) > 1 or not isinstance(text, str) or noise is None:
             return None
@@ -343,7 +349,7 @@ class _Kernels:
         return cls(parts, evolutions)
 
     def curve(self, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> Band | None:
-        """Return what they predict on a grid (m, 1) from the points (n,), in their units."""
+        """Return the averaged prediction on a grid (m, 1) given points (n,), in users' units."""
         scaling, function = self.evolutions.scaling, self.evolutions.shared
         points = scaling.inputs(x[:, None])
         shared = None if function is None else function.at(points)
@@ -356,7 +362,7 @@ class _Kernels:
                 values = where.from_named(part.hyperparameters, part.noise)
                 conditioned = Conditioned.of(objective, values)
                 predicted.append(conditioned.predict(scaling.inputs(grid)))
-        except (InputError, KeyError):  # the table's own predictions remain
+        except (InputError, KeyError):  # the predictions in the table are used instead
             return None
         weights = np.array([part.weight for part in self.parts])
         return Band.of(

@@ -1,4 +1,4 @@
-"""What the posterior predicts for pilot users: every dataset by all of its kernels' draws."""
+"""Posterior predictions for pilot users, averaged over the draws of each dataset's kernel."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ from kem_pymc.scaling import Scaling
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Predictions average over at most so many draws; of large data over fewer, but not below FEWEST.
+#: Maximum number of draws that predictions average over, and minimum number for large data.
 DRAWS, FEWEST = 40, 5
 
-#: All factorisations of a report cost about so many operations at most.
+#: Approximate maximum number of operations of all factorisations of a report.
 OPERATIONS = 1e11
 
-#: Of a dataset's compositions those of at least this probability are kept.
+#: Least posterior probability of the compositions kept for a dataset.
 LIKELY = 0.02
 
 
@@ -34,11 +34,11 @@ class Step:
     Attributes
     ----------
     likely : tuple of (Composition, float)
-        The most probable compositions with their posterior probabilities: three, and all others
-        of at least 2 %.
+        The three most probable compositions and all others of at least 2 %, with their posterior
+        probabilities.
     n_points : int or None
     predicted : Predicted or None
-        None where the posterior doesn't hold the data.
+        Predictions; None if the posterior doesn't contain the data.
     """
 
     likely: tuple[tuple[Composition, float], ...]
@@ -55,15 +55,15 @@ class Pilot:
 
 
 def pilots(idata: "DataTree") -> list[Pilot]:
-    """Return kernels and predictions of every pilot user at every time step.
+    """Return the kernels and predictions of every pilot user at every time step.
 
-    A prediction is the mixture over draws of the posterior: each draw has its own composition and
-    values for the dataset, conditioned on the user's points up to then.
+    A prediction is a mixture over posterior draws: each draw has its own composition and values for
+    the dataset, conditioned on the user's points up to the time step.
 
     Raises
     ------
     InputError
-        If it isn't the posterior of an ``EvolutionModel``.
+        If `idata` isn't the posterior of an ``EvolutionModel``.
     """
     draws = Draws.of(idata)
     code, named = compositions(draws)
@@ -91,7 +91,7 @@ def _likely(code: np.ndarray, named: list[Composition]) -> tuple[tuple[Compositi
 
 
 class _Kernels:
-    """The kernels of datasets in some draws, spread over the posterior."""
+    """Kernels of all datasets in a subset of draws, spread evenly over the posterior."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _Kernels:
     def mixture(
         self, u: int, t: int, x: np.ndarray, y: np.ndarray, at: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return means and variances (K, m) of functions, and noises (K,), at scaled inputs."""
+        """Return the functions' means and variances (K, m) at scaled inputs, and noises (K,)."""
         means, variances, noises = [], [], []
         shared = None if self.shared is None else self.shared.posterior.without(u).at(x)
         for s in range(len(self.kept)):
@@ -128,7 +128,7 @@ class _Kernels:
             try:
                 objective = Objective(coordinates, x, y, shared=shared)
                 told = Conditioned.of(objective, values).predict(at)
-            except InputError:  # impossible for numerical reasons, in this draw alone
+            except InputError:  # numerically impossible in this draw; the others are used
                 continue
             means.append(told.mean)
             variances.append(told.sd**2)
@@ -138,7 +138,7 @@ class _Kernels:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """Pilot users' points as the model sees them: inputs (U, n, D), targets (U, n), ends (U, T)."""
+    """Pilot users' points in scaled units: inputs (U, n, D), targets (U, n), ends (U, T)."""
 
     inputs: np.ndarray
     targets: np.ndarray
@@ -147,7 +147,7 @@ class _Data:
 
     @classmethod
     def of(cls, idata: "DataTree", draws: Draws) -> "_Data | None":
-        """Read them off a posterior; None if it hasn't got them."""
+        """Read the points from a posterior; None if it doesn't contain them."""
         try:
             inputs = idata["constant_data"]["inputs"].transpose("user", "point", "feature")
             ends = idata["constant_data"]["n_points"].transpose("user", "time_step")
@@ -161,9 +161,9 @@ class _Data:
         return cls(inputs.values, own, ends.values, scaling)
 
     def predicted(self, u: int, t: int, kernels: _Kernels) -> Predicted:
-        """Return what is predicted for a user at a time step."""
+        """Return the predictions for a user at a time step."""
         n = int(self.ends[u, t])
-        m = int(self.ends[u, : t + 2].max())  # there is none after the last time step
+        m = int(self.ends[u, : t + 2].max())  # m equals n after the last time step
         x, y = self.inputs[u, :m], self.scaling.targets_back(self.targets[u, :m])
         if x.shape[1] == 1:
             place = self._places(x)
@@ -181,6 +181,6 @@ class _Data:
         return Predicted(points[:n], points[n:], *parts, continuous=x.shape[1] == 1)
 
     def _places(self, x: np.ndarray) -> np.ndarray:
-        """Return the one feature (m,) of scaled inputs (m, 1), in its unit."""
+        """Return the values (m,) of the only feature of scaled inputs (m, 1), in its unit."""
         low, high = self.scaling.feature_low[0], self.scaling.feature_high[0]
         return low + (high - low) * x[:, 0]

@@ -1,4 +1,4 @@
-"""Write the report: gather, describe, draw, and fill in the page."""
+"""Write the HTML report of a study from a folder of results or from a posterior."""
 
 import os
 from pathlib import Path
@@ -11,41 +11,43 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
-#: A graph of fewer boxes also shows less probable evolutions, until it has so many.
+#: Below this number of boxes the graph also shows less probable evolutions, by these thresholds.
 FEW, FAINTER = 8, (0.025, 0.01)
 
-#: On a phone the graph is at most so many points wide, so that its letters can be read.
+#: Maximum width of the graph on a phone, in points; wider text would be too small to read.
 PHONE = 330.0
 
 
 def report(
     source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
 ) -> Path:
-    """Write one HTML file on a study, which needs no network and runs in any browser.
+    """Write a report on a study as one HTML file, which needs no network and works in any browser.
 
-    It shows the graph of evolutions, what users share, what each composition says in plain words,
-    every user's kernels and predictions, diagnostics with what helps, settings, versions and
-    citations. What `source` doesn't hold is left out, and the page says which command gives it.
+    The report shows the graph of evolutions, what users share, a description of each composition in
+    plain English, every user's kernels and predictions, diagnostics with remedies, settings,
+    versions and citations. Sections for which `source` has no data are left out, and the page says
+    which command produces the data.
 
     Parameters
     ----------
     source : path or DataTree
-        A folder of ``kem fit`` or ``kem quickstart``, perhaps with the tables of ``kem select`` in
-        it; or the posterior of an ``EvolutionModel``.
+        A folder written by ``kem fit`` or ``kem quickstart``, optionally with the tables of
+        ``kem select`` in it; or the posterior of an ``EvolutionModel``.
     path : path, optional
-        By default ``report.html`` in the folder.
+        File to write; by default ``report.html`` in the folder. Required for a posterior.
     overwrite : bool
-        Whether an earlier report may be replaced.
+        Whether to replace an existing file.
 
     Returns
     -------
     Path
-        Of the file.
+        Path of the file.
 
     Raises
     ------
     InputError
-        If the source can't be used, or the file can't be written.
+        If the source can't be used, `path` is missing for a posterior, or the file exists or can't
+        be written.
     """
     if isinstance(source, str | Path):
         folder = Path(source)
@@ -62,7 +64,7 @@ def report(
 
 
 def page_of(material: Material) -> str:
-    """Return the page on a study as HTML."""
+    """Return the report on a study as HTML."""
     from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.diagnostics.representative import representative
     from kem_pymc.plots.graph import graph_drawing, narrow_drawing
@@ -137,7 +139,7 @@ def _check(file: Path, overwrite: bool) -> None:
 
 
 def _write(page: str, file: Path) -> None:
-    """Write a page; the file appears whole or not at all."""
+    """Write a page to a file atomically, by renaming a complete temporary file."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         draft.write_text(page, "utf-8")

@@ -1,4 +1,4 @@
-"""What all users share: in words, as shares of the variance, and as pictures."""
+"""Report section on what all users share: a sentence, shares of the variance and plots."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from kem_pymc.shared.choice import in_words
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: What the parts of the variance are, in words.
+#: Descriptions of the parts of the variance.
 PARTS = {
     "shared": "what all users have in common",
     "personal": "each user's own function",
@@ -26,21 +26,21 @@ NOTHING = "Users share nothing in this study: all but the noise is each user's o
 
 @dataclass(frozen=True)
 class Shared:
-    """What the section on the shared part shows.
+    """Contents of the report section on the shared part.
 
     Attributes
     ----------
     sentence : str
     shares : list of (str, float)
-        Parts of the variance in words, and their shares; empty where nothing is shared.
+        Descriptions of the parts of the variance, and their shares; empty if nothing is shared.
     rows : list of (str, float, float)
         Features with their total effects in the shared and in the personal part, as shares of the
         variance, the largest in the shared part first.
     pictures : list of (Markup, str)
-        Pictures and captions.
+        Plots and captions.
     groups : list of (str, str, float, float, float)
-        Features, pairs of their levels, and by how much these differ: mean, and ends of the 95 %
-        interval, in the target's unit, or that of the transformed target.
+        Features, pairs of their levels, and the difference between the levels: mean, and ends of
+        the 95 % interval, in the unit of the target, or of the transformed target.
     """
 
     sentence: str
@@ -51,7 +51,7 @@ class Shared:
 
 
 def shared_part(evolutions: Evolutions, idata: "DataTree | None" = None) -> Shared:
-    """Return what a report says on what users share; how groups differ needs the posterior."""
+    """Return the contents of the section; differences between groups need the posterior."""
     if evolutions.shared is None:
         return Shared(NOTHING, [], [], [])
     found = evolutions.settings.get("shared", {})

@@ -1,4 +1,4 @@
-"""What stands at the head of a report: the findings in a few lines, and what is missing."""
+"""Summary at the head of a report: main findings, list of evolutions and missing data."""
 
 from collections.abc import Sequence
 
@@ -11,22 +11,22 @@ from kem_pymc.reports.look import Look
 from kem_pymc.reports.people import Person
 from kem_pymc.shared.choice import in_words
 
-#: Less probable evolutions aren't listed, and of others at most so many.
+#: Least probability of the listed evolutions, and their maximum number.
 LEAST, LISTED = 0.01, 300
 
-#: Of the compositions with which pilot users end up, at most so many are listed.
+#: Maximum number of listed compositions with which pilot users end up.
 ENDS = 10
 
 
 def headline_of(found: Diagnosis | None) -> list[str]:
-    """Return what the posterior says of parts; nothing without a posterior."""
+    """Return sentences on the probabilities of parts; empty without a posterior."""
     return [] if found is None else headline(found.parts, found.shares)
 
 
 def lines(
     evolutions: Evolutions, look: Look, people: Sequence[Person], found: Diagnosis | None
 ) -> list[str]:
-    """Return what a hurried reader should know beside the probabilities of parts."""
+    """Return the main findings, other than the probabilities of parts, as sentences."""
     sentences = []
     if evolutions.shared is not None:
         shares = evolutions.settings.get("shared", {}).get("shares", {})
@@ -62,7 +62,7 @@ def lines(
 
 
 def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:
-    """Return the evolutions that are worth listing, and how many others there are."""
+    """Return the probable evolutions as pairs of parent and child, and the number of others."""
     every = [(p, c) for p in evolutions.parents for c in evolutions.children(p)]
     worth = [row for row in every if row[1].probability >= LEAST and row[1].occurrence >= LEAST]
     kept = sorted(worth, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
@@ -72,9 +72,9 @@ def rows(evolutions: Evolutions) -> tuple[list[tuple[Composition, Child]], int]:
 
 
 def ends(evolutions: Evolutions) -> tuple[list[Child], float]:
-    """Return with which compositions pilot users end up, and the probability of all others.
+    """Return the compositions with which pilot users end up, and the probability of all others.
 
-    No compositions where it isn't known.
+    The list is empty, and the probability 0, if the final compositions weren't learned.
     """
     if evolutions.final is None:
         return [], 0.0
@@ -84,7 +84,7 @@ def ends(evolutions: Evolutions) -> tuple[list[Child], float]:
 
 
 def missing(material: Material) -> list[tuple[str, str]]:
-    """Return what a folder lacks, and the command that gives it."""
+    """Return the contents that a folder lacks, with the commands that write them."""
     lacks = []
     if material.idata is None:
         lacks.append(("Pilot users, their predictions and diagnostics", "kem fit"))

@@ -1,4 +1,4 @@
-"""The settings of a study, as tables for people, and whom to cite."""
+"""Report sections on the settings, candidates, priors, versions and citations of a study."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from kem_pymc.priors import Priors
 from kem_pymc.reports.charts import DASH
 from kem_pymc.reports.gather import Material
 
-#: What the two targets are, in words.
+#: Descriptions of the two posteriors that can be sampled.
 TARGETS = {
     "cut": "cut: kernels of early time steps don't look at later data, as at deployment",
     "joint": "joint: the posterior of the whole model, in which later data speak as well",
@@ -22,7 +22,7 @@ LIKELIHOODS = {
     "sequential": "sequential: every time step looks at its own points, given the earlier ones",
 }
 
-#: What to cite: text, address, BibTeX.
+#: References to cite: text, URL, BibTeX.
 CITATIONS = (
     (
         "Shin, E., Klasnja, P., Murphy, S. A. and Doshi-Velez, F. (2023). Online model selection "
@@ -72,18 +72,18 @@ CITATIONS = (
 
 
 def settings(material: Material) -> list[tuple[str, str]]:
-    """Return how the study was made: what, and its value."""
+    """Return the settings of the study as pairs of name and value."""
     return list(_settings(material))
 
 
 def candidates(material: Material) -> list[tuple[str, str]]:
-    """Return the candidates, each with what it says in plain words."""
+    """Return the candidates' labels, each with a description in plain English."""
     pool, features = material.evolutions.pool, material.evolutions.features
     return [(spelled(c.label(pool.dimension)), describe_candidate(c, features)) for c in pool]
 
 
 def priors(material: Material) -> list[tuple[str, str]]:
-    """Return the table of priors; nothing where it isn't known."""
+    """Return the table of priors; empty if it isn't known."""
     written = material.settings.get("priors")
     if isinstance(written, dict):
         return [(str(what), str(prior)) for what, prior in written.items()]
@@ -95,7 +95,7 @@ def priors(material: Material) -> list[tuple[str, str]]:
 
 
 def versions(material: Material) -> list[tuple[str, str, str]]:
-    """Return packages with their versions when the study was sampled, and now."""
+    """Return packages with their versions when the study was sampled and their current versions."""
     then = material.evolutions.versions
     names = dict.fromkeys(["kem-pymc", "pymc", "pytensor", "arviz", *then])
     return [(name, str(then.get(name, DASH)), _now(name)) for name in names]
@@ -170,7 +170,7 @@ def _concentration(material: Material) -> str:
 
 
 def _learned(values: Sequence[float]) -> str:
-    """Return what is known of a number of which there is a value in every draw."""
+    """Return the posterior median and 90 % interval of a parameter as text, from its draws."""
     ordered = sorted(values)
     low, middle, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
     return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"

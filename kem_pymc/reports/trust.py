@@ -1,4 +1,4 @@
-"""Whether a posterior may be trusted, in words."""
+"""Report section on the diagnostics of a posterior, as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trust:
-    """What the diagnostics say.
+    """Contents of the report section on diagnostics.
 
     Attributes
     ----------
     verdict : str
     fine : bool
-    warnings : list of (what is wrong, what helps)
+        Whether there are no warnings.
+    warnings : list of (problem, remedy)
     rows : list of list of str
-        One per kind of quantity: name, number, worst and median R-hat, worst and median ESS.
+        One row per kind of quantity: name, number, worst and median R-hat, worst and median ESS.
     acceptance : list of (move, rate)
     facts : list of str
     picture : Markup
@@ -41,7 +42,7 @@ class Trust:
 
 
 def trust(found: Diagnosis, idata: "DataTree") -> Trust:
-    """Return what :func:`kem_pymc.diagnose` found of a posterior, in words."""
+    """Return the results of :func:`kem_pymc.diagnose` for a posterior, as text."""
     rates = found.acceptance.mean(axis=1).dropna()
     log_joint = idata["posterior"]["log_joint"].transpose("chain", "draw").values
     label = (
@@ -96,7 +97,7 @@ def _facts(found: Diagnosis) -> list[str]:
 
 
 def _split(warning: str) -> tuple[str, str]:
-    """Return what is wrong, and what helps: a warning's last sentence."""
+    """Return the problem and the remedy of a warning; the remedy is its last sentence."""
     what, _, helps = warning.rpartition(". ")
     return f"{what}.", helps
 

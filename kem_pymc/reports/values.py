@@ -1,4 +1,4 @@
-"""Hyperparameters of learned kernels in the study's own units, with intervals."""
+"""Hyperparameters of learned kernels in the study's units, with posterior intervals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,18 +12,18 @@ from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
 from kem_pymc.plots.style import spelled, with_features
 
-#: Ends and middle of a 90 % interval.
+#: Probabilities of the ends of a 90 % interval and of the median.
 SHARES = (0.05, 0.5, 0.95)
 
 
-#: In fewer draws than this there is no interval.
+#: Minimum number of draws for an interval.
 ENOUGH = 10
 
 
 class Interval(NamedTuple):
-    """The posterior of one hyperparameter over clusters: what it is, 5 %, median, 95 %, unit.
+    """The posterior of one hyperparameter over clusters: description, 5 %, median, 95 %, unit.
 
-    Where few draws have the composition, the ends are NaN.
+    The ends are NaN if few draws have the composition.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Interval(NamedTuple):
 def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Interval]:
     """Return the posteriors of the hyperparameters of clusters that share a composition.
 
-    Each cluster of each draw counts by its members. Lengths and periods are in the feature's unit;
-    instead of variances the table has sds, in the target's.
+    Each cluster of each draw is weighted by its number of members. Lengths and periods are in the
+    feature's unit; variances are replaced by standard deviations, in the target's unit.
     """
     coordinates = Coordinates(evolutions.pool, clusters[0].child)
     weights = np.array([c.count for c in clusters], dtype=float)
@@ -66,10 +66,10 @@ def intervals(evolutions: Evolutions, clusters: Sequence[Cluster]) -> list[Inter
 def own_units(
     evolutions: Evolutions, candidate: Candidate, h: Hyperparameter, values: np.ndarray
 ) -> tuple[np.ndarray, str]:
-    """Return natural scaled values of a hyperparameter in the study's units, and the unit."""
+    """Return a hyperparameter's values (not logarithms) in the study's units, and the unit."""
     names = evolutions.features
     back = evolutions.scaling.hyperparameters_back({h.name: values})[h.name]
-    if h.base is None:  # the amplitude: a variance, of slopes along the features that lines are in
+    if h.base is None:  # the amplitude, a variance; of slopes along the features of LIN factors
         lines = [f.dimension for f in candidate.factors if base_kernel(f.base).degree == 2]
         per = "".join(f" per {names[d]}" for d in lines)
         return np.sqrt(back), f"{evolutions.scaling.target_label(evolutions.target)}{per}"
@@ -79,14 +79,14 @@ def own_units(
 
 
 def medians(table: Sequence[Interval]) -> dict[str, float]:
-    """Return the medians by the hyperparameters' names, for sentences."""
+    """Return the medians by the hyperparameters' names."""
     return {row.name: row.middle for row in table}
 
 
 def weighted_quantiles(
     values: np.ndarray, weights: np.ndarray, shares: Sequence[float]
 ) -> np.ndarray:
-    """Return quantiles (s, k) of the columns of values (n, k): the least value with that share."""
+    """Return weighted quantiles (s, k) of the columns of values (n, k), without interpolation."""
     order = np.argsort(values, axis=0, kind="stable")
     ranked = np.take_along_axis(values, order, axis=0)
     below = np.cumsum(weights[order], axis=0) / weights.sum()
@@ -95,7 +95,7 @@ def weighted_quantiles(
 
 
 def _dimension(candidate: Candidate, h: Hyperparameter) -> int:
-    """Return the feature that a hyperparameter is about."""
+    """Return the index of the feature that a hyperparameter refers to."""
     if not candidate.is_interaction:
         return candidate.factors[0].dimension
     factor = h.name.removeprefix(f"{candidate}.").split(".")[0].split("#")[0]
@@ -103,7 +103,7 @@ def _dimension(candidate: Candidate, h: Hyperparameter) -> int:
 
 
 def _label(candidate: Candidate, evolutions: Evolutions) -> str:
-    """Return a candidate as print has it, features by name where there are several."""
+    """Return the typeset label of a candidate, with feature names if there are several."""
     if len(evolutions.features) > 1:
         return spelled(with_features([candidate], evolutions.features))
     return spelled(str(candidate))

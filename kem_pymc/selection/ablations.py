@@ -1,8 +1,8 @@
 """KEM without evolutions: the baselines Final and Stratified (paper, section 6.1).
 
-Both transfer compositions from pilot users, like KEM. Final learns them from all of their data,
-however little the user has; Stratified learns them time step by time step, and doesn't know which
-follows which.
+Both transfer compositions from pilot users, like KEM. Final learns them from the pilot users'
+complete data, however few points the new user has. Stratified learns them separately for each time
+step, without learning which composition follows which.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,20 @@ from kem_pymc.selection.selector import Previous
 
 
 class FinalSelector(KEMSelector):
-    """Selects among what pilot users had in the end, at every time step.
+    """Selector that chooses among the pilot users' final compositions, at every time step.
 
     Parameters
     ----------
     evolutions : Evolutions
-        From the posterior of :func:`kem_pymc.final_model`.
+        Evolutions read from the posterior of :func:`kem_pymc.final_model`.
     fit, criterion, **options
         As for :class:`KEMSelector`.
 
     Raises
     ------
     InputError
-        If the evolutions know of parents, or an option is out of range.
+        If the evolutions have parents other than the empty composition, or an option is out of
+        range.
     """
 
     def __init__(self, evolutions: Evolutions, *args: Any, **options: Any) -> None:
@@ -52,21 +53,22 @@ class FinalSelector(KEMSelector):
 
 
 class StratifiedSelector:
-    """Selects among what pilot users had when they had about as many points.
+    """Selector that chooses among the pilot users' compositions at a similar number of points.
 
     Parameters
     ----------
     evolutions : sequence of Evolutions
         One for each time step, from the posteriors of :func:`kem_pymc.stratified_models`.
     points : sequence of number
-        How many points pilot users had at each time step, e.g. the median.
+        Number of points that pilot users had at each time step, e.g. the median.
     fit, criterion, **options
         As for :class:`KEMSelector`.
 
     Raises
     ------
     InputError
-        If there isn't one number of points for each time step, or as for :class:`FinalSelector`.
+        If `evolutions` is empty, there isn't one number of points for each time step, or as for
+        :class:`FinalSelector`.
     """
 
     def __init__(
@@ -96,13 +98,17 @@ class StratifiedSelector:
             All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            The values of a Selection of a composition that is considered are one more starting
-            point; it plays no other part.
+            If it is a Selection of a composition that is considered, its fitted values are an
+            additional starting point. It has no other effect on which composition is selected.
+
+        Returns
+        -------
+        Selection
 
         Raises
         ------
         InputError
-            If the data can't be used.
+            If there are no points, the shapes don't match, or a value isn't a finite number.
         """
         nearest = int(np.argmin(np.abs(self.points - np.size(y))))
         return self.strata[nearest].select(x, y, previous)

@@ -30,44 +30,49 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
 
-#: Starting lengthscales, as shares of each feature's range in the user's data,
+#: Starting lengthscales, as fractions of each feature's range in the user's data.
 LENGTHSCALES = (0.1, 0.3, 1.0)
 
-#: and starting noise variances, as shares of the targets' mean square.
+#: Starting noise variances, as fractions of the targets' mean square.
 NOISES = (0.5, 0.05)
 
 
 class ARDSelector:
-    """Refits the product of SE over all dimensions, without selecting anything.
+    """Selector that always uses the product of SE over all dimensions, and only refits its values.
 
     Parameters
     ----------
     dimension : int
-        Number of features D; with one the kernel is SE0.
+        Number of features D. If it is 1, the kernel is SE0.
     fit : {"ml", "map", "pilot"}
-        By maximum likelihood; with the study's priors; or with normals on the coordinates that have
-        the centre and spread of pilot users' fits under those priors, each to all of their data.
-    scaling : Scaling
-        Applied to the user's data; by default none. Learn it from the pilot users, as KEM does.
+        How hyperparameters are fitted: by maximum likelihood; with the study's priors; or with
+        independent normal priors on the coordinates, which have the centre and spread of fits under
+        the study's priors to each pilot user's complete data.
+    scaling : Scaling, optional
+        Scaling applied to the user's data; by default data aren't scaled. It should be learned from
+        the pilot users, as for KEM.
     priors : Priors, optional
-        For ``fit="map"`` and ``"pilot"``; the noise has the prior without a parent. For every fit,
-        their smallest noise variance.
+        Priors for ``fit="map"`` and ``"pilot"``, of which the noise prior is the one without a
+        parent. For every `fit` they provide the default of `noise_floor`.
     pilot : Cohort, optional
-        For ``fit="pilot"``: pilot users, in their own units. Their categories are left out.
+        Pilot users for ``fit="pilot"``, in their own units. The kernel then leaves out their
+        categorical features.
     shared : SharedPart, optional
-        What pilot users share, in scaled units; the kernel describes what that leaves.
+        Mean function that pilot users share, in scaled units. The kernel then describes each user's
+        deviation from it.
     runs : int
-        How many of the 6 or more starting points are followed to an optimum, those with the largest
-        objective. The values of the previous selection are among them.
+        Number of starting points, out of 6 or more, from which the objective is maximised: those
+        with the largest objective. The values of the previous selection, if any, are one of them.
     noise_floor : float, optional
-        Smallest noise variance of a fit, in scaled units: by default that of the priors, and
-        without priors 0.01.
+        Smallest noise variance of a fit, in scaled units; by default that of `priors`, or 0.01
+        without priors.
 
     Raises
     ------
     InputError
-        If the fit is unknown, or comes without the priors or pilot users that it needs, or the
-        floor isn't positive and finite.
+        If the fit is unknown, the priors or pilot users that it needs are missing, its priors
+        depend on population parameters, `dimension` or `runs` is below 1, or the noise floor isn't
+        positive and finite.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class ARDSelector:
             self._typical = self._learned(pilot, None if self.shared is None else shared)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code mean nothing in another process, which makes its own.
+        # Pointers to compiled code are invalid in another process, which compiles again.
         return {k: v for k, v in self.__dict__.items() if k != "_table"}
 
     @cached_property
@@ -127,16 +132,20 @@ class ARDSelector:
         Parameters
         ----------
         x : array_like, shape (n, D), or (n,) if D is 1
-            In the user's units.
+            All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            The values of an earlier selection of this kernel are one more starting point; anything
-            else plays no part.
+            If it is a Selection of this kernel, its fitted values are an additional starting point;
+            otherwise it isn't used.
+
+        Returns
+        -------
+        Selection
 
         Raises
         ------
         InputError
-            If the data can't be used.
+            If there are no points, the shapes don't match, or a value isn't a finite number.
         """
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
@@ -163,7 +172,7 @@ class ARDSelector:
         return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)
 
     def _evidence(self, objective: Objective, fitted: Fit) -> tuple[Fit, float]:
-        """Return a fit and its log evidence; without a prior what the BIC takes for it."""
+        """Return a fit and its log evidence, for maximum likelihood approximated by -BIC / 2."""
         if self.fit == "ml":
             n_parameters = len(objective.coordinates)
             return fitted, bic(fitted.log_likelihood, n_parameters, objective.n_points).score
@@ -178,7 +187,7 @@ class ARDSelector:
         return None
 
     def _learned(self, pilot: Cohort, shared: SharedPart | None) -> Typical:
-        """Return what fits with the study's priors to all data of each pilot user look like."""
+        """Summarise fits under the study's priors to each pilot user's complete data."""
         composition = Composition(self.pool.candidates)
         own = [
             Cluster(0, Composition(), composition, 1, self._pilot_fit(x, y, function))
@@ -209,7 +218,10 @@ class ARDSelector:
 
 
 def _starts(x: np.ndarray, y: np.ndarray, noise_floor: float) -> list[np.ndarray]:
-    """Return coordinates of the size of the data: log amplitude, log lengthscales, log noise."""
+    """Return starting points that match the scale of the data.
+
+    Their coordinates are the log amplitude, the log lengthscales and the log noise variance.
+    """
     ranges = np.ptp(x, axis=0)
     ranges[ranges == 0] = 1.0
     square = max(float(np.mean(y**2)), noise_floor)

@@ -1,4 +1,4 @@
-"""One composition that was considered for a user's data: its fit, and how probable it is."""
+"""Record of one composition that was considered for a user's data: its fit and its probability."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from kem_pymc.kernels.composition import Composition
 
 
 class Draw(NamedTuple):
-    """A draw of the values from their posterior.
+    """One posterior draw of a composition's hyperparameters and noise variance.
 
     Attributes
     ----------
     hyperparameters : dict of str to float
-        Natural values by name, in scaled units.
+        Natural (not log) values by name, in scaled units.
     noise : float
         Noise variance, in scaled units.
     weight : float
-        Share of the composition's weight.
+        Fraction of the composition's weight that belongs to this draw.
     """
 
     hyperparameters: dict[str, float]
@@ -38,32 +38,36 @@ class Considered:
     ----------
     composition : Composition
     status : str
-        ``"child"`` of the previous composition, ``"current"`` (the previous composition itself),
-        ``"fixed"``, or ``"kept"`` without a selection.
+        ``"child"`` (it followed the previous composition in the pilot study), ``"current"`` (it is
+        the previous composition), ``"final"`` (a final composition of pilot users that isn't a
+        child), ``"searched"`` (found by the Memoryless search), ``"fixed"`` (the method doesn't
+        choose), or ``"kept"`` (conditioned on further points without a selection).
     hyperparameters : dict of str to float
-        Fitted natural values by name, in scaled units.
+        Fitted natural (not log) values by name, in scaled units.
     noise : float
         Fitted noise variance, in scaled units.
     log_likelihood : float
-        At the fit, of the scaled targets.
+        Log likelihood of the scaled targets at the fitted values.
     n_parameters : int
-        Hyperparameters of the kernel, and the noise.
+        Number of hyperparameters of the kernel, plus one for the noise.
     bic : float
-        |theta| ln n - 2 ln L (section 5.4), whatever the criterion.
+        |theta| ln n - 2 ln L (section 5.4), computed whichever criterion is used.
     criterion : float
-        The selector's criterion, by its convention.
+        Value of the selector's criterion, by its own convention (of BIC and AIC smaller is better).
     score : float
-        The same so that larger is better.
+        The criterion on the scale of a log probability: larger is better.
     weight : float
-        exp(score), normalised over what was considered; summed over posterior draws before.
+        exp(score), normalised over all rows that were considered (those of all posterior draws, if
+        the selection averages over draws).
     probability : float
         Predictive probability of the evolution in the pilot study; 1 for fixed compositions.
     evaluations : int
-        How often the likelihood was computed.
+        Number of times that the likelihood was computed.
     converged : bool
-        Whether the fit arrived at an optimum.
+        Whether the fit reached an optimum.
     draws : tuple of Draw
-        From the posterior of the values, given the composition, where predictions average over it.
+        Posterior draws of the values, given the composition. Empty if predictions use the fitted
+        values alone.
     """
 
     composition: Composition
@@ -83,24 +87,30 @@ class Considered:
 
     @property
     def fitted(self) -> Draw:
-        """The fitted values, as if they were all that is possible."""
+        """The fitted values as a single draw with weight 1."""
         return Draw(self.hyperparameters, self.noise, 1.0)
 
     def kept(
         self, log_likelihood: float, n_points: int, draws: Sequence[Draw], gain: float
     ) -> "Considered":
-        """Return the record with further points, for which nothing was fitted.
+        """Return the record for a larger number of points, with the values kept as they were.
 
         Parameters
         ----------
         log_likelihood : float
-            Of all points, at the fitted values.
+            Log likelihood of all points, at the fitted values.
         n_points : int
+            Number of all points.
         draws : sequence of Draw
-            Those that are left, or the fitted values alone; their weights add up to that of the
-            composition.
+            The draws that are kept, or the fitted values alone. Their weights add up to the weight
+            of the composition.
         gain : float
-            Log density of the further points.
+            Log density of the further points, which is added to the score.
+
+        Returns
+        -------
+        Considered
+            Its status is "kept".
         """
         criterion = bic(log_likelihood, self.n_parameters, n_points).value
         weight = sum(draw.weight for draw in draws)
@@ -119,7 +129,7 @@ class Considered:
 
     @classmethod
     def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "Considered":
-        """Return the record of a fit; `fields` are those that a selector knows."""
+        """Return the record of a fit; `fields` are the attributes that the selector determines."""
         coordinates = objective.coordinates
         hyperparameters, noise = coordinates.named(fitted.values)
         return cls(
@@ -136,7 +146,7 @@ class Considered:
 
     @classmethod
     def unfitted(cls, objective: Objective, values: np.ndarray) -> "Considered":
-        """Return the record of a composition whose values (k + 1,) are given, the only one."""
+        """Return the record of a composition with given coordinates (k + 1,), the only one."""
         likelihood, _ = objective.terms(values)
         fitted = Fit(values, likelihood, 0.0, 1, converged=True)
         return cls.of(
@@ -151,7 +161,7 @@ class Considered:
 
 
 def draws_around(objective: Objective, fitted: Fit) -> tuple[Draw, ...]:
-    """Return draws of the values of a fit; none where its optimum is all there is."""
+    """Return posterior draws around a fit; empty if only the optimum itself is available."""
     values, weights = draw_values(objective, fitted)
     if len(values) == 1:
         return ()

@@ -1,4 +1,4 @@
-"""Methods without evolutions, for users who may not follow what pilot users share."""
+"""Selector for methods without evolutions, for users who may not follow the shared mean."""
 
 import numpy.typing as npt
 
@@ -9,18 +9,20 @@ from kem_pymc.selection.selector import Previous, Selector
 
 
 class DepartureSelector:
-    """Mixes a method that supposes what users share with selections without it.
+    """Selector that mixes a method with a shared mean with a KEM selection without one.
 
-    :class:`KEMSelector` and those made of it do so themselves.
+    :class:`KEMSelector` and its subclasses don't need it: they do the same themselves.
 
     Parameters
     ----------
     selector : Selector
-        Scores of what it considers are log evidences.
+        Method that assumes that the user follows the shared mean. The scores of the compositions
+        that it considers have to be log evidences.
     unshared : Evolutions
-        As in :class:`kem_pymc.Evolutions`.
+        Evolutions of pilot users without a shared mean, as in :class:`kem_pymc.Evolutions`.
     departure : float
-        As for :class:`KEMSelector`.
+        Prior probability that the user doesn't follow the shared mean, as for
+        :class:`KEMSelector`.
     """
 
     def __init__(
@@ -30,6 +32,6 @@ class DepartureSelector:
         self._unshared = KEMSelector(unshared)
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Select a kernel for one user's data up to now, as the method itself does."""
+        """Select a kernel for one user's data up to now; parameters as for the method itself."""
         own = self.selector.select(x, y, previous)
         return own.with_unshared(self._unshared.select(x, y), self.departure)

@@ -1,4 +1,4 @@
-"""Points to come that are as far apart in time as those before: inputs beyond users' last rows."""
+"""Inputs of future points, spaced in time like each user's past points."""
 
 from collections.abc import Hashable
 
@@ -13,22 +13,23 @@ def points_ahead(
 ) -> dict[Hashable, np.ndarray]:
     """Return inputs of the time steps after every user's last one.
 
-    Their times go on from the user's last with the median of the distances between the user's
-    distinct times; of the two in the middle the smaller, so that it is one that the user had. Users
-    of a single time have the median of the others' medians. All other features stay as they are.
+    Their times continue from the user's last time in steps of the median distance between the
+    user's distinct times (of an even number of distances, the smaller of the two in the middle, so
+    that it is a distance that occurred). Users with a single time have the median of the other
+    users' medians. All other features keep their last values.
 
     Parameters
     ----------
     cohort : Cohort
     steps : int
-        So many time steps.
+        Number of time steps.
     batch : int, optional
-        Points per time step, each with a time of its own; by default one.
+        Number of points per time step, each at a different time; by default 1.
 
     Returns
     -------
-    dict
-        Inputs (steps * batch, D) of every user.
+    dict of user to ndarray, shape (steps * batch, D)
+        Inputs of every user's future points.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def points_ahead(
 
 
 def _spacing(times: np.ndarray) -> float | None:
-    """Return the median distance between distinct times; None of one time."""
+    """Return the median distance between distinct times; None if there is only one time."""
     distinct = np.unique(times)
     return _median(np.diff(distinct)) if len(distinct) > 1 else None
 

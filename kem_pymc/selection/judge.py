@@ -1,7 +1,8 @@
-"""Compositions fitted and scored: what all methods of selection share.
+"""Fitting and scoring of compositions, which all methods of selection have in common.
 
-Methods differ in which compositions they consider. How one is fitted to a user's data, and by what
-criterion it is judged, is the same for all, so that none wins by a better optimiser or prior.
+Methods differ in which compositions they consider. How a composition is fitted to a user's data and
+by which criterion it is scored is the same for all methods, so that differences between methods
+aren't due to the optimiser or the priors.
 """
 
 import math
@@ -53,7 +54,7 @@ CRITERIA = ("process", "bic", "aic", "laplace", "loo")
 
 @dataclass(frozen=True)
 class Option:
-    """A composition to consider, and what is known of it.
+    """A composition to consider, with its probability and typical values in the pilot study.
 
     Attributes
     ----------
@@ -61,9 +62,9 @@ class Option:
     status : str
         As in :class:`~kem_pymc.selection.considered.Considered`.
     probability : float
-        Of the evolution, in the pilot study.
+        Predictive probability of the evolution in the pilot study.
     typical : Typical
-        Values to start from; centre and spread are the prior of ``fit="pilot"``.
+        Values from which fits start. Their centre and spread are the prior of ``fit="pilot"``.
     """
 
     composition: Composition
@@ -73,7 +74,7 @@ class Option:
 
 
 class Judge:
-    """Fits compositions to a user's data and scores them.
+    """Procedure that fits compositions to a user's data and scores them.
 
     Parameters
     ----------
@@ -82,18 +83,19 @@ class Judge:
     criterion : {"process", "bic", "aic", "laplace", "loo"}
         Both as in :class:`~kem_pymc.KEMSelector`.
     runs : int
-        How many starting points are followed to an optimum.
+        Number of starting points from which the objective is maximised.
     noise_floor : float
         Smallest noise variance of fits, in scaled units.
     priors : Priors, optional
-        For ``fit="map"``.
+        Priors for ``fit="map"``.
     progress : bool
-        Whether to show a progress bar where there are many points.
+        Whether to show a progress bar if there are many points.
 
     Raises
     ------
     InputError
-        If an option is unknown or out of range, or priors depend on population parameters.
+        If an option is unknown or out of range, or ``fit="map"`` has no priors or priors that
+        depend on population parameters.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class Judge:
         self.priors = priors if fit == "map" else None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code mean nothing in another process, which makes its own.
+        # Pointers to compiled code are invalid in another process, which compiles again.
         return {k: v for k, v in self.__dict__.items() if k != "_table"}
 
     @cached_property
@@ -140,28 +142,30 @@ class Judge:
         y: np.ndarray,
         shared: MeanAtPoints | None = None,
     ) -> list[Considered]:
-        """Fit every option and score it.
+        """Fit and score every option.
 
-        With many points, options are fitted to an evenly spread few of them and compared roughly
-        on all; the best two are fitted to all points. Rough fits count as not converged.
+        With many points, options are fitted to an evenly spread subset of the points and compared
+        approximately on all of them; the best two are then fitted to all points. Approximate fits
+        are marked as not converged.
 
         Parameters
         ----------
         options : sequence of Option
-            At least one.
+            At least one option.
         parent : Composition
-            On which the study's prior of the noise depends.
+            Parent composition, on which the study's prior of the noise depends.
         previous : Selection, Composition, str or None
-            The values of a Selection of the same composition are one more starting point.
+            If it is a Selection of the same composition as an option, its values are an additional
+            starting point.
         x, y : ndarray, shapes (n, D) and (n,)
-            In scaled units.
+            Inputs and targets, in scaled units.
         shared : MeanAtPoints, optional
-            What all users share, at the same inputs.
+            Mean function that all users share, at the same inputs.
 
         Returns
         -------
         list of Considered
-            In the order of the options; weights add to one.
+            One record per option, in the same order. Their weights add up to one.
         """
         tasks = [self._task(option, parent, previous, x, y, shared) for option in options]
         screens = len(y) >= MANY and len(tasks) > REFINED
@@ -172,7 +176,7 @@ class Judge:
             for task in tasks:
                 fitted.append(self._rough(task) if screens else self._exact(task, task.starts))
                 advance()
-            # Whatever is selected was fitted to all points.
+            # Make sure that the selected option was fitted to all points.
             while screens and (len(done) < least or _best(fitted, set()) not in done):
                 i = _best(fitted, done)
                 fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
@@ -226,20 +230,25 @@ class Judge:
         y: np.ndarray,
         shared: MeanAtPoints | None = None,
     ) -> list[Option]:
-        """Return the most plausible options of each status, in their order.
+        """Return the most plausible options of each status, in their original order.
 
-        A fit costs as much as a hundred likelihoods, so options are compared unfitted: by their
-        probability times the largest likelihood at the values to start from.
+        A fit costs as much as a hundred evaluations of the likelihood. Options are therefore
+        compared without a fit, by their probability times the largest likelihood at their starting
+        values.
 
         Parameters
         ----------
         options : sequence of Option
         count : int
-            Of each status, at most.
+            Maximum number of options of each status.
         x, y : ndarray, shapes (n, D) and (n,)
-            In scaled units.
+            Inputs and targets, in scaled units.
         shared : MeanAtPoints, optional
-            What all users share, at the same inputs.
+            Mean function that all users share, at the same inputs.
+
+        Returns
+        -------
+        list of Option
         """
         if len(y) >= MANY:
             few = spread_places(len(y))
@@ -280,7 +289,10 @@ class Judge:
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
     def _judge(self, task: "_Task", fitted: Fit) -> tuple[Fit, Criterion]:
-        """Return a fit's score, and the fit: a higher one where the evidence leads to it."""
+        """Return a fit and its score.
+
+        The fit is replaced if the evidence finds a higher optimum.
+        """
         objective, likelihood = task.objective, fitted.log_likelihood
         if self.criterion == "bic":
             return fitted, bic(likelihood, len(fitted.values), objective.n_points)
@@ -290,7 +302,7 @@ class Judge:
             return laplace(objective, fitted)
         if self.criterion == "loo":
             return fitted, leave_one_out(objective, fitted.values)
-        if self.fit == "ml":  # no prior, no evidence: borrow the pilot users'
+        if self.fit == "ml":  # the evidence needs a prior: use that of fit="pilot"
             objective = objective.with_prior(task.pilot)
             _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
         else:
@@ -313,14 +325,14 @@ class Judge:
 
 
 def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
-    """Return the place of the largest score, of those that aren't left out."""
+    """Return the index of the largest score, ignoring the indices in `without`."""
     places = [i for i in range(len(fitted)) if i not in without]
     return max(places, key=lambda i: fitted[i][1].score)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """An option with what is maximised, the pilot users' prior and where to start."""
+    """An option with its objective, the pilot users' prior and its starting points."""
 
     option: Option
     objective: Objective
@@ -330,7 +342,7 @@ class _Task:
 
 @contextmanager
 def bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar of so many steps; give what advances it by one."""
+    """Show a progress bar with this number of steps; yield a function that advances it by one."""
     if not shown:
         yield lambda: None
         return
@@ -342,10 +354,10 @@ def bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
 
 
 def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
-    """Return all rows with weights exp(score), those of the best composition first.
+    """Return all rows with weights proportional to exp(score), best composition first.
 
-    A composition is as good as the sum of its rows' weights. These are normalised over all rounds,
-    not within each: the user's data also say how much a posterior draw counts.
+    Compositions are ranked by the sum of their rows' weights. Weights are normalised over all
+    rounds, not within each, so that posterior draws are weighted by the user's data as well.
     """
     rows = [row for rows in rounds for row in rows]
     weights = _weights([row.score for row in rows])
@@ -364,7 +376,7 @@ def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
 
 
 def _weights(scores: Sequence[float]) -> np.ndarray:
-    """Return exp(score), normalised; equal weights where all scores are minus infinity."""
+    """Return normalised exp(score); equal weights if all scores are minus infinity."""
     highest = max(scores)
     if highest == -math.inf:
         return np.full(len(scores), 1 / len(scores))

@@ -1,4 +1,4 @@
-"""Select a kernel by walking along learned evolutions (paper, algorithm 1)."""
+"""Online selection of kernels along the learned evolutions (paper, algorithm 1)."""
 
 import time
 import warnings
@@ -24,75 +24,80 @@ from kem_pymc.selection.selector import Previous, previous_composition
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
 
-#: So many children, the most probable ones, are compared with the data before any is fitted.
+#: Number of children, the most probable ones, whose likelihood is computed before any is fitted.
 COMPARED = 200
 
-#: Probability that a user doesn't follow what the others share, before there are data: robust
-#: priors from earlier trials have weights of this size.
+#: Prior probability that a user doesn't follow the shared mean. Robust priors from earlier trials
+#: have weights of this size.
 DEPARTURE = 0.05
 
-#: Spread of the coordinates of a composition of which nothing at all is known.
+#: Spread of the coordinates of a composition if neither pilot users nor the previous selection
+#: provide values.
 VAGUE_SPREAD = 2.0
 
 
 class KEMSelector:
-    """Selects among the children of the user's last composition, and that composition itself.
+    """Selector that chooses among the previous composition's children and that composition itself.
 
     Parameters
     ----------
     evolutions : Evolutions
-        Learned from pilot users; their scaling is applied to the user's data.
+        Evolutions learned from pilot users. Their scaling is applied to the user's data.
     fit : {"pilot", "map", "ml"}
-        How hyperparameters are fitted: with independent normals on the coordinates that have the
-        centre and spread of the pilot users' clusters as the prior (with which they ended up, where
-        that is known); with the study's priors; by maximum likelihood, from the pilot users' values
-        (the paper's text).
+        How hyperparameters are fitted: ``"pilot"`` uses independent normal priors on the
+        coordinates, with the centre and spread of the pilot users' clusters (those of their final
+        compositions, if available); ``"map"`` uses the study's priors; ``"ml"`` is maximum
+        likelihood, started from the pilot users' values (the paper's text).
     criterion : {"process", "bic", "aic", "laplace", "loo"}
-        What decides. ``"process"`` is the log posterior probability of the evolution up to a
-        constant: its log predictive probability plus the log evidence under the prior of the fit
-        (for ``fit="ml"``, which has none, the pilot users' normals), by quadrature over the noise
-        and Laplace's approximation over the other coordinates.
-        ``"bic"`` is the paper's. ``"laplace"`` is the log evidence alone. ``"loo"`` is the log
-        leave-one-out predictive density.
+        Criterion by which compositions are compared. ``"process"`` is the log posterior probability
+        of the evolution up to a constant: its log predictive probability plus the log evidence
+        under the prior of the fit (for ``fit="ml"``, which has no prior, under the normal priors of
+        ``"pilot"``), by quadrature over the noise and Laplace's approximation over the other
+        coordinates.
+        ``"bic"`` is the criterion of the paper. ``"laplace"`` is the log evidence alone. ``"loo"``
+        is the log leave-one-out predictive density.
     priors : Priors, optional
-        For ``fit="map"``, and for the smallest noise variance of any fit; by default those stored
-        with the evolutions. Population parameters have the values of
+        Priors for ``fit="map"``, which also define the smallest noise variance of any fit; by
+        default those stored with the evolutions. Population parameters have the values of
         :attr:`kem_pymc.Evolutions.typical_population`.
     minimum_probability : float
-        Children of a smaller predictive probability aren't considered, unless all are smaller:
-        then the most probable one is. The current composition always is.
+        Children with a smaller predictive probability aren't considered; if all are smaller, the
+        most probable one is. The current composition is always considered.
     max_candidates : int
-        At most so many children are considered: out of the 200 most probable ones those with the
-        largest product of probability and likelihood at the pilot users' values.
+        Maximum number of children that are considered, and of final compositions that aren't
+        children: out of the 200 most probable ones, those with the largest product of probability
+        and likelihood at the pilot users' values.
     runs : int
-        How many starting points are followed to an optimum, out of the pilot users' centre, at
-        most 5 of their clusters, and the user's own last values: those with the largest objective.
+        Number of starting points from which the objective is maximised: those with the largest
+        objective out of the pilot users' centre, at most 5 of their clusters, and the user's own
+        last values.
     novelty : float
-        Least probability that a user's next composition is a new one, unlike any that followed the
-        last composition in the pilot study. New ones are drawn from where pilot users ended up
-        (:attr:`kem_pymc.Evolutions.final`); without that it plays no part. With less, first kernels
-        are simpler; with more, selections come nearer to those of :class:`FinalSelector`. Zero is
-        the model's own probability, which supposes that pilot users' early data are as telling of
-        data to come as their late ones. The default was chosen on simulated users.
+        Lower bound of the probability that a user's next composition is new, i.e. didn't follow the
+        last composition in the pilot study. New compositions are drawn from the pilot users' final
+        ones (:attr:`kem_pymc.Evolutions.final`); without these `novelty` has no effect. Smaller
+        values give simpler first kernels; larger values give selections more similar to those of
+        :class:`FinalSelector`. Zero is the probability in the model, which assumes that the pilot
+        users' early data are as informative of future data as their late data. The default was
+        chosen on simulated users.
     departure : float
-        Probability, before there are data, that a user doesn't follow what pilot users share.
-        Predictions are a mixture with what is selected for a user who shares nothing
-        (:attr:`kem_pymc.Evolutions.unshared`), by the evidence for either; without that, and where
-        users share nothing, it plays no part. From 400 points on, users for whom it was below 1 %
-        one time step earlier follow the others.
+        Prior probability that a user doesn't follow the mean function that pilot users share.
+        Predictions are a mixture with the selection from evolutions without a shared mean
+        (:attr:`kem_pymc.Evolutions.unshared`), weighted by the evidence for each. If there are no
+        such evolutions, `departure` has no effect. From 400 points on, a user whose probability was
+        below 1 % one time step earlier is taken to follow the shared mean.
     average : int, optional
-        Select over so many posterior draws of the evolutions: the composition with the largest
-        exp(score), summed over draws; by default the posterior is summarised first. Its
-        hyperparameters come from the draw that scores it highest. Draws in which no pilot user had
-        the user's last composition have no say.
+        Number of posterior draws of the evolutions to average over: the composition with the
+        largest sum of exp(score) over draws is selected, with the hyperparameters of the draw that
+        scores it highest. Draws in which no pilot user had the user's last composition aren't used.
+        By default the posterior is summarised first.
     progress : bool
         Whether to show a progress bar for selections from 400 points or more, which take seconds.
 
     Raises
     ------
     InputError
-        If an option is unknown or out of range, or ``fit="map"`` finds no priors, or priors of
-        which the pilot users told no population parameters.
+        If an option is unknown or out of range, or ``fit="map"`` has no priors, or priors with
+        population parameters that weren't learned from the pilot users.
 
     Notes
     -----
@@ -159,8 +164,9 @@ class KEMSelector:
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         """Select a kernel for one user's data up to now.
 
-        At the first time step the children of WHITE are considered, afterwards the children of the
-        previous composition and that composition itself.
+        At the first time step the children of WHITE (the empty composition) are considered,
+        afterwards the children of the previous composition and that composition itself. If the
+        pilot users' final compositions were learned, they are considered too.
 
         Parameters
         ----------
@@ -168,8 +174,8 @@ class KEMSelector:
             All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            What was selected one time step earlier; None at the first. The values of a Selection
-            are one more starting point.
+            Selection or composition of the time step before; None at the first. The fitted values
+            of a Selection are an additional starting point.
 
         Returns
         -------
@@ -178,12 +184,14 @@ class KEMSelector:
         Raises
         ------
         InputError
-            If the data can't be used, or the previous composition isn't made of the candidates.
+            If there are no points, the shapes don't match, a value isn't a finite number, or the
+            previous composition has candidates that aren't in the pool.
 
         Warns
         -----
         SelectionWarning
-            If no pilot user had the previous composition: it stays and is refitted.
+            If no pilot user had the previous composition, and the final compositions weren't
+            learned. The previous composition is then kept and refitted.
         """
         started = time.perf_counter()
         pool, scaling = self.evolutions.pool, self.evolutions.scaling
@@ -217,7 +225,7 @@ class KEMSelector:
         return previous_composition(previous, self.evolutions.pool)
 
     def _sources(self, parent: Composition) -> list[Evolutions]:
-        """Return the evolutions to select with: all draws as one, or single draws."""
+        """Return the evolutions to select with: the summary of all draws, or single draws."""
         telling = self.evolutions.draws_with(parent)
         if self.average is None or not len(telling):
             return [self.evolutions]
@@ -240,12 +248,13 @@ class KEMSelector:
     def _with_new(
         self, source: Evolutions, parent: Composition, previous: Previous
     ) -> list[Option]:
-        """Return children, what pilot users ended up with, and the parent itself.
+        """Return the children, the pilot users' final compositions, and the parent as options.
 
-        Each composition is one option. Its values are those that pilot users ended up with, from
-        all of their data, where any did: values from few data, or from the early data of users who
-        change, say little of data to come. Probabilities, those of what isn't considered as well,
-        add up to one but for what the base distribution has beside the parent: see
+        Each composition is one option. If it is a final composition of pilot users, its typical
+        values are those fitted to their complete data: values from few data, or from early data of
+        users who change, contain little information on future data. The probabilities of all
+        compositions, including those that aren't considered, add up to one except for the mass that
+        the base distribution has on compositions other than the parent: see
         :func:`kem_pymc.evolution.novelty.next_kernel`.
         """
         assert source.final is not None
@@ -282,7 +291,7 @@ class KEMSelector:
         ]
 
     def _typical(self, composition: Composition, previous: Previous) -> Typical:
-        """Return what is known of a composition that isn't a child of itself."""
+        """Return typical values of a composition that isn't a child of itself."""
         anywhere = self.evolutions.typical(composition)
         if anywhere is not None:
             return anywhere
@@ -295,16 +304,19 @@ class KEMSelector:
 
 
 def _follows(previous: Previous, n_points: int) -> bool:
-    """Return whether a user with many points, by which that is settled, follows the others."""
+    """Return whether the user is taken to follow the shared mean, without comparing again.
+
+    That needs many points and a small probability of a departure in the previous selection.
+    """
     if n_points < MANY or not isinstance(previous, Selection):
         return False
     return previous.departure < LEAST_WEIGHT
 
 
 def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
-    """Return the study's priors: those given, or those stored with the evolutions.
+    """Return the given priors, by default those stored with the evolutions.
 
-    Population parameters are at their posterior medians.
+    Population parameters are replaced by their posterior medians.
     """
     if priors is None:
         if not evolutions.priors:

@@ -1,4 +1,4 @@
-"""The Memoryless baseline: a search from scratch for every user and time step (section 6.1)."""
+"""The Memoryless baseline: a search without pilot users, at every time step (section 6.1)."""
 
 import math
 import time
@@ -34,33 +34,36 @@ if TYPE_CHECKING:
     from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
 
-#: Chances that a step adds or removes a candidate; it walks otherwise.
+#: Probabilities that a step adds or removes a candidate; otherwise it changes values.
 ODDS = Odds(add=0.2, remove=0.4, swap=0.0, edge=0.6)
 
 
 class MemorylessSelector:
-    """Searches for a kernel by Metropolis-Hastings from scratch, without pilot users.
+    """Selector that searches for a kernel by Metropolis-Hastings, without pilot users.
 
-    The spike-and-slab posterior of a single user's data is sampled, starting at the kernel of the
-    time step before; the draw with the largest density is kept, and its composition is fitted as
-    by any other method.
+    The spike-and-slab posterior given a single user's data is sampled, starting at the kernel of
+    the previous time step. The composition of the draw with the largest density is selected, and
+    fitted in the same way as by the other methods.
 
     Parameters
     ----------
     pool : CandidatePool
     priors : Priors
-        Of the noise, the one without a parent counts; every candidate enters with its chance below
-        the empty composition. Fits stop at their smallest noise variance.
+        Priors of the search. The noise prior is the one without a parent; every candidate has its
+        inclusion probability below the empty composition. Their `noise_floor` is the smallest noise
+        variance of the fit.
     fit : {"map", "ml"}
-        With these priors, or by maximum likelihood. There are no pilot users to go by.
+        How hyperparameters are fitted: with these priors, or by maximum likelihood. Fits based on
+        pilot users aren't available.
     criterion : {"bic", "aic", "laplace", "loo"}
-        What is told of the selection; it decides nothing, there being one composition.
-    scaling : Scaling
-        Applied to the user's data; by default none.
+        Criterion that is reported for the selection. It has no effect on the selection, since only
+        one composition is fitted.
+    scaling : Scaling, optional
+        Scaling applied to the user's data; by default data aren't scaled.
     shared : MeanFunction, optional
-        What all users share, in scaled units.
+        Mean function that all users share, in scaled units.
     steps : int
-        Metropolis-Hastings steps of a search; the paper made 10,000.
+        Number of Metropolis-Hastings steps of a search; 10,000 in the paper.
     runs : int
         As for :class:`KEMSelector`.
     seed : int
@@ -100,7 +103,7 @@ class MemorylessSelector:
         self._judge = Judge(pool, fit, criterion, runs, priors.noise_floor, self.priors)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code mean nothing in another process, which makes its own.
+        # Pointers to compiled code are invalid in another process, which compiles again.
         return {k: v for k, v in self.__dict__.items() if k != "_table"}
 
     @cached_property
@@ -116,27 +119,32 @@ class MemorylessSelector:
         Parameters
         ----------
         x : array_like, shape (n, D), or (n,) if D is 1
-            In the user's units.
+            All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            Where the search starts, if it is a Selection from the same pool; else at WHITE.
+            If it is a Selection from the same pool, the search starts there; otherwise at WHITE
+            (the empty composition).
+
+        Returns
+        -------
+        Selection
 
         Raises
         ------
         InputError
-            If the data can't be used.
+            If there are no points, the shapes don't match, or a value isn't a finite number.
         """
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
         included, h, log_noise = self._start(previous)
-        # A stream of random numbers of its own for every data set, in whatever order they come.
+        # Every data set has its own stream of random numbers, so that the order doesn't matter.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         shared = None if self.shared is None else MeanAtPoints(self.shared, x)
         log_noise = best_kernel(self._study(x, y, shared), included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
-        # The search has no floor, so that its draws are those of the posterior.
+        # The search has no noise floor, so that its draws are draws from the posterior.
         log_noise = max(log_noise, math.log(self.priors.noise_floor))
         values = np.append(h[coordinates.places], log_noise)
         typical = Typical(values, np.full(len(values), LONE_SPREAD), values[None])
@@ -154,7 +162,7 @@ class MemorylessSelector:
         return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(len(self._table.entry)), 0.0
 
     def _study(self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None = None) -> Study:
-        """Return one user with one data set, below the empty composition."""
+        """Return the study of one user with one data set, below the empty composition."""
         one = np.zeros(1, dtype=np.int64)
         data = Data(
             np.ascontiguousarray(x.T)[None],
@@ -190,16 +198,20 @@ def best_kernel(
     steps: int,
     rng: np.random.Generator,
 ) -> float:
-    """Replace a kernel by the best draw of a search that starts there.
+    """Search for the kernel with the largest posterior density, starting from a given kernel.
 
     Parameters
     ----------
     study : Study
-        Of a single data set.
-    included, h : (C,) bool, (H,) float64
-        Replaced in place.
+        Study with a single data set.
+    included, h : ndarray, shapes (C,) bool and (H,) float64
+        Inclusion indicators and hyperparameters of the kernel to start from. They are overwritten
+        with those of the best draw, if it has a larger density.
     log_noise : float
+        Log noise variance to start from.
     steps : int
+        Number of Metropolis-Hastings steps.
+    rng : Generator
 
     Returns
     -------

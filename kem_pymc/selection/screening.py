@@ -1,4 +1,4 @@
-"""Compositions compared roughly where there are many points, so that few are fitted to all."""
+"""Approximate fits for many points, so that few compositions have to be fitted to all of them."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,35 @@ from kem_pymc.gp.fit import LEAST_CURVATURE, Fit, bounds, curvature_at, fit, thi
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective
 
-#: So many options are fitted to all points, and
+#: Number of options that are fitted to all points.
 REFINED = 2
 
-#: the others moved by so many steps of Newton's method.
+#: Number of steps of Newton's method by which the optima of all options are moved.
 STEPS = 2
 
 
 def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> tuple[Fit, float]:
-    """Fit to an evenly spread few of the points, and judge on all of them.
+    """Fit to an evenly spread subset of the points, and correct the fit on all of them.
 
-    From the optimum of the few, `STEPS` steps of Newton's method on all points with the few points'
-    curvature, in proportion to the numbers of points; the log evidence is Laplace's with the same.
+    From the optimum of the subset, up to `STEPS` steps of Newton's method are made on all points,
+    with the curvature of the subset scaled by the ratio of the numbers of points. The log evidence
+    is Laplace's approximation with the same curvature.
+
+    Parameters
+    ----------
+    objective : Objective
+        Objective of all points.
+    starts : sequence of ndarray, shape (k + 1,)
+        Coordinates of the starting points.
+    runs : int
+        Number of starting points from which the objective of the subset is maximised.
 
     Returns
     -------
     Fit
-        Not converged; its terms are those of all points.
+        Marked as not converged; its log likelihood and log prior are those of all points.
     float
-        The log evidence.
+        Log evidence.
     """
     few = thinned(objective)
     near = fit(few, starts, runs)

@@ -1,4 +1,4 @@
-"""What every method of selection gives: one user, one time step, one fitted kernel."""
+"""Result of every method of selection: the fitted kernel of one user at one time step."""
 
 import json
 import math
@@ -31,22 +31,25 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered, Draw
 
-#: At most so many compositions that were considered are shown.
+#: Maximum number of considered compositions that are shown.
 SHOWN = 10
 
-#: Predictions average over what was considered and has a weight of at least this.
+#: Predictions average over considered compositions with at least this weight.
 LEAST_WEIGHT = 0.01
 
-#: Of the draws of its values, over those with a weight of at least this.
+#: Predictions average over draws of values whose weight, times that of the row, is at least this.
 LEAST_DRAW = 0.001
 
 
-#: The number of a composition's fitted values, where draws of them count from 0.
+#: Index that stands for a composition's fitted values; indices of posterior draws start at 0.
 FITTED = -1
 
 
 class _Part(NamedTuple):
-    """One of the kernels that predictions average over: a row considered, and a draw of values."""
+    """A kernel that predictions average over: index of a considered row, and a draw of its values.
+
+    `number` is the index of the draw, or `FITTED`.
+    """
 
     place: int
     number: int
@@ -58,28 +61,31 @@ class _Part(NamedTuple):
 class Selection(Displayed):
     """The kernel selected for one user at one time step.
 
-    Hyperparameters and noise are in scaled units, those of the pilot study: inputs and targets as
-    `scaling` makes them. Predictions are in the user's units.
+    Hyperparameters and noise are in the scaled units of the pilot study, i.e. for inputs and
+    targets transformed by `scaling`. Predictions are in the user's units.
 
     Parameters
     ----------
     considered : tuple of Considered
-        The selected composition first, then by the sum of weights of a composition's rows; a
-        composition may have several, with different values. The first row's values are selected.
+        The considered compositions, in decreasing order of the sum of the weights of their rows, so
+        that the selected composition comes first. A composition may have several rows with
+        different values. The values of the first row are selected.
     pool : CandidatePool
     scaling : Scaling
     x, y : ndarray, shapes (n, D) and (n,)
         The user's data, in scaled units.
     run_time : float
-        Seconds that the selection took.
+        Duration of the selection, in seconds.
     message : str
-        What a person should know about it; mostly empty.
+        Message for the reader about the selection; usually empty.
     shared : MeanFunction, optional
-        What all users share, in scaled units.
+        Mean function that all users share, in scaled units.
     unshared : Selection, optional
-        What is selected for the same data if the user doesn't follow what the others share.
+        Selection for the same data without the shared mean function, for the case that the user
+        doesn't follow it.
     departure : float
-        Posterior probability of that: the weight of `unshared` in predictions.
+        Posterior probability that the user doesn't follow the shared mean function, which is the
+        weight of `unshared` in predictions.
     """
 
     considered: tuple[Considered, ...]
@@ -100,7 +106,7 @@ class Selection(Displayed):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """Its hyperparameters by name: natural values, in scaled units."""
+        """Hyperparameters of the selected composition by name: natural values, in scaled units."""
         return self.considered[0].hyperparameters
 
     @property
@@ -110,7 +116,7 @@ class Selection(Displayed):
 
     @property
     def noise_in_target_units(self) -> float:
-        """The noise variance in the target's unit squared, or that of the transformed target."""
+        """The noise variance in squared units of the target (of the transformed target if any)."""
         return float(self.scaling.variance_back(self.noise))
 
     def predict(
@@ -118,32 +124,32 @@ class Selection(Displayed):
     ) -> Prediction:
         """Predict at new inputs, given the data that the kernel was selected on.
 
-        The prediction is the average over what was considered, each by its weight, and over draws
-        of the values of each from their posterior: which kernel it is isn't known for certain, nor
-        are its values. So it is with `unshared`, by the probability of a `departure`. Weights below
-        1 % are left out.
+        The prediction averages over the considered compositions, by their weights, and over
+        posterior draws of their values, because neither the kernel nor its values are known with
+        certainty. It averages over `unshared` in the same way, with weight `departure`. Weights
+        below 1 % (for single draws, 0.1 %) are left out.
 
         Parameters
         ----------
         x : array_like, shape (m, D), or (m,) if D is 1
-            In the user's units.
+            New inputs, in the user's units.
         include_noise : bool
             Whether to predict new observations instead of the latent function.
         single : bool
-            Whether to predict by the selected kernel alone, with its fitted values.
+            Whether to use only the selected kernel, with its fitted values.
 
         Returns
         -------
         Prediction
-            In the target's unit. Where the target was transformed, mean and sd are of the target
-            itself, components and the noise of the transformed one; medians and intervals are
-            quantiles of ``observation``.
+            Prediction in the target's unit. If the target was transformed, mean and sd are those of
+            the target itself, while components and noise are those of the transformed target;
+            medians and intervals are quantiles of ``observation``.
 
         Raises
         ------
         InputError
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
-            that nothing finite is predicted.
+            that the prediction isn't finite.
         """
         x_new = np.asarray(x)
         if x_new.dtype.kind not in "biuf" or not np.isfinite(x_new).all():
@@ -175,13 +181,13 @@ class Selection(Displayed):
         if len(predicted) == 1:
             return self._back(predicted[0])
         weights = [weight for *_, weight in self._mixed]
-        if self.scaling.transform is not None:  # moments of a mixture aren't transformed as such
+        if self.scaling.transform is not None:  # moments of a mixture can't be transformed
             return averaged([self._back(own) for own in predicted], weights)
         return self._back(averaged(predicted, weights))
 
     @cached_property
     def _mixed(self) -> list[tuple["Selection", _Part, float]]:
-        """What predictions average over, here and in `unshared`, with weights that add up to 1."""
+        """Kernels that predictions average over, those of `unshared` included; weights sum to 1."""
         ways = [(self, 1 - self.departure)]
         if self.unshared is not None:
             ways.append((self.unshared, self.departure))
@@ -195,7 +201,7 @@ class Selection(Displayed):
 
     @cached_property
     def _averaged(self) -> list[_Part]:
-        """What predictions average over; its weights add up to one."""
+        """Kernels of this selection that predictions average over; their weights sum to 1."""
         parts = [
             _Part(place, number, draw, row.weight * draw.weight)
             for place, row in enumerate(self.considered)
@@ -207,7 +213,10 @@ class Selection(Displayed):
         return [part._replace(weight=part.weight / total if total else 1.0) for part in likely]
 
     def _conditioned(self, place: int = 0, number: int = FITTED) -> Conditioned:
-        """Return a composition with some values, conditioned on the data: one factor for all."""
+        """Return a composition with some values, conditioned on the data.
+
+        The Cholesky factor is cached for all predictions.
+        """
         if (place, number) not in self._factors:
             row = self.considered[place]
             draw = row.fitted if number == FITTED else row.draws[number]
@@ -217,7 +226,7 @@ class Selection(Displayed):
         return self._factors[place, number]
 
     def _objective(self, place: int = 0) -> Objective:
-        """Return the likelihood of the data under a composition."""
+        """Return the objective (log likelihood of the data) of a considered composition; cached."""
         if place not in self._objectives:
             coordinates = Coordinates(self.pool, self.considered[place].composition)
             objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
@@ -233,7 +242,7 @@ class Selection(Displayed):
         return {}
 
     def _back(self, scaled: Prediction) -> Prediction:
-        """Return a prediction in the target's unit; with a transform of one kernel alone."""
+        """Return a prediction in the target's unit; with a transform, only for a single kernel."""
         back, mixture = self.scaling, scaled.mixture
         made = Prediction(
             mean=back.mean_back(scaled.mean),
@@ -258,7 +267,7 @@ class Selection(Displayed):
 
     @cached_property
     def _shared_at_points(self) -> MeanAtPoints | None:
-        """What users share, at this user's points."""
+        """The shared mean function at this user's points."""
         return None if self.shared is None else MeanAtPoints(self.shared, self.x)
 
     @property
@@ -268,33 +277,33 @@ class Selection(Displayed):
         return coordinates.from_named(self.hyperparameters, self.noise)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Matrices are n x n, and quickly made anew.
+        # Cached matrices are n x n, and quickly computed again.
         made = ("_factors", "_objectives", "_averaged", "_mixed", "_shared_at_points")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
-        """Keep kernels and values, and condition on further points as well.
+        """Condition on further points, with the same kernels and values.
 
-        For predictions between two time steps: Cholesky factors are extended, in O(n^2 m)
-        operations for m new points; nothing is selected, fitted or drawn. Weights, of kernels and
-        of draws of their values, are multiplied by the densities of the new points.
+        This is meant for predictions between two time steps. Cholesky factors are extended in
+        O(n^2 m) operations for m new points; nothing is selected, fitted or drawn. The weights of
+        kernels and of draws of their values are multiplied by the densities of the new points.
 
         Parameters
         ----------
         x : array_like, shape (m, D), or (m,) if D is 1
-            The new inputs alone, in the user's units.
+            The new inputs only, in the user's units.
         y : array_like, shape (m,)
 
         Returns
         -------
         Selection
-            What it considered is the selected kernel, and those others that predictions average
-            over, with status "kept"; their criterion is the BIC.
+            Its `considered` are the selected kernel and the others that predictions average over,
+            with status "kept"; their criterion is the BIC.
 
         Raises
         ------
         InputError
-            If the points can't be used.
+            If there are no points, the shapes don't match, or a value isn't a finite number.
         """
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
@@ -310,18 +319,24 @@ class Selection(Displayed):
         return selection
 
     def with_unshared(self, unshared: "Selection", departure: float) -> "Selection":
-        """Return the same selection for a user who may not follow what the others share.
+        """Return the same selection, mixed with one that doesn't use the shared mean function.
 
-        The probability of that is, by Bayes' theorem, in proportion to the evidence for what was
-        considered with and without what is shared. (In the meta-analysis of trials, a prior made
-        robust by such a mixture is Schmidli et al.'s, 2014.)
+        The probability that the user doesn't follow the shared mean is updated by Bayes' theorem,
+        with the evidence of all compositions considered with and without it. (Schmidli et al. 2014
+        use such a mixture as a robust prior in the meta-analysis of trials.) If the ratio of the
+        evidences isn't defined, the prior probability is kept.
 
         Parameters
         ----------
         unshared : Selection
-            For the same data.
+            Selection for the same data without the shared mean function.
         departure : float
-            Prior probability of a departure, above 0 and below 1.
+            Prior probability that the user doesn't follow the shared mean, between 0 and 1
+            (exclusive).
+
+        Returns
+        -------
+        Selection
         """
         gain = unshared._log_evidence - self._log_evidence
         return replace(
@@ -333,7 +348,7 @@ class Selection(Displayed):
 
     @property
     def _log_evidence(self) -> float:
-        """Log density of the data under all that was considered."""
+        """Log of the summed exp(score) of all considered rows."""
         return float(logsumexp([row.score for row in self.considered]))
 
     def _extended(self, x: np.ndarray, y: np.ndarray) -> tuple["Selection", float]:
@@ -382,24 +397,24 @@ class Selection(Displayed):
         Raises
         ------
         InputError
-            If inputs or targets don't fit.
+            If the inputs or targets aren't valid, or their shapes don't match.
         """
         return self.predict(x_new, include_noise=True).log_predictive_density(y_new)
 
     def label(self, composition: Composition | None = None) -> str:
-        """Return the label of a composition, by default the selected one's."""
+        """Return the label of a composition, by default of the selected one."""
         chosen = self.composition if composition is None else composition
         return chosen.label(self.pool.dimension)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per composition considered, best first."""
+        """Return a table with one row per considered row, best composition first."""
         rows = [
             asdict(row) | {"composition": self.label(row.composition)} for row in self.considered
         ]
         return pd.DataFrame(rows).drop(columns=["hyperparameters", "draws"])
 
     def to_row(self) -> dict[str, str | int | float]:
-        """Return the selection as one row of a table; what has parts is JSON text."""
+        """Return the selection as one row of a table; structured values are JSON text."""
         return {
             "composition": self.label(),
             "n_points": len(self.y),
@@ -408,14 +423,14 @@ class Selection(Displayed):
             "log_likelihood": self.considered[0].log_likelihood,
             "bic": self.considered[0].bic,
             "considered": json.dumps(
-                {  # of several rows of a composition the best
+                {  # the best row of each composition: later entries replace earlier ones
                     self.label(c.composition): {"bic": c.bic, "score": c.score}
                     for c in sorted(self.considered, key=lambda row: row.score)
                 }
             ),
             "departure": self.departure,
             "averaged": json.dumps(
-                [  # what predictions average over
+                [  # kernels that predictions average over
                     {
                         "composition": self.label(of.considered[part.place].composition),
                         "hyperparameters": part.draw.hyperparameters,
@@ -474,5 +489,5 @@ class Selection(Displayed):
 
 
 def _departure(before: float, gain: float) -> float:
-    """Return the probability of a departure given data whose log density it makes larger."""
+    """Return the posterior probability of a departure, whose log Bayes factor is `gain`."""
     return float(expit(logit(before) + gain))

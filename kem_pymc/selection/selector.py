@@ -1,4 +1,4 @@
-"""What every method of selection is: a user's data in, a kernel out."""
+"""Interface of all methods of selection, which select a kernel for a user's data."""
 
 from typing import Protocol
 
@@ -9,12 +9,12 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.selection import Selection
 
-#: What a selector may be given of the time step before.
+#: Types in which a selector accepts the result of the previous time step.
 Previous = Selection | Composition | str | None
 
 
 class Selector(Protocol):
-    """A method of selection."""
+    """Protocol of a method of selection."""
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         """Select a kernel for one user's data up to now.
@@ -22,20 +22,24 @@ class Selector(Protocol):
         Parameters
         ----------
         x : array_like, shape (n, D), or (n,) if D is 1
-            In the user's units.
+            All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            What was selected one time step earlier; None at the first.
+            Selection or composition of the previous time step; None at the first.
+
+        Returns
+        -------
+        Selection
         """
 
 
 def previous_composition(previous: Previous, pool: CandidatePool) -> Composition:
-    """Return the composition of the time step before; WHITE at the first.
+    """Return the composition of the previous time step; WHITE (the empty one) at the first.
 
     Raises
     ------
     InputError
-        If it isn't made of the pool's candidates, or is no composition.
+        If `previous` isn't a composition, or has candidates that aren't in the pool.
     """
     if previous is None:
         return Composition()

@@ -1,4 +1,4 @@
-"""The two-level baselines: one kernel that users share, and one of each user's own, both fixed."""
+"""Two-level baselines: a shared mean and a function for each user, both with a fixed kernel."""
 
 import time
 from typing import Literal, Self
@@ -19,18 +19,18 @@ from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
 
 
 class TwoLevelSelector:
-    """Predicts by a two-level model whose values pilot users decide on; selects nothing.
+    """Selector that predicts with a two-level model fitted to pilot users, without selection.
 
-    y_u(x) = m(x) + f_u(x) + noise, with the same kernel of f_u for every user: MAGMA (Leroy et al.
-    2022) where m and f_u are smooth, the linear mixed model where both are linear, one GP for the
-    pooled rows of all users where f_u is zero.
+    The model is y_u(x) = m(x) + f_u(x) + noise, with the same kernel of f_u for every user. It is
+    MAGMA (Leroy et al. 2022) if m and f_u are smooth, the linear mixed model if both are linear,
+    and one GP for the pooled rows of all users if f_u is zero.
 
     Parameters
     ----------
     part : SharedPart
-        Learned from the pilot users in scaled units.
+        Two-level model learned from the pilot users, in scaled units.
     scaling : Scaling
-        Applied to the user's data.
+        Scaling applied to the user's data.
     """
 
     def __init__(self, part: SharedPart, scaling: Scaling) -> None:
@@ -50,19 +50,25 @@ class TwoLevelSelector:
         noise_floor: float = 1e-3,
         seed: int = 0,
     ) -> Self:
-        """Learn from pilot users, in their own units.
+        """Fit the two-level model to pilot users.
 
         Parameters
         ----------
         pilot : Cohort
+            Pilot users, in their own units.
         kind : {"smooth", "linear", "pooled"}
-            Two levels with a smooth function each; a linear mixed model with random intercepts and
-            slopes; one GP for all.
+            ``"smooth"``: both levels are smooth functions; ``"linear"``: a linear mixed model with
+            random intercepts and slopes; ``"pooled"``: one GP for all users.
         scaling : Scaling, optional
-            Of inputs and targets; by default to unit range, learned from the pilot users.
+            Scaling of inputs and targets; by default learned from the pilot users, to features in
+            [0, 1] and targets with mean 0 and sd 1.
         noise_floor : float
             Smallest noise variance, in scaled units.
         seed : int
+
+        Returns
+        -------
+        TwoLevelSelector
 
         Raises
         ------
@@ -89,15 +95,19 @@ class TwoLevelSelector:
         Parameters
         ----------
         x : array_like, shape (n, D), or (n,) if D is 1
-            In the user's units.
+            All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            Plays no part.
+            Not used.
+
+        Returns
+        -------
+        Selection
 
         Raises
         ------
         InputError
-            If the data can't be used.
+            If there are no points, the shapes don't match, or a value isn't a finite number.
         """
         started = time.perf_counter()
         model = self.part.model

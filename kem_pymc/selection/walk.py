@@ -1,4 +1,4 @@
-"""Walk users through their time steps, each selection starting from the one before."""
+"""Online selection for all users of a cohort, and tables of the resulting predictions."""
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping
@@ -15,13 +15,13 @@ from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Selector
 from kem_pymc.workers import Workers, in_order, workers
 
-#: Users of one piece of work: sending a piece and its results costs as much as a selection.
+#: Number of users per task: sending a task and its results costs as much as a selection.
 BLOCK = 10
 
-#: Columns of the table of predictions, before those of the bounds and the features.
+#: First columns of the table of predictions, before those of the quantiles and the features.
 PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
 
-#: Columns after these: quantiles of an observation, by the probability of less.
+#: Columns with quantiles of an observation, and their probabilities.
 QUANTILES = {
     "median": 0.5,
     **{"low_50": 0.25, "high_50": 0.75},
@@ -39,24 +39,24 @@ def walk(
     crew: Workers | None = None,
     tell: Callable[[int], Any] = lambda _: None,
 ) -> Walks:
-    """Return the selections of every user at every time step.
+    """Select kernels online for every user: at each time step, starting from the one before.
 
-    What a selection has to say stands in its message.
+    Warnings of a selection aren't issued; its `message` contains their text.
 
     Parameters
     ----------
     selector : Selector
     cohort : Cohort
-        Users of any number of time steps, in the users' units.
+        Users with any number of time steps, in the users' units.
     crew : Workers, optional
-        Who selects; by default this process. The selections are the same.
+        Workers that make the selections; by default this process. The selections are the same.
     tell : callable
-        Called with a number of users when theirs have come.
+        Progress callback, called with a number of users when their selections are complete.
 
     Returns
     -------
-    dict
-        A list of selections, one per time step, for every user.
+    dict of user to list of Selection
+        For every user, one selection per time step.
     """
     users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
     blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
@@ -72,25 +72,30 @@ def predictions(
     future: Mapping[Hashable, np.ndarray] | None = None,
     horizon: int = 1,
 ) -> pd.DataFrame:
-    """Return what every selection says of the user's points up to then, and of those that follow.
+    """Return the predictions of every selection for the user's past and next points.
 
-    One row per point of each user, time step by time step, up to the end of the next time step, or
-    of as many as `horizon` says:
+    For each user and time step there is one row per point up to the end of the next time step, or
+    of the next `horizon` time steps. The columns are
     ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
-    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function``, the
-    ``median`` of an observation and its bounds with probability 50, 80 and 95 % (``low_95`` is the
-    quantile of 0.025), in the target's unit; then the features.
+    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function`` (the
+    sd without noise), the ``median`` of an observation and the ends of its 50, 80 and 95 %
+    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features.
 
     Parameters
     ----------
-    walks : mapping of user to selections
+    walks : mapping of user to list of Selection
+        Selections as returned by :func:`walk`.
     cohort : Cohort
-        Whose walks they are.
+        Cohort for which the selections were made.
     future : mapping of user to ndarray, shape (m, D), optional
-        Inputs of points that are to come, whose targets nobody knows: the last selection predicts
-        them, and ``observed`` is NaN.
+        Inputs of future points, whose targets aren't known. They are predicted by the user's last
+        selection, and their ``observed`` is NaN.
     horizon : int
-        How many of the user's next time steps are predicted.
+        Number of the user's next time steps that are predicted.
+
+    Returns
+    -------
+    DataFrame
 
     Raises
     ------
@@ -128,12 +133,12 @@ def predictions(
 
 
 def check_names(cohort: Cohort) -> None:
-    """Check that the features have columns of their own in a table of predictions.
+    """Check that no feature has the name of another column of the table of predictions.
 
     Raises
     ------
     InputError
-        If one hasn't.
+        If a feature has such a name.
     """
     for name in set(cohort.features) & {*PREDICTED, "sd_function", *QUANTILES}:
         raise InputError(
@@ -147,7 +152,10 @@ def _walk_block(selector: Selector, block: list[Points]) -> list[list[Selection]
 
 
 def walk_user(selector: Selector, points: Points) -> list[Selection]:
-    """Return one user's selections, from all inputs (n, D), targets (n,) and ends (T,)."""
+    """Return one user's selections at all time steps.
+
+    `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,).
+    """
     x, y, ends = points
     own: list[Selection] = []
     with warnings.catch_warnings():

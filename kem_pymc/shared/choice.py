@@ -1,4 +1,4 @@
-"""What users share, learned from pilot users: the kernel, if any, that predicts other users."""
+"""Learn from pilot users what users share: the kernel, if any, that best predicts other users."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,36 +26,39 @@ from kem_pymc.shared.inducing import with_inducing_points
 from kem_pymc.shared.relevance import relevance_by_feature
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
-#: What "auto" chooses from.
+#: Options from which "auto" chooses.
 AUTO = ("nothing", "linear", "smooth", "additive", "pooled")
 
-#: Something is shared if it gains more than so many standard errors over nothing.
+#: Smallest gain over "nothing", in standard errors, with which another option is chosen.
 STANDARD_ERRORS = 1.0
 
-#: A feature with fewer distinct values has no smooth curve of its own.
+#: Smallest number of distinct values with which a feature has a smooth curve in "additive".
 LEAST_VALUES = 3
 
 
 @dataclass(frozen=True, eq=False)
 class SharedPart:
-    """What the users of a cohort share.
+    """The part of a two-level model that all users of a cohort share.
 
     Attributes
     ----------
     posterior : SharedPosterior
+        Posterior of the mean process.
     users : tuple of labels
-        In the order of the posterior.
+        User labels, in the order of the posterior.
     scores : dict of str to ndarray, shape (U,)
-        By what was compared: the log density of each user's targets given all other users'.
+        Log density of each user's targets given all other users', by name of the compared option.
     shares : dict of str to float
-        Shares of variance that the two-level model gives to its parts: ``"shared"`` is the variance
-        of the mean process' posterior mean over all rows, ``"personal"`` the mean prior variance of
-        users' own functions there, ``"noise"`` the noise's.
+        Shares of variance of the parts of the two-level model: ``"shared"`` is the variance of the
+        mean process' posterior mean over all rows, ``"personal"`` the mean prior variance of users'
+        own functions there, and ``"noise"`` the noise variance. For a given mean process the last
+        two are one share, ``"personal and noise"``.
     unexplained : float
-        Mean square of what the mean process of all other users leaves of the targets.
+        Mean squared residual of the targets from the mean process given all other users.
     relevance : dict of str to tuple of float (D,)
         Each feature's total effect in ``"shared"`` and in ``"personal"``, as shares of the same
-        variance as `shares`; see :func:`~kem_pymc.shared.relevance.relevance_by_feature`.
+        variance as `shares`; see :func:`~kem_pymc.shared.relevance.relevance_by_feature`. For a
+        given mean process only ``"shared"``.
     """
 
     posterior: SharedPosterior
@@ -77,16 +80,16 @@ class SharedPart:
 
     @property
     def process(self) -> MeanProcess:
-        """The mean process given all users, for users who aren't among them."""
+        """The mean process given all users, for users who aren't in the cohort."""
         return self.posterior.process
 
     def function(self, user: Hashable) -> MeanProcess:
-        """Return the mean process given all users but one of them, by label.
+        """Return the mean process given all users except one, by label.
 
         Raises
         ------
         InputError
-            If it wasn't learned from such a user.
+            If the mean process wasn't learned from a user with this label.
         """
         if user not in self.users:
             raise InputError(
@@ -96,20 +99,25 @@ class SharedPart:
         return self.posterior.without(self.users.index(user))
 
     def functions(self, cohort: Cohort) -> list[MeanProcess]:
-        """Return :meth:`function` of each user of a cohort."""
+        """Return the mean process without each user of a cohort, see :meth:`function`."""
         return [self.function(user) for user in cohort.users]
 
     def describe(self, features: Sequence[str]) -> str:
-        """Return in a sentence what users share.
+        """Return a sentence that describes what users share.
 
         Parameters
         ----------
         features : sequence of str (D,)
+            Names of the features.
+
+        Returns
+        -------
+        str
         """
         return in_words(self.model.kernel.composition, features, self.shares)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model without its inducing points, and sums of the scores, as plain data."""
+        """Return the model without its inducing points, summed scores and shares, as plain data."""
         model = self.model.to_dict()
         del model["kernel"]["inducing"]
         return model | {
@@ -121,15 +129,20 @@ class SharedPart:
 
 
 def in_words(composition: Composition, features: Sequence[str], shares: Mapping[str, float]) -> str:
-    """Return in a sentence what users share, and how much where that is known.
+    """Return a sentence that describes what users share, with its share of variance if known.
 
     Parameters
     ----------
     composition : Composition
-        Of the mean process.
+        Composition of the mean process.
     features : sequence of str (D,)
+        Names of the features.
     shares : mapping of str to float
-        As in :class:`SharedPart`; perhaps empty.
+        Shares of variance, as in :class:`SharedPart`; may be empty.
+
+    Returns
+    -------
+    str
     """
     if not len(composition):
         return "Users share nothing that predicts other users better."
@@ -145,31 +158,39 @@ def learn_shared(
     noise_floor: float = 1e-4,
     seed: int = 0,
 ) -> SharedPart:
-    """Learn what users share from a cohort in scaled units.
+    """Learn what the users of a cohort share, or use a given mean process.
 
-    Every composition of `AUTO` is fitted in a two-level model, with a personal part that suits most
-    users: a level, a line in every feature, and one smooth function of all features; but for
-    "pooled", which is "smooth" with nothing personal. Categories have differences between levels in
-    place of lines, which with "smooth" and "additive" may also change smoothly over time; those
-    that are the same throughout the rows of every user are no part of what is personal. The one
-    with the largest sum over users of the log density of their targets, given all other users', is
-    taken; nothing is, unless that gains more than a standard error.
+    With "auto", every composition of `AUTO` is fitted in a two-level model, with a personal part
+    that suits most users: a level, a line in every feature, and one smooth function of all
+    features. An exception is "pooled", which is "smooth" without a personal part. Categories have
+    differences between levels instead of lines, which in "smooth" and "additive" may also change
+    smoothly over time; categories that are constant over the rows of every user aren't in the
+    personal part. The composition with the largest sum over users of the log density of their
+    targets, given all other users', is chosen. If its gain over "nothing" is at most one standard
+    error, "nothing" is chosen.
 
     Parameters
     ----------
     cohort : Cohort
+        Pilot users, in scaled units.
     shared : Composition, Given or str
         ``"auto"``, one of `AUTO`, a composition, or a mean and a covariance that aren't learned.
     personal : Composition, optional
-        Another personal part, for all.
+        Personal part to use instead of the default, for all options.
     noise_floor : float
         Smallest noise variance.
     seed : int
+        Seed of the random number generators.
+
+    Returns
+    -------
+    SharedPart
 
     Raises
     ------
     InputError
-        If there is one user, but for "auto"; or it is no composition of the cohort's features.
+        If there is only one user and `shared` is neither "auto" nor a `Given`, `shared` isn't a
+        composition of the cohort's features, or a given function can't be used.
     """
     if isinstance(shared, Given):
         return _given(shared, cohort, noise_floor, seed)
@@ -215,7 +236,7 @@ def _part(
 
 
 def _given(shared: Given, cohort: Cohort, noise_floor: float, seed: int) -> SharedPart:
-    """Return what is given; of the rest it isn't known what is personal and what is noise."""
+    """Return a given mean process as a `SharedPart`, with one share for personal part and noise."""
     posterior = shared.posterior(cohort, noise_floor, np.random.default_rng(seed))
     part = _part(posterior, cohort, {}, seed)
     rest = {"personal and noise": 1 - part.shares["shared"]}
@@ -227,7 +248,7 @@ def _given(shared: Given, cohort: Cohort, noise_floor: float, seed: int) -> Shar
 
 
 def _variances(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
-    """Return the variances of which a :class:`SharedPart` has the shares."""
+    """Return the variances of the model's parts, on which a `SharedPart` bases its shares."""
     model = posterior.model
     own = [
         composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
@@ -241,7 +262,7 @@ def _variances(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
 
 
 def _unexplained(posterior: SharedPosterior, cohort: Cohort) -> float:
-    """Return the mean square of what all other users' mean process leaves of users' targets."""
+    """Return the mean squared residual of targets from the mean process of all other users."""
     left = [
         y - posterior.without(u).mean(x)
         for u, (x, y) in enumerate(zip(cohort.inputs, cohort.targets, strict=True))
@@ -259,18 +280,18 @@ def _best(scores: Mapping[str, np.ndarray]) -> str:
 
 
 def personal_composition(cohort: Cohort) -> Composition:
-    """Return a composition that suits most users: CONST, LIN of every feature, ARD.
+    """Return a personal part that suits most users: CONST, LIN of every feature, and ARD.
 
-    Of categories that vary within users CAT, which is no part of ARD.
+    Categories that vary within users have CAT instead of LIN, and aren't in ARD.
     """
     own = linear_composition(cohort, personal=True)
     return own + Composition(tuple(smooth_function(number_features(cohort))))
 
 
 def linear_composition(cohort: Cohort, personal: bool = False) -> Composition:
-    """Return CONST and LIN of every feature, of categories CAT.
+    """Return CONST and LIN of every feature, with CAT instead of LIN for categories.
 
-    Where it is `personal`, without categories that are the same in all rows of every user.
+    If `personal`, categories that are constant over the rows of every user are left out.
     """
     kinds = dict.fromkeys(number_features(cohort), "LIN")
     kinds |= dict.fromkeys(category_features(cohort), CAT)
@@ -280,7 +301,7 @@ def linear_composition(cohort: Cohort, personal: bool = False) -> Composition:
 
 
 def _compositions(cohort: Cohort) -> dict[str, Composition]:
-    """Return what "auto" chooses from, by name."""
+    """Return the compositions that "auto" chooses from, by name."""
     linear, numbers = linear_composition(cohort), number_features(cohort)
     rows = np.concatenate(cohort.inputs)
     curved = [d for d in numbers if len(np.unique(rows[:, d])) >= LEAST_VALUES]
@@ -294,7 +315,7 @@ def _compositions(cohort: Cohort) -> dict[str, Composition]:
         "additive": linear + single + changing,
         "pooled": smooth,
     }
-    if len(numbers) < 2:  # one feature alone is all of them
+    if len(numbers) < 2:  # "additive" would repeat "smooth" or "linear"
         del options["additive"]
     return options
 

@@ -1,10 +1,10 @@
-"""How groups differ in what users share: a function's mean at each level of a feature."""
+"""Means of a shared function at each level of a feature, for contrasts between groups."""
 
 import numpy as np
 
 from kem_pymc.gp.mean_process import MeanFunction
 
-#: At most so many rows are averaged over, drawn at random.
+#: Maximum number of distinct rows to average over; of more, a random subset is used.
 MOST_ROWS = 400
 
 
@@ -13,24 +13,26 @@ def level_means(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means over rows of a function at each value of a feature, and their covariance.
 
-    Every mean is over the same rows, with the feature's value replaced: groups are compared at
-    equal values of all other features.
+    Every mean is over the same rows, with the feature's value replaced, so that groups are compared
+    at equal values of all other features. At most `MOST_ROWS` distinct rows are used.
 
     Parameters
     ----------
     function : MeanFunction
-        Normal, with its own covariance.
+        Mean and covariance of a normally distributed function.
     rows : ndarray, shape (n, D)
-        In scaled units.
+        Inputs, in scaled units.
     feature : int
+        Index of the feature.
     values : ndarray, shape (L,)
-        In scaled units.
+        Values of the feature, in scaled units.
 
     Returns
     -------
     mean : ndarray, shape (L,)
+        Means of the function at the L values, in scaled units.
     covariance : ndarray, shape (L, L)
-        Both in scaled units.
+        Covariance of these means, in scaled units.
     """
     others = rows.copy()
     others[:, feature] = 0.0

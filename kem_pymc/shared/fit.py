@@ -1,8 +1,8 @@
 """Fit the hyperparameters of a two-level model by their posterior mode.
 
-The marginal likelihood of all rows is exact: one Cholesky factor of their covariance, which is the
-shared one everywhere plus the personal one within users. Priors are weak, in units of the data, and
-nearly flat towards components and features that play no part.
+The marginal likelihood of all rows is computed exactly, from one Cholesky factor of their
+covariance: the shared covariance between all rows, plus the personal one within users. Priors are
+weak, in units of the data, and nearly flat towards components and features without effect.
 """
 
 from collections.abc import Sequence
@@ -24,31 +24,31 @@ from kem_pymc.lanes import padded
 from kem_pymc.machine import one_blas_thread
 from kem_pymc.shared.two_level import TwoLevel
 
-#: Sds of the logs' normal priors: of amplitudes and the noise, and of what is in inputs' units.
+#: Standard deviations of the normal priors of logs: of amplitudes and the noise, and of others.
 AMPLITUDE_SD, LENGTH_SD = 2.0, 1.0
 
-#: The same on the side where a component or a feature plays no part: small amplitudes and long
-#: lengthscales. Of many features few may matter, and priors of each that hold it near its median
-#: would add up to a function of all of them.
+#: The same on the side where a component or a feature has no effect: small amplitudes and long
+#: lengthscales. Of many features few may matter, and priors that keep each one near its median
+#: would add up to a function of all features.
 IRRELEVANT_SD = 8.0
 
-#: Where these lie. Of differences between groups, small amplitudes aren't among them: what a
-#: handful of groups says of their amplitude is little, and at a mode next to zero groups would seem
-#: not to differ with certainty.
+#: Sign of that side by kind. Small amplitudes of differences between groups aren't included: a few
+#: groups contain little information on their amplitude, and at a mode near zero the model would
+#: conclude with certainty that groups don't differ.
 IRRELEVANT = {"amplitude": -1.0, "lengthscale": 1.0}
 
-#: Prior medians: the noise's share of the targets' variance, lengthscales and periods as shares of
-#: a feature's range.
+#: Prior medians: of the noise as a share of the targets' variance, of lengthscales and of periods
+#: as shares of a feature's range.
 NOISE_SHARE, LENGTH_SHARE, PERIOD_SHARE = 0.1, 0.5, 0.25
 
-#: The mode is searched from the prior's median, and from there with the logs of lengthscales and
-#: periods less by so much: from long ones alone, what varies fast can end as noise.
+#: The search for the mode starts at the prior's median, and again with the logs of lengthscales and
+#: periods reduced by this: from long ones alone, fast variation may be fitted as noise.
 SHORTER = 2.0
 
-#: It is searched with at most so many rows of all users first, in at most so many steps,
+#: Maximum number of rows of all users, and of steps, in the first stage of the search.
 FIRST_ROWS, FIRST_STEPS = 400, 200
 
-#: then, from there, with at most so many rows. Users beyond don't take part in it.
+#: The same in the last stage, which starts from the first one's result. Other users aren't used.
 MOST_ROWS, LAST_STEPS = 2000, 15
 
 
@@ -63,18 +63,25 @@ def fit_two_level(
 ) -> TwoLevel:
     """Return a two-level model at its posterior mode, without inducing points.
 
-    Shifts of the shared LIN aren't fitted, they are at the features' means: a shared level makes up
-    for them. Those of the personal one are, by which a user's level and slope are correlated.
+    Shifts of the shared LIN aren't fitted but set to the features' means, because a shared level
+    compensates for them. Shifts of the personal LIN are fitted: they determine the correlation of a
+    user's level and slope.
 
     Parameters
     ----------
     inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
-        Of every user, in scaled units.
+        Inputs and targets of every user, in scaled units.
     shared, personal : Composition
+        Compositions of the mean process and of each user's own function.
     noise_floor : float
         Smallest noise variance.
     rng : Generator
-        Which users take part where there are more than 2,000 rows.
+        Random number generator that draws the users of the first stage if there are more than 400
+        rows, and those of the fit if there are more than 2,000.
+
+    Returns
+    -------
+    TwoLevel
     """
     part = _part(inputs, targets, FIRST_ROWS, rng)
     problem = MarginalLikelihood(*part, shared, personal)
@@ -90,7 +97,10 @@ def fit_two_level(
 def _part(
     inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], rows: int, rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return users drawn at random, at least two, with at most so many rows between them."""
+    """Return inputs and targets of users drawn at random, with at most `rows` rows in total.
+
+    At least two users are drawn; of a user with too many rows, evenly spaced ones are kept.
+    """
     if sum(map(len, targets)) <= rows:
         return list(inputs), list(targets)
     x: list[np.ndarray] = []
@@ -109,7 +119,7 @@ def _part(
 
 @dataclass(frozen=True)
 class _Level:
-    """One of the two compositions: where its free values lie, and their priors."""
+    """One of the two compositions, with the indices of its free values and their priors."""
 
     active: np.ndarray
     places: np.ndarray
@@ -122,13 +132,15 @@ class _Level:
 class MarginalLikelihood:
     """Log marginal likelihood plus log prior of a two-level model's values, with its gradient.
 
-    Values are the coordinates of the shared kernel's hyperparameters but for shifts, of the
-    personal one's, and the log of the noise variance.
+    The values are the coordinates of the shared kernel's hyperparameters except shifts, then those
+    of the personal kernel's hyperparameters, then the log of the noise variance.
 
     Parameters
     ----------
     inputs, targets : sequence of ndarray, shapes (n, D) and (n,)
+        Inputs and targets of every user, in scaled units.
     shared, personal : Composition
+        Compositions of the mean process and of each user's own function.
     """
 
     def __init__(
@@ -159,7 +171,7 @@ class MarginalLikelihood:
 
     @property
     def starts(self) -> list[np.ndarray]:
-        """The prior's median, and the same with shorter lengthscales and periods; each (d,)."""
+        """Starting values (d,): the prior's median, also with shorter lengthscales and periods."""
         lengths = np.array([kind in ("lengthscale", "period") for kind in self.kinds])
         return [self.prior_mean, self.prior_mean - SHORTER * lengths]
 
@@ -181,7 +193,7 @@ class MarginalLikelihood:
         return _Level(as_active(inclusion), free, h, h[free], sd[free], kinds)
 
     def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
-        """Return both levels' vectors (H,), and the log noise."""
+        """Return the hyperparameter vectors (H,) of both levels, and the log noise variance."""
         first = len(self.levels[0].places)
         parts = values[:first], values[first:-1]
         vectors = []
@@ -192,7 +204,7 @@ class MarginalLikelihood:
         return vectors, float(values[-1])
 
     def covariance(self, values: np.ndarray) -> np.ndarray:
-        """Return the covariance (n, n) of all rows, of which the upper triangle counts."""
+        """Return the covariance (n, n) of all rows; only its upper triangle is meaningful."""
         vectors, log_noise = self._full(values)
         n = len(self.y)
         total = np.zeros((n, padded(n)))
@@ -203,7 +215,7 @@ class MarginalLikelihood:
                 covariance(kernels(), layout, shared.active, vectors[0], self.x, total, room)
             for a, b in self._spans() if len(personal.active) else ():
                 x = np.ascontiguousarray(self.x[:, a:b])
-                own = np.zeros((b - a, padded(b - a)))  # what isn't filled is added, too
+                own = np.zeros((b - a, padded(b - a)))  # the unfilled lower triangle is added, too
                 room = np.empty_like(own)
                 covariance(kernels(), layout, personal.active, vectors[1], x, own, room)
                 total[a:b, a:b] += own[:, : b - a]
@@ -216,9 +228,9 @@ class MarginalLikelihood:
     def __call__(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """Return log likelihood plus log prior at `values` (d,), and its gradient (d,).
 
-        Minus infinity and zeros where the covariance isn't positive definite.
+        They are minus infinity and zeros where the covariance isn't positive definite.
         """
-        # LAPACK counts columns first: the upper triangle of a matrix is the lower one of its own.
+        # LAPACK is column-major: the upper triangle of a row-major matrix is its lower one.
         factor, failed = lapack.dpotrf(self.covariance(values).T, lower=1, clean=0)
         if failed:
             return -np.inf, np.zeros_like(values)
@@ -229,7 +241,7 @@ class MarginalLikelihood:
         n = len(self.y)
         adjoint = np.zeros((n, padded(n)))
         adjoint[:, :n] = np.outer(alpha, alpha) - inverse.T
-        adjoint[np.arange(n), np.arange(n)] *= 0.5  # others stand for two entries
+        adjoint[np.arange(n), np.arange(n)] *= 0.5  # off-diagonal entries represent two each
         away = values - self.prior_mean
         sd = np.where(away * self.irrelevant > 0, IRRELEVANT_SD, self.prior_sd)
         prior = -0.5 * np.sum((away / sd) ** 2)
@@ -254,7 +266,7 @@ class MarginalLikelihood:
         return np.concatenate([*parts, [trace * np.exp(log_noise)]])
 
     def maximise(self, start: np.ndarray, noise_floor: float, steps: int) -> np.ndarray:
-        """Return the values (d,) of a mode near `start`, the noise at its floor or above."""
+        """Return the values (d,) of a mode near `start`, with the noise at its floor or above."""
 
         def negative(values: np.ndarray) -> tuple[float, np.ndarray]:
             height, slope = self(values)
@@ -286,7 +298,7 @@ class MarginalLikelihood:
 
 
 def _kind(hyperparameter: Hyperparameter) -> str:
-    """Return a hyperparameter's kind; amplitudes of differences between groups are their own."""
+    """Return a hyperparameter's kind; "difference" for amplitudes of terms with categories."""
     factors = Candidate.parse(hyperparameter.name.partition(".")[0]).factors
     of_groups = any(factor.base == CAT for factor in factors)
     return "difference" if of_groups and hyperparameter.base is None else hyperparameter.kind
@@ -295,7 +307,7 @@ def _kind(hyperparameter: Hyperparameter) -> str:
 def _prior(
     hyperparameter: Hyperparameter, composition: Composition, rows: np.ndarray, variance: float
 ) -> tuple[float, float]:
-    """Return prior mean and sd of a coordinate: a log, or a shift itself."""
+    """Return prior mean and sd of a hyperparameter's coordinate: its log, or a shift's value."""
     label, *inner = hyperparameter.name.split(".")
     (candidate,) = (c for c in composition if str(c) == label)
     if hyperparameter.kind == "amplitude":

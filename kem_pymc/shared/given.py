@@ -1,8 +1,9 @@
-"""A mean process that users of the package give, by functions of PyMC or their own.
+"""A mean process given by PyMC's mean and covariance functions, or by user-defined functions.
 
-It is kept as everything that is shared: a level, lines and inducing points of a smooth function,
-whose weights have the mean and the covariance that fit the given functions at many places near the
-pilot users' rows. So files, reports and new users need no code of the study.
+It is stored in the same form as a learned mean process: a level, lines and inducing points of a
+smooth function, whose weights have the mean and the covariance that fit the given functions at many
+places near the pilot users' rows. So files, reports and predictions for new users don't depend on
+the study's code.
 """
 
 from collections.abc import Callable
@@ -19,35 +20,35 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.shared.inducing import places_near, with_inducing_points
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 
-#: Lengthscale of the smooth function, in ranges of a feature; its variance is that small that
-#: inducing points leave none of it.
+#: Lengthscale of the smooth function, as a share of a feature's range, and its variance, which is
+#: so small that the part not determined by the inducing points is negligible.
 LENGTHSCALE, AMPLITUDE = 0.5, 1e-6
 
-#: The weights' functions may miss a given mean or standard deviation by so much, in scaled units.
+#: Largest error of the approximation of a given mean or standard deviation, in scaled units.
 TOLERANCE = 0.01
 
-#: Directions of the weights that the function doesn't feel are left out; each weight has a variance
-#: of its own besides, which adds so much to the function's at most.
+#: Relative singular value below which directions of the weights are left out, because they don't
+#: affect the function; and the variance that jitter of the weights adds to the function at most.
 FELT, JITTER = 1e-7, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What users share, given: nothing is learned of it.
+    """A mean process that is given, not learned.
 
     Parameters
     ----------
     mean : callable, optional
-        From inputs (n, D) to the mean (n,): a ``pm.gp.mean.Mean`` or a function of one's own; by
-        default zero.
+        Function from inputs (n, D) to the mean (n,): a ``pm.gp.mean.Mean`` or a user-defined
+        function; zero by default.
     cov : callable, optional
-        From inputs (n, D) and (m, D) to the covariance (n, m): a ``pm.gp.cov.Covariance`` or a
-        function of one's own; by default the mean is known for certain.
+        Function from inputs (n, D) and (m, D) to the covariance (n, m): a ``pm.gp.cov.Covariance``
+        or a user-defined function; by default the mean has no uncertainty.
 
     Notes
     -----
     Inputs and values are in scaled units: features in [0, 1] over the pilot users' data and targets
-    of mean 0 and variance 1, unless the priors say otherwise
+    of mean 0 and variance 1, unless the priors specify another scaling
     (:attr:`kem_pymc.EvolutionModel.scaling`).
     """
 
@@ -57,15 +58,21 @@ class Given:
     def posterior(
         self, cohort: Cohort, noise_floor: float, rng: np.random.Generator
     ) -> SharedPosterior:
-        """Return it as what users share, the same for all users.
+        """Return the given mean process as a posterior, which is the same for all users.
 
         Parameters
         ----------
         cohort : Cohort
             Pilot users, in scaled units.
         noise_floor : float
-            Smallest noise variance; that of the posterior is what the mean leaves of the targets.
+            Smallest noise variance. The posterior's noise variance is the mean squared residual of
+            the targets from the mean, if that is larger.
         rng : Generator
+            Random number generator that chooses places for the approximation.
+
+        Returns
+        -------
+        SharedPosterior
 
         Raises
         ------
@@ -113,7 +120,7 @@ class Given:
 
 
 def _checked(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Return what a function gave as an array; PyMC's give expressions."""
+    """Return the result of a given function as an array; PyMC's expressions are evaluated."""
     array = np.asarray(values.eval() if hasattr(values, "eval") else values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all():
         raise InputError(
@@ -124,7 +131,7 @@ def _checked(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
 
 
 def _interpolating(cohort: Cohort, rng: np.random.Generator) -> SharedKernel:
-    """Return a kernel whose weights' functions can be any smooth function near the users' rows."""
+    """Return a kernel whose features can represent any smooth function near the users' rows."""
     dimension = cohort.dimension
     lines = " + ".join(["CONST", *(f"LIN{d}" for d in range(dimension))])
     composition = Composition.parse(lines, dimension) + Candidate.ard(dimension)

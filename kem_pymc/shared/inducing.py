@@ -1,4 +1,4 @@
-"""Inducing points of a mean process: where its values stand for those everywhere else."""
+"""Choose inducing points of a mean process, whose values determine those elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,32 +11,39 @@ from kem_pymc.gp.mean_process import composition_covariance, is_linear
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.two_level import TwoLevel
 
-#: Points are added until they leave no variance larger than this share of the noise variance.
+#: Points are added until no remaining variance is larger than this share of the noise variance.
 TOLERANCE = 1e-4
 
-#: At most so many inducing points, chosen from at most so many places, and at least so many.
+#: Maximum number of inducing points; maximum and minimum number of places to choose them from.
 MOST, PLACES, FEWEST = 300, 3000, 500
 
-#: A place is a mixture of two rows of different users, this near to each other among all rows,
+#: A place is a mixture of a row and one of this many nearest rows of other users.
 NEIGHBOURS = 5
 
-#: moved by this share of each feature's range, so that it is no user's row.
+#: Standard deviation of a place's random shift, as a share of each feature's range, so that no
+#: place is a user's row.
 SHIFT = 1e-3
 
 
 def with_inducing_points(
     model: TwoLevel, inputs: Sequence[np.ndarray], rng: np.random.Generator
 ) -> TwoLevel:
-    """Return a two-level model with inducing points among the users' inputs.
+    """Return a two-level model with inducing points near the users' inputs.
 
-    Greedy: the next point is where the largest variance is left (a pivoted Cholesky factorisation).
+    They are chosen greedily: the next point is where the largest variance remains (a pivoted
+    Cholesky factorisation). A model whose candidates are all linear is returned unchanged.
 
     Parameters
     ----------
     model : TwoLevel
     inputs : sequence of ndarray, shape (n, D)
-        Of every user, in scaled units.
+        Inputs of every user, in scaled units.
     rng : Generator
+        Random number generator for :func:`places_near`.
+
+    Returns
+    -------
+    TwoLevel
     """
     kernel = model.kernel
     rest = Composition(tuple(c for c in kernel.composition if not is_linear(c)))
@@ -61,7 +68,7 @@ def with_inducing_points(
 
 
 def _categories(composition: Composition) -> list[int]:
-    """Return the features that a composition takes for categories."""
+    """Return the indices of the features that a composition treats as categories."""
     factors = [factor for candidate in composition for factor in candidate.factors]
     return sorted({factor.dimension for factor in factors if factor.base == CAT})
 
@@ -69,9 +76,10 @@ def _categories(composition: Composition) -> list[int]:
 def places_near(
     inputs: Sequence[np.ndarray], rng: np.random.Generator, categories: Sequence[int] = ()
 ) -> np.ndarray:
-    """Return points (p, D) near the users' inputs that are no user's.
+    """Return points (p, D) near the users' inputs, none of which is a user's row.
 
-    Categories have no values between them: they are one of the two rows'.
+    Each is a shifted mixture of a row and a neighbouring row of another user. Categories have no
+    values between levels, so theirs are those of the first row.
     """
     rows = np.concatenate(inputs)
     user = np.repeat(np.arange(len(inputs)), [len(x) for x in inputs])

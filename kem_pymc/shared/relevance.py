@@ -1,4 +1,4 @@
-"""How much of the targets' variance each feature has, in what is shared and in what is personal."""
+"""Shares of the targets' variance by feature and by component, for both parts of the model."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kem_pymc.gp.mean_process import composition_covariance
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.shared.two_level import SharedPosterior
 
-#: At most so many rows are permuted, so often; permutations are averaged.
+#: Maximum number of rows to permute, and the number of permutations to average over.
 MOST_ROWS, PERMUTATIONS = 200, 5
 
 
@@ -18,31 +18,31 @@ def relevance_by_feature(
 ) -> dict[str, tuple[float, ...]]:
     """Return each feature's share of the variance in both parts of a two-level model.
 
-    The total effect of a feature (Jansen's estimator; Saltelli et al. 2010): half of the mean
-    square by which a function changes when the feature's values are permuted over the cohort's
-    rows, the other features held. The shared function is the mean process' posterior mean. Of a
-    user's own function it is the expectation over the prior at the fitted values, with k the
+    It is the total effect of a feature (Jansen's estimator; Saltelli et al. 2010): half of the mean
+    squared change of a function when the feature's values are permuted over the cohort's rows, with
+    the other features held fixed. The shared function is the mean process' posterior mean. For
+    users' own functions it is the expectation over the prior at the fitted values, with k the
     personal covariance and x' the row x with the feature's value replaced,
 
         mean of (k(x, x) + k(x', x') - 2 k(x, x')) / 2.
 
-    Effects of features that act together count for each of them, so a part's shares may add up to
-    more than the part has; a level has no feature.
+    Interactions of features count for each of them, so the shares of a part may add up to more than
+    the share of the part; a level belongs to no feature.
 
     Parameters
     ----------
     posterior : SharedPosterior
     cohort : Cohort
-        In scaled units.
+        Pilot users, in scaled units.
     total : float
-        The variance that effects are shares of, in scaled units.
+        Variance of which the effects are shares, in scaled units.
     rng : Generator
-        Chooses rows and permutations.
+        Random number generator that chooses rows and permutations.
 
     Returns
     -------
     dict of str to tuple of float (D,)
-        By part: ``"shared"`` and ``"personal"``.
+        Shares by part: ``"shared"`` and ``"personal"``.
     """
     rows = np.concatenate(cohort.inputs)
     rows = rows[rng.permutation(len(rows))[:MOST_ROWS]]
@@ -69,21 +69,21 @@ def relevance_by_component(
 ) -> dict[str, dict[Candidate, float]]:
     """Return each component's share of the variance in both parts of a two-level model.
 
-    Of the shared function it is the variance over rows of the component's posterior mean; of
-    users' own the mean of its prior variance at the fitted values.
+    For the shared function it is the variance over rows of the component's posterior mean; for
+    users' own functions it is the mean over rows of its prior variance at the fitted values.
 
     Parameters
     ----------
     posterior : SharedPosterior
     rows : ndarray, shape (n, D)
-        Of all users, in scaled units.
+        Inputs of all users, in scaled units.
     total : float
-        The variance that these are shares of, in scaled units.
+        Variance of which the components have shares, in scaled units.
 
     Returns
     -------
     dict of str to dict of Candidate to float
-        By part: ``"shared"`` and ``"personal"``.
+        Shares by part: ``"shared"`` and ``"personal"``.
     """
     process, model = posterior.process, posterior.model
     own = {}
@@ -115,6 +115,6 @@ def _effects(
             permuted = rows.copy()
             permuted[:, d] = rows[order, d]
             found.append(effect(rows, permuted))
-        # Of a feature without any effect, differences of equal numbers may round below zero.
+        # For a feature without effect, differences of equal numbers may round below zero.
         shares.append(max(float(np.mean(found)), 0.0) / total)
     return tuple(shares)

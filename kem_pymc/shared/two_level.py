@@ -1,12 +1,12 @@
-"""The two-level model: what all users share, what is each user's own, and noise.
+"""The two-level model: a mean process shared by all users, a function of each user, and noise.
 
     y_u(x) = m(x) + f_u(x) + noise,    m ~ GP(0, k) for all users,    f_u ~ GP(0, k_0)
 
 Users are independent given m. With the weights w of the mean process
 (:class:`~kem_pymc.gp.mean_process.SharedKernel`), A_u = k_0 + r + noise at the user's own points
 and phi_u the features there, each user contributes phi_u' A_u^-1 phi_u to the precision of w and
-phi_u' A_u^-1 y_u to precision times mean. So the posterior without one user is a subtraction, and
-time grows linearly with the number of users (cf. Leroy et al. 2022, section 4).
+phi_u' A_u^-1 y_u to precision times mean. So the posterior without one user follows by subtraction,
+and computing time grows linearly with the number of users (cf. Leroy et al. 2022, section 4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ from kem_pymc.kernels.composition import Composition
 
 @dataclass(frozen=True, eq=False)
 class TwoLevel:
-    """A two-level model with its values, in scaled units.
+    """A two-level model with its hyperparameter values, in scaled units.
 
     Attributes
     ----------
     kernel : SharedKernel
-        Of the mean process; without candidates where users share nothing.
+        Kernel of the mean process; without candidates if users share nothing.
     personal : Composition
-        Of every user's own function.
+        Composition of every user's own function.
     hyperparameters : mapping of str to float
-        Of the personal composition: natural values by name.
+        Natural values of the personal composition's hyperparameters, by name.
     noise : float
-        The noise variance.
+        Noise variance.
     """
 
     kernel: SharedKernel
@@ -43,12 +43,12 @@ class TwoLevel:
     noise: float
 
     def own_covariance(self, x: np.ndarray) -> np.ndarray:
-        """Return the covariance (n, n) of a user's targets at (n, D) given the weights."""
+        """Return the covariance (n, n) of a user's targets at inputs (n, D) given the weights."""
         own = composition_covariance(self.personal, self.hyperparameters, x, x)
         return own + self.kernel.left_over(x, x) + self.noise * np.eye(len(x))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for files."""
+        """Return the model as plain data that can be written to a file."""
         return {
             "kernel": self.kernel.to_dict(),
             "personal": str(self.personal),
@@ -58,7 +58,7 @@ class TwoLevel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], dimension: int) -> Self:
-        """Return what :meth:`to_dict` wrote."""
+        """Return the model from the data of :meth:`to_dict`."""
         return cls(
             SharedKernel.from_dict(data["kernel"], dimension),
             Composition.parse(data["personal"], dimension),
@@ -68,13 +68,13 @@ class TwoLevel:
 
 
 class SharedPosterior:
-    """What users' data say of their mean process, together and without each of them.
+    """The posterior of the mean process given all users, or all users except one.
 
     Parameters
     ----------
     model : TwoLevel
     precision, shift : ndarray, shapes (r, r) and (r,)
-        Of the weights given all users, the latter precision times mean.
+        Posterior precision of the weights given all users, and precision times mean.
     contributions : sequence of (ndarray, ndarray), shapes (n, r) and (n,)
         Each user's features and targets, both multiplied by the inverse Cholesky factor of A_u:
         with F and v, F'F is the user's part of the precision, F'v that of the shift.
@@ -95,7 +95,7 @@ class SharedPosterior:
     def of(
         cls, model: TwoLevel, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Self:
-        """Return what users' inputs (n, D) and targets (n,) say, in scaled units."""
+        """Return the posterior given users' inputs (n, D) and targets (n,), in scaled units."""
         r = model.kernel.size
         precision, shift, contributions = np.eye(r), np.zeros(r), []
         for x, y in zip(inputs, targets, strict=True):
@@ -114,7 +114,7 @@ class SharedPosterior:
         return MeanProcess.of_precision(self.model.kernel, self.precision, self.shift)
 
     def without(self, user: int) -> MeanProcess:
-        """Return the mean process given all users but one, by number."""
+        """Return the mean process given all users except one, by index."""
         features, own = self.contributions[user]
         return MeanProcess.of_precision(
             self.model.kernel,
@@ -123,7 +123,7 @@ class SharedPosterior:
         )
 
     def log_predictive_density(self, user: int, x: np.ndarray, y: np.ndarray) -> float:
-        """Return the log density of a user's targets (n,) at (n, D) given all other users'."""
+        """Return the log density of a user's targets (n,) at (n, D) given all other users' data."""
         process = self.without(user)
         features = self.model.kernel.features(x)
         spread = features @ process.root.T

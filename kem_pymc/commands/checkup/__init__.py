@@ -1,1 +1,1 @@
-"""What ``kem doctor`` looks at, one finding each."""
+"""Checks of ``kem doctor``, each of which fills in one finding."""

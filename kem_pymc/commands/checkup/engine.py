@@ -1,4 +1,4 @@
-"""Whether the engine compiles, and computes what the formula says."""
+"""Check that the engine compiles and computes the same likelihood as the formula."""
 
 import subprocess
 import sys
@@ -6,17 +6,17 @@ import time
 
 from kem_pymc.commands.checkup.finding import Finding
 
-#: Seconds that compiling may take on a slow and busy machine.
+#: Maximum number of seconds for compiling, on a slow and busy machine.
 PATIENCE = 1200
 
-#: How far the engine may be from the formula.
+#: Maximum absolute difference between the log likelihoods of the engine and the formula.
 CLOSE = 1e-8
 
 
 def engine(finding: Finding) -> None:
-    """Compute a likelihood by the engine and by a formula, in a process that may crash alone."""
+    """Compare a likelihood of the engine with the formula, in a separate process: it may crash."""
     started = time.perf_counter()
-    # The same package, wherever this process has it from.
+    # With the path of this process, the other one imports the same copy of the package.
     program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import difference; "
     command = [sys.executable, "-c", f"{program}print(difference())"]
     remedy = "Report it, with kem doctor --json."
@@ -47,7 +47,7 @@ def engine(finding: Finding) -> None:
 
 
 def difference() -> float:
-    """Return by how much the engine's log likelihood of ten points differs from NumPy's."""
+    """Return the absolute difference between log likelihoods of ten points, engine and NumPy."""
     import numpy as np
 
     from kem_pymc.cohort import Cohort

@@ -1,4 +1,4 @@
-"""Which files there are: compiled code, and data."""
+"""Checks of files: the cache of compiled code, and data files of the studies."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from kem_pymc.commands.checkup.hardware import existing
 
 
 def code_cache(finding: Finding) -> None:
-    """Tell where compiled code is kept, and whether it can be."""
+    """Report the folder of compiled code, its contents, and whether it can be written to."""
     folder = cache_folder()
     chosen = "KEM_CACHE" if os.environ.get("KEM_CACHE") else "the default; KEM_CACHE is not set"
     finding.facts["folder"] = f"{folder} ({chosen})"
@@ -52,18 +52,18 @@ def _tell_of_code(folder: Path, finding: Finding) -> None:
 
 
 def _stamp(index: Path) -> str | None:
-    """Return the stamp of the sources that a function's compiled code is from."""
+    """Return the stamp of the sources of a compiled function; None if the index can't be read."""
     try:
         with index.open("rb") as file:
             pickle.load(file)  # Numba's version
             stamp: str = pickle.load(file)[0]
             return stamp
-    except Exception:  # of another version of Numba, or half written
+    except Exception:  # of another version of Numba, or incomplete
         return None
 
 
 def data(finding: Finding) -> None:
-    """Tell which studies' data are there, by the loaders' own word."""
+    """Report for which studies the data files can be loaded, with the errors of their loaders."""
     from kem_pymc.datasets import data_home
     from kem_pymc.errors import InputError
 
@@ -91,7 +91,10 @@ def data(finding: Finding) -> None:
 
 
 def loaders() -> dict[str, Callable[[Path], Any]]:
-    """Return what reads each study; of MIMIC-III, whose files take minutes, what finds them."""
+    """Return the loader of each study.
+
+    For MIMIC-III, whose files take minutes to read, it is the function that finds the files.
+    """
     from kem_pymc import datasets
     from kem_pymc.datasets._mimic_files import find_mimic
 

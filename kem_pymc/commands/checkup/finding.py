@@ -1,4 +1,4 @@
-"""What a check of ``kem doctor`` finds: facts, and problems with their remedies."""
+"""Findings of the checks of ``kem doctor``: facts, and problems with their remedies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong, or soon will be.
+    """A problem that exists or is likely to occur soon.
 
     Attributes
     ----------
     what, remedy : str
-        A sentence each.
+        Description of the problem and of its remedy, each a sentence.
     fails : bool
-        Whether the package can't work; else it works worse than it could.
+        Whether the problem keeps the package from working; otherwise the package works less well.
     """
 
     what: str
@@ -23,13 +23,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """Result of one check.
 
     Attributes
     ----------
     title : str
+        Title of the check.
     facts : dict of str to str
+        Facts to print, by name.
     problems : list of Problem
+        Problems that the check found.
     """
 
     title: str
@@ -41,23 +44,23 @@ class Finding:
         self.problems.append(Problem(what, remedy, fails))
 
 
-#: Fills in a finding that has its title.
+#: Function that adds facts and problems to a finding that has only a title.
 type Check = Callable[[Finding], None]
 
 
 def examined(title: str, check: Check) -> Finding:
-    """Return what a check finds; that it failed, if it does, beside what it had found."""
+    """Run a check and return its finding; an exception is added to it as a problem."""
     finding = Finding(title)
     try:
         check(finding)
-    except Exception as error:  # whatever is broken here may break any check
+    except Exception as error:  # a broken installation may break any check
         reason = f"{type(error).__name__}: {error}".rstrip(".: ")
         finding.doubt(f"This check failed ({reason}).", "Report it, with kem doctor --json.")
     return finding
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text, with a unit."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit in ("bytes", "KB") else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What the machine lends: cores, threads, memory, disk, a terminal."""
+"""Checks of the machine: cores, threads, memory, disk and terminal."""
 
 import os
 import shutil
@@ -10,15 +10,15 @@ from kem_pymc import machine
 from kem_pymc.code_cache import cache_folder
 from kem_pymc.commands.checkup.finding import Finding, size
 
-#: Of memory and disk, less than this is told of; with less than that, nothing works.
+#: Bytes of memory or disk below which a problem is reported; bytes of disk below which it fails.
 SCARCE, NOTHING_LEFT = 1e9, 5e7
 
-#: What commands print beyond ASCII.
+#: Characters outside ASCII that commands print.
 BEYOND_ASCII = "→±─"
 
 
 def cores(finding: Finding) -> None:
-    """Tell how many cores there are, how many of them are ours, and how much memory."""
+    """Report the numbers of cores that exist and that this process may use, and the memory."""
     mine, quota = machine.usable_cores(), machine.cgroup_cores()
     limit = "" if quota is None else f", {quota:g} by the container's limit"
     finding.facts["cores"] = f"{mine} of {os.cpu_count()} may be used{limit}"
@@ -36,7 +36,10 @@ def cores(finding: Finding) -> None:
 
 
 def threads(finding: Finding) -> None:
-    """Tell how many threads linear algebra takes outside of our own work, where it has one."""
+    """Report the default number of threads of linear algebra.
+
+    Where results depend on it, kem_pymc uses one thread.
+    """
     import numpy  # noqa: F401
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_info
@@ -50,7 +53,7 @@ def threads(finding: Finding) -> None:
 
 
 def disk(finding: Finding) -> None:
-    """Tell how much room there is where commands write."""
+    """Report the free disk space in the folders to which commands write."""
     places = {
         "here": Path.cwd(),
         "compiled code": cache_folder(),
@@ -68,7 +71,7 @@ def disk(finding: Finding) -> None:
 
 
 def terminal(finding: Finding) -> None:
-    """Tell whether the terminal can show what commands print."""
+    """Report whether the terminal can show the characters that commands print."""
     encoding = getattr(sys.__stdout__, "encoding", None) or "unknown"
     finding.facts["encoding"] = encoding
     finding.facts["TERM"] = os.environ.get("TERM", "") or "not set"
@@ -83,5 +86,5 @@ def terminal(finding: Finding) -> None:
 
 
 def existing(path: Path) -> Path:
-    """Return the path, or the folder nearest to it that exists."""
+    """Return the path, or its nearest parent folder that exists."""
     return next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())

@@ -1,4 +1,4 @@
-"""Which software there is: versions, installations, back ends."""
+"""Checks of the software: versions, installation, and the back ends Numba and PyTensor."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from kem_pymc.commands.checkup.finding import Finding
 
 NAME = "kem-pymc"
 
-#: Where this package is.
+#: Folder of this package.
 PACKAGE = Path(__file__).parents[2]
 
 
 def versions(finding: Finding) -> None:
-    """Tell the versions of this package and of what it needs, and which are out of range.
+    """Report the versions of this package and its dependencies, and which are out of range.
 
-    The ranges are those of the installed distribution, extras included if they are installed.
+    The ranges are those of the installed distribution, including extras that are installed.
     """
     finding.facts["kem_pymc"] = metadata.version(NAME)
     finding.facts["Python"] = f"{platform.python_version()} ({platform.python_implementation()})"
@@ -54,7 +54,7 @@ def versions(finding: Finding) -> None:
 
 
 def installation(finding: Finding) -> None:
-    """Tell where this package is imported from, and whether others are in its way."""
+    """Report where this package is imported from, and other copies on Python's path."""
     finding.facts["imported from"] = str(PACKAGE)
     finding.facts["Python"] = sys.executable
     installed = metadata.distribution(NAME)
@@ -84,7 +84,7 @@ def installation(finding: Finding) -> None:
 
 
 def _source(installed: metadata.Distribution) -> Path | None:
-    """Return the source tree of an editable installation, None if it isn't one."""
+    """Return the source tree of an editable installation, or None if it isn't editable."""
     told = json.loads(installed.read_text("direct_url.json") or "{}")
     if not told.get("dir_info", {}).get("editable"):
         return None
@@ -92,7 +92,7 @@ def _source(installed: metadata.Distribution) -> Path | None:
 
 
 def numba(finding: Finding) -> None:
-    """Tell how Numba is set, which compiles the engine."""
+    """Report the settings of Numba, which compiles the engine."""
     from numba import config
 
     finding.facts["threads"] = str(config.NUMBA_NUM_THREADS)
@@ -106,7 +106,7 @@ def numba(finding: Finding) -> None:
 
 
 def pytensor(finding: Finding) -> None:
-    """Tell how PyTensor computes: kernels and priors are written in it."""
+    """Report the settings of PyTensor, in which kernels and priors are written."""
     from pytensor import config
     from pytensor.compile.mode import get_default_mode
 

@@ -1,11 +1,12 @@
-"""Hyperparameters for a candidate that enters a composition, and the density of that proposal.
+"""Propose hyperparameters for a candidate that enters a composition, and evaluate their density.
 
-A mixture of three: the prior; a jittered copy of the same candidate in another cluster; jittered
-copies of factors with the same base kernel in the cluster's own composition ("relatives"), the
-amplitude from the prior. A component with nothing to copy gives its weight to the prior.
+The proposal is a mixture of three: the prior; a jittered copy of the same candidate in another
+cluster; and jittered copies of factors with the same base kernel in the cluster's own composition
+("relatives"), with the amplitude drawn from the prior. A mixture component that has nothing to copy
+gives its weight to the prior.
 
-What is copied from must be the same in both directions of a move: clusters outside the component
-that changes, the first cluster of that component, and the composition without the newcomer.
+The sources of copies must be the same in both directions of a move: clusters outside the component
+that changes, the first cluster of that component, and the composition without the new candidate.
 """
 
 import math
@@ -22,7 +23,8 @@ from kem_pymc.evolution.state import (
 
 COPY_SHARE, RELATIVE_SHARE = 0.35, 0.35
 
-#: Jitter of copies, in units of min(prior sd, 1): one of two scales for copies of the candidate.
+#: Standard deviations of the jitter, in units of min(prior sd, 1): FINE or COARSE, with equal
+#: probability, for copies of the candidate, RELATIVE for copies of relatives.
 FINE, COARSE, RELATIVE = 0.1, 0.5, 0.3
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -41,7 +43,7 @@ def log_normal_step(study, first, last, h, source, offset, scale):
 
 @compiled
 def sources(state, candidate, changed):
-    """Return the live slots outside the changing component that have the candidate."""
+    """Return the occupied slots outside the changing component that include a candidate."""
     found = np.empty(state.sizes[0], dtype=np.int64)
     n = 0
     for k in range(state.sizes[0]):
@@ -54,7 +56,7 @@ def sources(state, candidate, changed):
 
 @compiled
 def relatives(study, own, candidate, factor):
-    """Return the factors with the same base kernel among the candidates of `own`, but one."""
+    """Return the factors in `own`, except in `candidate`, with the base kernel of `factor`."""
     layout = study.layout
     found = np.empty(layout.factor_base.shape[0], dtype=np.int64)
     n = 0
@@ -79,20 +81,22 @@ def has_relatives(study, own, candidate):
 
 @compiled
 def log_birth(study, state, candidate, own, changed, first, h, row):
-    """Return the log density of proposing the values that ``h[row]`` has for a candidate.
+    """Return the log density of proposing the values of a candidate in ``h[row]``.
 
     Parameters
     ----------
     candidate : int
+        Index of the candidate that enters.
     own : (C,) bool
-        Composition before the candidate enters (it may hold one that leaves in the same move).
+        Composition before the candidate enters (it may include one that leaves in the same move).
     changed : (S,) bool
-        Slots of the component that changes.
+        Indicators of the slots of the component that changes.
     first : int
         Row of `h` of the first cluster of that component; `row` for that cluster itself.
     h : (n, H) float64
         Values of the affected clusters.
     row : int
+        Row of `h` of the cluster that the candidate enters.
     """
     layout = study.layout
     start, stop = layout.hyper_start[candidate], layout.hyper_start[candidate + 1]
@@ -125,7 +129,7 @@ def log_birth(study, state, candidate, own, changed, first, h, row):
 
 @compiled
 def log_relatives(study, candidate, own, values):
-    """Return the log density of the component that copies relatives."""
+    """Return the log density of the mixture component that copies relatives."""
     layout = study.layout
     amplitude = layout.hyper_start[candidate]
     total = value_log_prior(study, amplitude, values[amplitude])

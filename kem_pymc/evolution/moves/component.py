@@ -1,14 +1,15 @@
-"""A component of clusters whose compositions change together, and what that does to the density.
+"""Change the compositions of a component of clusters together, with the acceptance ratio.
 
-Under the `cut` target the composition of one cluster changes, and nothing else: who belongs to
-which process is fixed meanwhile.
+Under the `cut` target only the composition of one cluster changes: which process a dataset belongs
+to is fixed during the move.
 
 Under the `joint` target a cluster's composition is the parent of its members' next datasets, so
-the change has to act on a closed component: S, clusters whose composition changes together, and
-D, clusters that hold a dataset following one in S. S holds every predecessor of D, D every
-successor of S. All of S gets the new composition K', all of D moves whole from process K to
-process K'. The new state has the same closure, so choosing it cancels, and so do alpha^C and
-(n_c - 1)!, which don't change. With R(n) = lgamma(alpha + n) - lgamma(alpha), and m datasets in D,
+the change has to act on a closed component: S, the clusters whose composition changes together, and
+D, the clusters that hold a dataset following one in S. S holds every predecessor of D, and D every
+successor of S. All clusters of S get the new composition K', and all clusters of D move from
+process K to process K'. The new state has the same closure, so the probability of choosing it
+cancels, and so do alpha^C and (n_c - 1)!, which don't change. With
+R(n) = lgamma(alpha + n) - lgamma(alpha), and m datasets in D,
 
     log ratio = sum over S of the change in log likelihood
               + sum over S and D of the change in log G
@@ -30,12 +31,13 @@ from kem_pymc.evolution.state import close_processes, kernel_log_prior, process_
 
 @compiled
 def closure(study, state, slot, changed, moved):
-    """Mark the component of a slot: S in `changed`, D in `moved` (S_slots,) bool.
+    """Mark the component of a slot: S in `changed` and D in `moved`, both (S_slots,) bool.
 
     Returns
     -------
     bool
-        False if D holds a first dataset, whose process is that of the empty composition for good.
+        Whether the component can change: False if D holds a dataset of a first time step, whose
+        process is always that of the empty composition.
     """
     n = state.assignment.shape[0]
     changed[slot] = True
@@ -60,15 +62,15 @@ def closure(study, state, slot, changed, moved):
 
 @compiled
 def rising(alpha, n):
-    """Return log of alpha (alpha + 1) ... (alpha + n - 1)."""
+    """Return the log of alpha (alpha + 1) ... (alpha + n - 1)."""
     return math.lgamma(alpha + n) - math.lgamma(alpha)
 
 
 @compiled
 def component(study, state, slot, joint):
-    """Return whether a slot's component can change, and S and D (S_slots,) bool.
+    """Return whether a slot's component can change, and the indicators (S_slots,) of S and D.
 
-    Unless joint, S is the slot and D is empty.
+    Unless `joint`, S is the slot alone and D is empty.
     """
     changed = np.zeros(state.included.shape[0], dtype=np.bool_)
     moved = changed.copy()
@@ -79,14 +81,16 @@ def component(study, state, slot, joint):
 
 @compiled
 def move_processes(state, moved, old, new):
-    """Say what it means that all of D moves from the process of K to that of K'.
+    """Return the process that D moves to, and the resulting change in log probability.
+
+    The process of K' (`new`) is opened if there is none.
 
     Returns
     -------
     target : int
-        The process of K'; -1 where D is empty.
+        Process of K'; -1 where D is empty.
     log_seating : float
-        Change in the log probability of the seating.
+        Change in the log probability of the assignments when D moves from the process of K.
     """
     migrants = 0
     for k in range(state.sizes[0]):
@@ -105,22 +109,22 @@ def move_processes(state, moved, old, new):
 
 
 class Change(NamedTuple):
-    """A proposal for a component: A slots are affected, H is the pool's hyperparameters.
+    """A proposed change of a component with A slots, for a pool with H hyperparameters.
 
     Attributes
     ----------
     slots : (A,) int64
-        S and D in order of slot, so that both directions agree on the first.
+        Slots of S and D in increasing order, so that both directions agree on the first.
     changed, moved : (S_slots,) bool
-        S and D.
+        Indicators of S and of D.
     included : (C,) bool
-        K'.
+        New composition K'.
     target : int
         Process of K', to which D moves; -1 where D is empty.
     log_seating : float
-        Change in the log probability of the seating.
+        Change in the log probability of the assignments.
     h, log_noise : (A, H), (A,) float64
-        Values of the affected slots: the present ones, to be overwritten.
+        Values of the affected slots: at first the present ones, which the move overwrites.
     """
 
     slots: np.ndarray
@@ -135,7 +139,7 @@ class Change(NamedTuple):
 
 @compiled
 def change_to(state, changed, moved, old, new):
-    """Return the change of a component from K to K' with all values as they are."""
+    """Return the change of a component from K to K' that keeps all values."""
     slots = np.flatnonzero(changed | moved)
     target, log_seating = move_processes(state, moved, old, new)
     h, log_noise = state.h[slots], state.log_noise[slots]
@@ -144,13 +148,13 @@ def change_to(state, changed, moved, old, new):
 
 @compiled
 def complete(study, state, proposal, log_ratio, rng):
-    """Complete the ratio of a proposal for a component; apply it if accepted, and say so.
+    """Accept or reject a proposal for a component, apply it if accepted, and return acceptance.
 
     Parameters
     ----------
     proposal : Change
     log_ratio : float
-        Everything of the ratio that isn't a change of the density.
+        Log acceptance ratio without the change of the log density.
     """
     accepted = _decide(study, state, proposal, log_ratio, rng)
     close_processes(state)

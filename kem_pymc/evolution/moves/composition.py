@@ -1,8 +1,8 @@
 """Add, remove or swap a candidate of a cluster's composition (or its component's, if joint).
 
-The candidates that stay keep their values; those of one that enters are proposed as in
-:mod:`~kem_pymc.evolution.moves.births`. What changes together, and the ratio, are described in
-:mod:`~kem_pymc.evolution.moves.component`.
+Candidates that stay keep their values; values of a candidate that enters are proposed as in
+:mod:`~kem_pymc.evolution.moves.births`. The clusters that change together, and the acceptance
+ratio, are described in :mod:`~kem_pymc.evolution.moves.component`.
 """
 
 import math
@@ -13,7 +13,8 @@ from kem_pymc.evolution.moves.births import draw_birth, log_birth
 from kem_pymc.evolution.moves.component import change_to, complete, component
 from kem_pymc.evolution.state import ADD, REMOVE, SWAP, active_candidates
 
-#: Share of proposals that change the noise along with the composition, and by how much.
+#: Probability that a proposal also changes the log noise of a cluster, and standard deviation of
+#: that change.
 NOISE_SHARE, NOISE_STEP = 0.5, 0.5
 
 
@@ -23,9 +24,9 @@ class Odds(NamedTuple):
     Attributes
     ----------
     add, remove, swap : float
-        Where all of them are possible.
+        Probabilities of the three changes where all of them are possible.
     edge : float
-        That an empty composition grows, and that a full one shrinks.
+        Probability of adding to an empty composition, and of removing from a full one.
     """
 
     add: float
@@ -53,7 +54,7 @@ def probability_of_change(included, odds):
 
 @compiled
 def nth(included, value, n):
-    """Return the index of the n-th candidate that is in (value True) or out (False)."""
+    """Return the index of candidate n, from 0, among those that are in (value True) or out."""
     for c in range(included.shape[0]):
         if included[c] == value:
             if n == 0:
@@ -64,14 +65,15 @@ def nth(included, value, n):
 
 @compiled
 def neighbour(included, odds, rng):
-    """Choose a candidate to remove and one to add (-1: none), where a composition is to change.
+    """Draw a change of a composition: a candidate to add, one to remove, or both.
 
     Returns
     -------
     removed, added : int
+        Indices of the candidates; -1 if none is removed, or added.
     log_choice : float
-        Log probability of the reverse step minus that of this one, with the probabilities that
-        either is a change.
+        Log probability of the reverse step minus that of this one, both including the probability
+        that a step changes the composition.
     """
     candidates = included.shape[0]
     active = active_candidates(included)
@@ -96,7 +98,7 @@ def neighbour(included, odds, rng):
 
 @compiled
 def neighbour_probability(included, wanted, odds):
-    """Return the probability that `neighbour` leads from one composition to another."""
+    """Return the probability that `neighbour` changes `included` to the composition `wanted`."""
     candidates = included.shape[0]
     size, removed, added = 0, 0, 0
     for c in range(candidates):
@@ -118,8 +120,9 @@ def neighbour_probability(included, wanted, odds):
 def change_composition(study, state, slot, joint, odds, rng):
     """Propose another composition for a slot (and its component, if joint); return acceptance.
 
-    The ratio is right where it is called with `probability_of_change`, or with one that doesn't
-    depend on the composition and odds by which that doesn't either.
+    The acceptance ratio is correct if this function is called with the probability
+    `probability_of_change`. It is also correct if neither the probability of the call nor
+    `probability_of_change` under these odds depends on the composition.
     """
     old = state.included[slot].copy()
     removed, added, log_ratio = neighbour(old, odds, rng)

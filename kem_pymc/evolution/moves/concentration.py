@@ -1,13 +1,13 @@
-"""The concentration alpha of all processes, by auxiliary variables (Escobar and West 1995).
+"""Gibbs update of the concentration alpha by auxiliary variables (Escobar and West 1995).
 
-Given the seating, alpha depends on the number of clusters and members of every process alone. Its
-conditional is that of Teh, Jordan, Beal, Blei (2006, appendix A), for processes P with N_P > 0
-members and C_P clusters:
+All processes have the same alpha. Given the assignments, it depends only on the numbers of clusters
+and members of every process. Its conditional is that of Teh, Jordan, Beal, Blei (2006, appendix A),
+for processes P with N_P > 0 members and C_P clusters:
 
     p(alpha | .) ~ Gamma(alpha; a, b) prod_P alpha^{C_P} Gamma(alpha) / Gamma(alpha + N_P).
 
-Every ratio of gamma functions is an integral over w_P in (0, 1) and a sum over s_P in {0, 1}, so
-that, with these as auxiliary variables,
+Every ratio of gamma functions is an integral over w_P in (0, 1) and a sum over s_P in {0, 1}. With
+these as auxiliary variables,
 
     w_P ~ Beta(alpha + 1, N_P),     s_P ~ Bernoulli(N_P / (N_P + alpha)),
     alpha ~ Gamma(a + sum_P (C_P - s_P), b - sum_P log w_P).
@@ -22,7 +22,7 @@ from kem_pymc.evolution.state import change_concentration
 
 @compiled
 def redraw_concentration(study, state, rng):
-    """Draw alpha anew given the seating, where it is learned."""
+    """Draw alpha from its conditional given the assignments, if it is learned."""
     if study.concentration_shape == 0.0:
         return
     alpha = state.concentration[0]

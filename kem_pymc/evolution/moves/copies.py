@@ -1,7 +1,7 @@
-"""A kernel for a new cluster, proposed from that of another one.
+"""Propose the kernel of a new cluster from that of another cluster.
 
-Values come from the prior, or are a jittered copy at one of two scales; all of a kernel's values
-share the choice, so copies stay as sensible as what they were copied from.
+Values are drawn from the prior, or are a jittered copy at one of two scales. All values of a kernel
+share this choice, so a copied kernel is about as plausible as its original.
 """
 
 import math
@@ -22,14 +22,14 @@ from kem_pymc.evolution.state import (
 
 
 class Spread(NamedTuple):
-    """How far copies are from what they are copied from.
+    """Distribution of the values of a copy around those of its original.
 
     Attributes
     ----------
     prior : float
-        Probability of values from the prior.
+        Probability that values are drawn from the prior instead.
     fine, coarse : float
-        The two scales of jitter, equally probable, in units of min(prior sd, 1).
+        The two scales of the jitter, equally probable, in units of min(prior sd, 1).
     """
 
     prior: float
@@ -39,7 +39,10 @@ class Spread(NamedTuple):
 
 @compiled
 def same_origins(study, included):
-    """Return, for a kernel with the candidates of another, where each value comes from (H,)."""
+    """Return the origins (H,) of the values of a copy with the same candidates as its original.
+
+    Each value of a candidate that is in is copied from the same index; the others have -1.
+    """
     origins = np.full(study.layout.positive.shape[0], -1, dtype=np.int64)
     for c in active_candidates(included):
         for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
@@ -49,18 +52,20 @@ def same_origins(study, included):
 
 @compiled
 def log_copy(study, spread, origins, parent, h, log_noise, source, source_noise):
-    """Return log q of hyperparameters and noise, proposed from those of another kernel.
+    """Return the log density of proposing hyperparameters and noise from those of another kernel.
 
     Parameters
     ----------
     spread : Spread
     origins : (H,) int64
-        Which value of the other kernel each one is a copy of; -1 where it isn't a copy.
+        Index of the value of the other kernel that each value is a copy of; negative where a value
+        isn't a copy.
     parent : (C,) bool
-        Of the new cluster, for the prior of its noise.
+        Parent composition of the new cluster, on which the prior of its noise depends.
     h, source : (H,) float64
-        Of the new cluster and of the other.
+        Hyperparameters of the new cluster and of the other one.
     log_noise, source_noise : float
+        Log noise variances of the new cluster and of the other one.
     """
     terms = np.empty(3)
     scales = (spread.fine, spread.coarse)

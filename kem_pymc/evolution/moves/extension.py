@@ -1,14 +1,16 @@
-"""Multiply a candidate by a factor, or take one away, and keep everything else.
+"""Multiply a candidate by a factor, or remove one of its factors, and keep everything else.
 
 LIN0 becomes LIN0 x PER0, or the other way round. The amplitude and the hyperparameters of factors
-that both have stay as they are; only those of the factor that enters are drawn. Where a factor
-hardly varies a product is the same function with it and without it, but a swap, which draws all of
-a newcomer's values, seldom finds from one to the other where several clusters change together.
+that both candidates have stay as they are; only those of the factor that enters are drawn. Where a
+factor hardly varies, a product is the same function with and without it. But a swap, which draws
+all values of the candidate that enters, seldom moves from one to the other where several clusters
+change together.
 
-What stays is mapped one to one with Jacobian 1, so the ratio has the density of the factor that
-enters or leaves alone. In the first cluster of a component that density is the prior, in the
-others a mixture of the prior and a jittered copy of the first one's. The candidate is drawn from
-those that are in, and what becomes of it from everything that differs by a factor and isn't in.
+The values that both have are mapped one to one with Jacobian 1, so the ratio contains only the
+density of the factor that enters or leaves. In the first cluster of a component that density is the
+prior, in the others a mixture of the prior and a jittered copy of the first cluster's values. The
+candidate is drawn from those that are in the composition, and its replacement from all candidates
+that differ from it by one factor and aren't in the composition.
 """
 
 import math
@@ -26,19 +28,19 @@ from kem_pymc.evolution.state import (
     value_log_prior,
 )
 
-#: Share of a factor's values in later clusters of a component that copy those in the first, and by
-#: how much copies differ, in units of min(prior sd, 1).
+#: Probability that a factor's values in a later cluster of a component are copied from the first
+#: cluster, and the standard deviation of the jitter, in units of min(prior sd, 1).
 COPY_SHARE, JITTER = 0.5, 0.3
 
 
 @compiled
 def is_product(layout, longer, factor, shorter):
-    """Return whether a candidate without one of its factors is another candidate."""
+    """Return whether candidate `longer` without `factor` is candidate `shorter`."""
     start, stop = layout.factor_start[longer], layout.factor_start[longer + 1]
     other = layout.factor_start[shorter]
     if stop - start != layout.factor_start[shorter + 1] - other + 1:
         return False
-    for f in range(start, stop):  # factors are sorted
+    for f in range(start, stop):  # factors are sorted, so they can be compared in order
         if f == factor:
             continue
         if layout.factor_base[f] != layout.factor_base[other]:
@@ -51,7 +53,10 @@ def is_product(layout, longer, factor, shorter):
 
 @compiled
 def extensions(layout, included, candidate):
-    """Return what a candidate may become: rows (partner, factor that enters or leaves), (k, 2)."""
+    """Return the possible replacements (k, 2) of a candidate that differ from it by a factor.
+
+    Each row has the index of the replacement and that of the factor that enters or leaves.
+    """
     candidates = included.shape[0]
     own = layout.factor_start[candidate + 1] - layout.factor_start[candidate]
     found = np.empty((layout.factor_base.shape[0] + candidates * own, 2), dtype=np.int64)
@@ -70,7 +75,10 @@ def extensions(layout, included, candidate):
 
 @compiled
 def keep_shared(layout, source, target, factor, values):
-    """Copy, within `values` (H,), what two candidates that differ by a factor have in common."""
+    """Copy the values that two candidates differing by a factor share from source to target.
+
+    `values` (H,), which holds the values of both, is changed in place.
+    """
     a, b = layout.hyper_start[source], layout.hyper_start[target]
     a_stop, b_stop = layout.hyper_start[source + 1], layout.hyper_start[target + 1]
     skipped, size = layout.factor_hyper[factor], layout.factor_size[factor]
@@ -87,7 +95,10 @@ def keep_shared(layout, source, target, factor, values):
 
 @compiled
 def log_factor(study, factor, h, first, row):
-    """Return the log density of proposing the values that ``h[row]`` has for a factor."""
+    """Return the log density of proposing the values of a factor in ``h[row]``.
+
+    ``h[first]`` has the values of the first cluster of the component.
+    """
     start = study.layout.factor_hyper[factor]
     stop = start + study.layout.factor_size[factor]
     terms = np.zeros(2)
@@ -103,7 +114,7 @@ def log_factor(study, factor, h, first, row):
 
 @compiled
 def draw_factor(study, factor, h, first, row, rng):
-    """Draw values for a factor into ``h[row]``."""
+    """Draw values for a factor into ``h[row]``; the arguments are those of `log_factor`."""
     start = study.layout.factor_hyper[factor]
     copied = row != first and rng.random() < COPY_SHARE
     for p in range(start, start + study.layout.factor_size[factor]):
@@ -115,9 +126,9 @@ def draw_factor(study, factor, h, first, row, rng):
 
 @compiled
 def extend_or_contract(study, state, slot, joint, rng):
-    """Propose a factor more or less for a candidate of a slot (and its component, if joint).
+    """Propose to add or remove a factor of a candidate of a slot (and its component, if joint).
 
-    Returns acceptance.
+    Returns whether the proposal was accepted.
     """
     layout = study.layout
     old = state.included[slot].copy()

@@ -1,10 +1,10 @@
-"""Laplace's approximation of a cluster's values, and a memory of those made already.
+"""Laplace approximations to the posterior of a cluster's values, with a cache.
 
-For given members, composition and parent composition, a search that looks at nothing else finds a
-mode of the cluster's conditional posterior, and the curvature there. Being a function of these
-alone, a fit can be looked up where it has been made before, and draws don't depend on whether it
-was. Where priors have population parameters, they are those at the reference: the fit proposes
-values, and may not depend on anything that changes.
+A deterministic search finds a mode of the cluster's conditional posterior, and the curvature there,
+from the members, the composition and the parent composition alone. A fit that has been made before
+can therefore be taken from the cache, and draws don't depend on whether it was. Population
+parameters of the priors have their reference values in fits, because a fit is a proposal and may
+not depend on anything that changes.
 """
 
 import math
@@ -22,30 +22,33 @@ from kem_pymc.gp.objective import Prior, Problem, evaluate
 from kem_pymc.lanes import padded
 from kem_pymc.references import reference
 
-#: Degrees of freedom of the proposal: tails heavier than those of what it approximates.
+#: Degrees of freedom of the Student t proposal, so that its tails are heavier than those of the
+#: posterior that it approximates.
 DEGREES = 5.0
 
-#: The search ends where it promises so little; it keeps coordinates within plus or minus `FAR`.
+#: A search ends when the gain in log density that it expects is at most `ENOUGH`. It keeps
+#: coordinates within plus or minus `FAR`.
 ENOUGH, FAR = 0.1, 25.0
 
-#: Step of the differences that give the curvature.
+#: Step of the finite differences of the gradient that give the curvature.
 STEP = 1e-3
 
-#: Where searches start: priors' medians plus so many scales, and the log of the noise's share of
-#: the targets' variance. The best few are followed.
+#: Starting points of searches, one a row: the number of scales added to the priors' medians, and
+#: the log of the noise's share of the targets' variance. Searches start from the best `RUNS`.
 LEVELS = np.array([[0.0, -3.0], [0.0, -1.0], [1.5, -3.0], [1.5, -1.0], [-1.5, -3.0]])
 RUNS = 2
 
-#: Points on which a candidate's variance is looked up.
+#: Number of points over which a candidate's variance is averaged.
 SAMPLE = 8
 
-#: Least curvature of a coordinate, in units of its prior's scale; tenfold until that is enough.
+#: Curvature that is added for every coordinate, in units of its prior's scale. It is multiplied by
+#: ten until the curvature is positive definite.
 RIDGE = 0.05
 
 
 @compiled
 def hyperparameter_places(layout, active):
-    """Return where the hyperparameters of active candidates lie among those of the pool: (k,)."""
+    """Return the indices (k,) of active candidates' hyperparameters among those of the pool."""
     places = np.empty(layout.positive.shape[0], dtype=np.int64)
     k = 0
     for c in active:
@@ -57,7 +60,7 @@ def hyperparameter_places(layout, active):
 
 @compiled
 def problem_of(study, members, included, parent):
-    """Return members' (N,) log likelihood and log prior under a composition, as a Problem."""
+    """Return the log likelihood and prior of `members` (N,) under a composition, as a Problem."""
     layout = study.layout
     active = active_candidates(included)
     places = hyperparameter_places(layout, active)
@@ -83,14 +86,15 @@ def problem_of(study, members, included, parent):
 def _data(study, members):
     """Return points, targets, weights, starts and shared covariances of members.
 
-    Where datasets are prefixes of one another, all of a user's are one data set, whose points count
-    as often as they do in the likelihoods of members.
+    Where datasets are prefixes of one another, all members of a user are combined into one data
+    set, in which each point is weighted by the number of members that have it in their likelihood.
+    All weights are multiplied by the likelihood power.
     """
     data = study.data
-    last = np.full(study.first.shape[0], -1)  # of every user's members
+    last = np.full(study.first.shape[0], -1)  # last member of every user
     for d in np.flatnonzero(members):
         last[study.user[d]] = d
-    whole = np.zeros(members.shape[0], dtype=np.bool_)  # members that are data sets themselves
+    whole = np.zeros(members.shape[0], dtype=np.bool_)  # members that become data sets
     points = 0
     for d in np.flatnonzero(members):
         whole[d] = study.power > 0.0 and (not data.nested or d == last[study.user[d]])
@@ -121,7 +125,7 @@ def _data(study, members):
 
 @compiled
 def own_scale(study, problem, candidate):
-    """Return the log of a candidate's mean variance at unit amplitude, the rest at centre."""
+    """Return the log of a candidate's mean variance at unit amplitude and prior medians."""
     n = min(problem.y.shape[0], SAMPLE)
     covariances, scratch = np.empty((n, n)), np.empty((n, n))
     only = np.array([candidate])
@@ -137,9 +141,9 @@ def own_scale(study, problem, candidate):
 
 @compiled
 def starting_points(study, problem):
-    """Return points (s, d) from which to search.
+    """Return the starting points (s, d) of searches, see `LEVELS`.
 
-    Priors' medians and others, with amplitudes and noise that share the targets' variance.
+    In all of them amplitudes and noise are scaled to the variance of the targets.
     """
     layout, places = study.layout, problem.places
     points = np.empty((LEVELS.shape[0], places.shape[0] + 1))
@@ -158,7 +162,17 @@ def starting_points(study, problem):
 
 @compiled
 def approximate(study, problem, counts):
-    """Return Laplace's approximation: mode (d,), factor U (d, d) of the curvature U'U, height."""
+    """Return the Laplace approximation to a problem, and add factorisations to ``counts[0]``.
+
+    Returns
+    -------
+    centre : (d,) float64
+        The mode.
+    factor : (d, d) float64
+        Upper triangle U with curvature U'U.
+    best : float
+        Log density at the mode.
+    """
     problem = reference(problem)
     points = starting_points(study, problem)
     n, d = points.shape
@@ -203,7 +217,7 @@ def approximate(study, problem, counts):
 
 @compiled
 def place_of(key):
-    """Return the place (an index) where a fit with a key (bool) is remembered."""
+    """Return the index in the cache of the fit with a key (bool)."""
     digest = 1469598103934665603
     for bit in key:
         digest = (digest ^ int(bit)) * 1099511628211
@@ -212,14 +226,14 @@ def place_of(key):
 
 @compiled
 def fit_cluster(study, state, slot, included, parent):
-    """Return the approximation for a slot's members under a composition.
+    """Return the Laplace approximation for a slot's members under a composition, cached if small.
 
     Returns
     -------
     places : (k,) int64
-        Where the hyperparameters lie among those of the pool.
+        Indices of the hyperparameters among those of the pool.
     centre : (k + 1,) float64
-        The mode; the noise comes last.
+        The mode; the log noise is last.
     factor : (k + 1, k + 1) float64
         Upper triangle U with curvature U'U.
     """
@@ -246,13 +260,13 @@ def fit_cluster(study, state, slot, included, parent):
 
 @compiled
 def stamp(problem):
-    """Return what tells targets apart: their weighted sum, and 1 + their number."""
+    """Return two numbers that distinguish targets: their weighted sum, and 1 + their number."""
     return np.sum(problem.weights * problem.y), 1.0 + problem.y.shape[0]
 
 
 @compiled
 def draw_values(centre, factor, rng):
-    """Draw values (d,) from the Student t around an approximation."""
+    """Draw values (d,) from the Student t distribution around a Laplace approximation."""
     d = centre.shape[0]
     stretch = math.sqrt(DEGREES / rng.chisquare(DEGREES))
     values = np.empty(d)
@@ -267,7 +281,7 @@ def draw_values(centre, factor, rng):
 
 @compiled
 def log_density(centre, factor, values):
-    """Return the log density that `draw_values` draws from."""
+    """Return the log density at `values` (d,) of the distribution that `draw_values` draws from."""
     d = centre.shape[0]
     total = math.lgamma(0.5 * (DEGREES + d)) - math.lgamma(0.5 * DEGREES)
     total -= 0.5 * d * math.log(DEGREES * math.pi)

@@ -1,8 +1,8 @@
-"""Random walk on the hyperparameters and the noise of one cluster.
+"""Random-walk Metropolis updates of the hyperparameters and the noise of one cluster.
 
-Steps are taken in unconstrained coordinates, in units of min(prior sd, 1), at a scale drawn
-afresh from a log-uniform distribution: no scale has to be tuned, so nothing adapts. A schedule may
-ask for the paper's steps instead: all coordinates at once, all with one standard deviation.
+Steps are taken in unconstrained coordinates, in units of min(prior sd, 1). The scale of each step
+is drawn from a log-uniform distribution, so no scale has to be tuned and nothing adapts. A schedule
+may contain the paper's steps instead: all coordinates at once, with one standard deviation.
 """
 
 import math
@@ -19,7 +19,7 @@ from kem_pymc.evolution.state import (
 
 SMALLEST_STEP, LARGEST_STEP = 0.03, 2.0
 
-#: Share of proposals that move all coordinates at once.
+#: Probability that a proposal moves all coordinates at once.
 JOINTLY = 0.3
 
 
@@ -31,9 +31,9 @@ def random_scale(rng):
 
 @compiled
 def walk(study, state, slot, step, rng):
-    """Propose other hyperparameters or another noise for an occupied slot; return acceptance.
+    """Propose new hyperparameters or a new noise for an occupied slot; return acceptance.
 
-    `step` is the paper's standard deviation; where it is zero, steps are of random scale.
+    `step` is the standard deviation of the paper's steps; if it is zero, the scale is random.
     """
     layout = study.layout
     active = active_candidates(state.included[slot])

@@ -1,4 +1,4 @@
-"""What every move that changes a cluster's kernel needs: its members' likelihoods, then and now."""
+"""Likelihoods of a cluster's members before and after a change of its kernel."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from kem_pymc.gp.likelihood import prefix_log_likelihood
 
 @compiled
 def member_reach(study, state, slot):
-    """Return, by user (U,), the last time step plus one at which the slot holds their dataset."""
+    """Return for each user (U,) the last time step with a dataset in the slot, plus one; else 0."""
     reach = np.zeros(study.first.shape[0], dtype=np.int64)
     left = state.occupants[slot]
     for d in range(state.assignment.shape[0]):
@@ -28,14 +28,15 @@ def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
     Parameters
     ----------
     reach : (U,) int64
-        From `member_reach`.
+        Result of `member_reach`.
     out : (U, T) float64
-        Gets the log likelihoods of the users that have members, up to their reach.
+        Output: log likelihoods of the users with members, up to their reach.
 
     Returns
     -------
     float
-        Log likelihood of the members under the proposed kernel minus that under the present one.
+        Log likelihood of the members under the proposed kernel minus that under the present one,
+        times the likelihood power.
     """
     if study.power == 0.0:
         return 0.0
@@ -66,7 +67,7 @@ def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
 
 @compiled
 def commit(state, slot, reach, proposed):
-    """Replace a slot's log likelihoods by those of the kernel that it has now."""
+    """Replace a slot's log likelihoods by those of its new kernel."""
     for user in range(reach.shape[0]):
         state.valid[slot, user] = reach[user]
         state.log_likelihood[slot, user, : reach[user]] = proposed[user, : reach[user]]

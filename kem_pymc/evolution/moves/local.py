@@ -1,4 +1,4 @@
-"""Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with the right ratio)."""
+"""Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with a correct ratio)."""
 
 from kem_pymc.compiled import inlined
 from kem_pymc.evolution.moves.composition import change_composition, probability_of_change
@@ -7,9 +7,10 @@ from kem_pymc.evolution.moves.hyperparameters import walk
 
 @inlined
 def local_step(study, state, slot, joint, odds, step, rng):
-    """Make a step on an occupied slot: change its composition with these `Odds`, or walk.
+    """Propose a new composition or new values for an occupied slot.
 
-    Under the joint target a composition change takes the cluster's component along.
+    The probabilities are those of `odds`. If `joint`, a new composition is proposed for the
+    cluster's whole component.
     """
     if rng.random() < probability_of_change(state.included[slot], odds):
         change_composition(study, state, slot, joint, odds, rng)

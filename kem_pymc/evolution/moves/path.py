@@ -1,20 +1,21 @@
-"""A user's whole path of clusters at once, by particle Gibbs (the `joint` target).
+"""Update a user's whole path of clusters at once by particle Gibbs (the `joint` target).
 
-Take all datasets of one user away. Whenever a particle first reaches a process P, one list of
-options is built for all particles and time steps: the occupied clusters O_P, and m auxiliaries, of
-which the clusters that only this user occupied come first and the rest are drawn from G_P. There
-are as many auxiliaries as the user has time steps, so a path can always open another cluster.
-With n_c the others' count of cluster c, own_c and own_P the visits of the path so far, and r the
-number of auxiliaries of P that it uses already, an option has weight
+All datasets of one user are removed from their clusters. When a particle first reaches a process P,
+one list of options is built for all particles and time steps: the occupied clusters O_P, and m
+auxiliary clusters, of which those that only this user occupied come first and the rest are drawn
+from G_P. There are as many auxiliary clusters as the user has time steps, so a path can always open
+another cluster. With n_c the number of other users' datasets in cluster c, own_c and own_P the
+numbers of visits of the path so far to c and P, and r the number of auxiliary clusters of P that
+the path uses already, an option has weight
 
     (n_c + own_c) / (alpha + N_P + own_P) L_c(u, t)            if n_c + own_c > 0,
     alpha / (m - r) / (alpha + N_P + own_P) L_c(u, t)          for an unused auxiliary.
 
-Summed over labels and with unused auxiliaries integrated out, the product of weights is the
-Chinese restaurant predictive times G times L. Given the auxiliaries the path is discrete, and a
-fully adapted conditional particle filter with ancestor sampling (Lindsten, Jordan, Schoen 2014)
-leaves its conditional invariant: ancestors are drawn by the sum of a particle's option weights, so
-weights stay equal, and the new path is one of the particles drawn uniformly.
+Summed over labels and with unused auxiliary clusters integrated out, the product of weights is the
+Chinese restaurant predictive times G times L. Given the auxiliary clusters the path is discrete,
+and a fully adapted conditional particle filter with ancestor sampling (Lindsten, Jordan, Schoen
+2014) leaves its conditional invariant: an ancestor is drawn with probability proportional to the
+sum of its option weights, so weights stay equal, and the new path is one particle drawn uniformly.
 """
 
 import math
@@ -41,7 +42,7 @@ from kem_pymc.evolution.state import (
 
 @compiled
 def _reach(study, state, user, process, kept, options, reached, rng):
-    """Build the option list of a process, unless it has been reached before."""
+    """Build the list of options of a process, unless the process has been reached before."""
     if reached[process] > 0:
         return
     steps = study.data.steps[user]
@@ -70,16 +71,19 @@ def _reach(study, state, user, process, kept, options, reached, rng):
 
 @compiled
 def _log_seats(state, path, upto, options, auxiliaries, out):
-    """Write the log Chinese restaurant weights of options after the first `upto` of a path.
+    """Write the log Chinese restaurant weights of options, given the first `upto` slots of a path.
 
     Parameters
     ----------
     options : (k,) int64
         Slots of one process.
+    auxiliaries : int
+        Number of auxiliary clusters of the process.
     out : (k,) float64
+        Output: log weights.
     """
     process = state.process[options[0]]
-    visits, used = 0, 0  # of the process, of its auxiliaries
+    visits, used = 0, 0  # visits to the process, and auxiliary clusters of it in use
     for s in range(upto):
         if state.process[path[s]] == process:
             visits += 1
@@ -100,10 +104,10 @@ def _log_seats(state, path, upto, options, auxiliaries, out):
 
 @compiled
 def _ancestor(state, paths, step, retained, rng):
-    """Draw the history that the rest of the retained path follows from.
+    """Draw the particle whose history precedes the rest of the retained path.
 
-    Only histories whose composition is the parent of the retained path's next process qualify;
-    likelihoods cancel, the Chinese restaurant weights of the rest don't.
+    Only histories whose last composition is the parent of the retained path's next process are
+    possible. Likelihoods cancel; the Chinese restaurant weights of the rest of the path don't.
     """
     particles, steps = paths.shape
     log_weights = np.empty(particles)
@@ -126,7 +130,7 @@ def _ancestor(state, paths, step, retained, rng):
 
 @compiled
 def _twin(paths, particle, step):
-    """Return the first particle with the same history before a time step; there may be no other."""
+    """Return the first particle with the same history before a time step, perhaps itself."""
     for i in range(particle):
         if same_row(paths[i, :step], paths[particle, :step]):
             return i
@@ -135,7 +139,7 @@ def _twin(paths, particle, step):
 
 @compiled
 def _left_empty(state, path):
-    """Return the distinct slots on a path, in its order, in which nobody sits."""
+    """Return the distinct slots on a path, in its order, that hold no dataset."""
     found = np.empty(path.shape[0], dtype=np.int64)
     n = 0
     for slot in path:
@@ -147,7 +151,10 @@ def _left_empty(state, path):
 
 @compiled
 def _weigh(study, state, user, paths, step, kept, options, reached, log_weights, where, rng):
-    """Write the log weights of every particle's options at a time step, and of which process."""
+    """Write the log weights of every particle's options at a time step, and their process.
+
+    The weights are written to `log_weights`, the processes to `where`.
+    """
     steps = study.data.steps[user]
     for i in range(paths.shape[0]):
         twin = _twin(paths, i, step)
@@ -170,20 +177,20 @@ def _weigh(study, state, user, paths, step, kept, options, reached, log_weights,
 
 @compiled
 def _release(state, options, reached, kept):
-    """Give back the auxiliaries in which nobody sits."""
+    """Free the slots of auxiliary clusters that hold no dataset."""
     for process in range(reached.shape[0]):
         for slot in options[process, : reached[process]]:
             if state.occupants[slot] == 0:
                 give_slot(state, slot)
     for slot in kept:
-        # A process whose auxiliaries they were may not have been reached again.
+        # The process of such a slot may not have been reached again; `options` lacks the slot then.
         if state.occupants[slot] == 0 and reached[state.process[slot]] == 0:
             give_slot(state, slot)
 
 
 @compiled
 def redraw_path(study, state, user, particles, rng):
-    """Draw a user's path anew; return how many of their datasets changed cluster."""
+    """Redraw a user's path; return the number of the user's datasets that changed cluster."""
     steps = study.data.steps[user]
     first = study.first[user]
     retained = state.assignment[first : first + steps].copy()

@@ -1,9 +1,10 @@
-"""Copies of all clusters on a user's path: their compositions, and where their values come from.
+"""Copy all clusters on a user's path: compositions and values of the copies, and their density.
 
-A copy has the candidates of a set D where its original lacks them, and lacks them where the
-original has them; all clusters on a path share D, so what follows what stays right. Where nothing
-else is said, `whole` are the slots that are copied, `leave` the copies and `visits` the time steps
-at which the path visits each slot for the first time.
+The composition of a copy is the symmetric difference of its original's composition and a set D of
+candidates. All clusters on a path share D, so every copy lies in the process of the composition
+before it on the path. Unless stated otherwise, `whole` (t,) are the slots that are copied, `leave`
+(t,) the copies, and `visits` (k,) the time steps at which the path visits each slot for the first
+time.
 """
 
 import math
@@ -24,19 +25,20 @@ from kem_pymc.evolution.state import (
     value_log_prior,
 )
 
-#: Probabilities that D is empty, one candidate, or two that differ by a factor of which the first
-#: original has one; else D makes the first copy's composition a draw from the prior.
+#: Probabilities that D is empty, that it is one candidate, and that it is two candidates that
+#: differ by a factor, one of which the first original has. Otherwise D is such that the composition
+#: of the first copy is a draw from the prior.
 SAME, ONE, FACTOR = 0.1, 0.4, 0.25
 
 SPREAD = Spread(prior=0.2, fine=0.3, coarse=0.7)
 
-#: Marks values of a factor that only the copy has.
+#: Origin of the values of a factor that only the copy has.
 NEW_FACTOR = -2
 
 
 @compiled
 def draw_difference(study, included, rng):
-    """Draw D (C,) bool, given the first original's composition."""
+    """Draw the set D (C,) bool, given the composition of the first original."""
     candidates = included.shape[0]
     difference = np.zeros(candidates, dtype=np.bool_)
     u = rng.random()
@@ -60,7 +62,7 @@ def draw_difference(study, included, rng):
 
 @compiled
 def log_difference(study, included, difference):
-    """Return the log probability of what `draw_difference` draws."""
+    """Return the log probability that `draw_difference` draws a set D."""
     size = np.sum(difference)
     active = active_candidates(included)
     root = np.zeros_like(included)
@@ -85,11 +87,11 @@ def log_difference(study, included, difference):
 
 @compiled
 def origins_of(study, own, included):
-    """Return where the values of a copy come from, and which candidates are new.
+    """Return the origins of a copy's values, and the candidates that have no origin.
 
-    Candidates that both have keep their values up to jitter, and so does a newcomer that differs by
-    a factor from one that the copy lacks, as far as both have them; values of that factor come
-    from the prior.
+    Candidates that are in both compositions keep their values up to jitter. A new candidate that
+    differs by a factor from one that the copy lacks takes over the values that they share, up to
+    jitter; values of a factor that it adds are drawn from the prior.
 
     Parameters
     ----------
@@ -99,9 +101,9 @@ def origins_of(study, own, included):
     Returns
     -------
     origins : (H,) int64
-        Which value of the original each one is a copy of; else negative.
+        Index of the value of the original that each value is a copy of; negative for the others.
     new : (C,) bool
-        Newcomers without anything to copy.
+        Indicators of new candidates without values to copy.
     """
     layout = study.layout
     origins = same_origins(study, own & included)
@@ -134,7 +136,7 @@ def first_visits(path):
 
 @compiled
 def open_path(state, path, visits, difference):
-    """Return a path (t,) of new slots that are like those on a path but for D."""
+    """Return a path (t,) of new slots like those on a path, with compositions changed by D."""
     opened = np.empty(path.shape[0], dtype=np.int64)
     for t in visits:
         origin, slot = path[t], take_slot(state)
@@ -159,7 +161,8 @@ def draw_values(study, state, whole, leave, visits, changed, rng):
     Parameters
     ----------
     changed : (S,) bool
-        Slots that newcomers aren't copied from: those of which a split makes two, or made them.
+        Indicators of the slots on the paths that the move changes, from which the values of new
+        candidates aren't copied.
     """
     h = state.h[whole[visits]]
     for k in range(visits.shape[0]):
@@ -178,7 +181,7 @@ def draw_values(study, state, whole, leave, visits, changed, rng):
 
 @compiled
 def log_copies(study, state, whole, leave, visits, changed):
-    """Return log q of copies: of D, and of the values that `draw_values` draws."""
+    """Return the log density of proposing copies: D, and the values that `draw_values` draws."""
     included = state.included[whole[0]]
     total = log_difference(study, included, included != state.included[leave[0]])
     h = state.h[whole[visits]]
@@ -202,12 +205,13 @@ def log_copies(study, state, whole, leave, visits, changed):
 
 @compiled
 def shift(study, state, path, leave, visits, factors):
-    """Move values on a path by `factors` (k,) times their distance from what copies make of them.
+    """Move the values on a path by `factors` (k,) times the difference to those of their copies.
 
     Returns
     -------
     float
-        Log of the Jacobian, given the copies: with d values, the sum of d log(1 - factor).
+        Log Jacobian given the copies: the sum over clusters of d log(1 - factor), with d the number
+        of values that move.
     """
     log_jacobian = 0.0
     for k in range(visits.shape[0]):

@@ -1,30 +1,32 @@
-"""Split a path: a group of users leaves for copies of all its clusters; or merge two paths.
+"""Split a path, moving a group of users to copies of all its clusters; or merge two paths.
 
-Users who share all their clusters have one story: a cluster in the process of the empty
-composition, another in the process that comes after it, and so on. Two such groups of users whom
-one story would suit stay apart under moves that change one thing at a time. To share a cluster they
-need one composition; and while both have it without sharing a cluster, the restaurant of that
-process asks a price for two large tables that no draw pays (15 nats where 15 and 10 sit). Here
-users, compositions, hyperparameters and noise change at once.
+Users who share all their clusters are on one path: a cluster in the process of the empty
+composition, a second one in the process that follows it, and so on. Two groups of users for whom
+one path would be more probable stay apart under moves that change one thing at a time. To share a
+cluster they need the same composition; and while both have it without sharing the cluster, the
+Chinese restaurant prior of its process penalises two large clusters so much (by 15 nats for
+clusters of 15 and 10 datasets) that such states are practically never visited. This move changes
+users, compositions, hyperparameters and noise at once.
 
 A user j is drawn, and whether to split or to merge. To split, a user i is drawn whose path begins
-with that of j. Every cluster on it becomes two: the copy (see
+with that of j. Every cluster on j's path becomes two: the copy (see
 :mod:`~kem_pymc.evolution.moves.path_copies`) has values b drawn around the values theta of the
-original, and j leaves for the copies. Of the other users whose path is a first part of j's each
-chooses a side, with probability proportional to (users there) x likelihood. Those who stay go the
-other way: their values become a with theta = (1 - w) a + w b, where w is the share of points of
-those who leave, or zero with a fixed probability, cluster by cluster. To merge, a user i is drawn
-who has at least as many datasets and another path. If j's path visits other clusters than i's in
-the same pattern, their compositions all differ by the same D, and nobody but users whose path is a
-first part of j's sits in them, then all who sit on either path move to one with values theta. With
-d values in the copies that have an original,
+original, and j moves to the copies. Each of the other users whose path is an initial part of j's is
+assigned to one side, with probability proportional to (users there) x likelihood. The values of the
+clusters of those who stay move in the opposite direction: they become a with
+theta = (1 - w) a + w b, where w is the share of points of those who leave, or zero with a fixed
+probability, separately for each cluster. To merge, a user i is drawn who has at least as many
+datasets as j, and whose path doesn't begin with that of j. If both paths return to their clusters
+at the same time steps, their compositions all differ by the same D, and j's clusters hold no users
+other than those whose path is an initial part of j's, then all datasets on either path move to one
+path with values theta. With d values in the copies that have an original,
 
     log ratio of a split = change of the log density - log q(D, b) - log q(sides) - d log(1 - w)
                          + log of the choice of the merge - log of the choice of the split,
 
-and of a merge minus that. Most proposals are hopeless, so acceptance is decided in two stages,
-each with a ratio that the reverse inverts: the copies' prior and proposal density and the
-likelihood of j alone come first (Christen and Fox 2005, Markov chain Monte Carlo using an
+and that of a merge is minus that. Most proposals are rejected, so acceptance is decided in two
+stages, each with a ratio that the reverse move inverts: the first uses only the copies' prior and
+proposal density and the likelihood of j (Christen and Fox 2005, Markov chain Monte Carlo using an
 approximation).
 """
 
@@ -54,11 +56,11 @@ from kem_pymc.evolution.state import (
 )
 from kem_pymc.gp.likelihood import first_point
 
-#: Probability of trying to split. Good values for copies are a lucky draw while their merge is
-#: accepted easily, so trying to split more often makes both happen more often.
+#: Probability of proposing a split. Splits rarely propose good values for the copies, while merges
+#: are easily accepted, so proposing splits more often makes both happen more often.
 SPLIT_SHARE = 0.85
 
-#: Probability that w is zero.
+#: Probability that w of a cluster is zero.
 STILL = 0.2
 
 
@@ -71,13 +73,16 @@ def path_of(study, state, user):
 
 @compiled
 def begins_with(path, other):
-    """Return whether one path is the first part of a path, or all of it."""
+    """Return whether `path` begins with the path `other`, or equals it."""
     return other.shape[0] <= path.shape[0] and same_row(path[: other.shape[0]], other)
 
 
 @compiled
 def who_begins(study, state, path, j, same):
-    """Return the users (k,) but j with as many datasets whose path begins, or not, with a path."""
+    """Return the users (k,) other than j whose path begins with a path, or doesn't if not `same`.
+
+    Users who have fewer datasets than the path has time steps are left out.
+    """
     found = np.empty(study.first.shape[0], dtype=np.int64)
     n = 0
     for user in range(study.first.shape[0]):
@@ -90,7 +95,7 @@ def who_begins(study, state, path, j, same):
 
 @compiled
 def who_follows(study, state, path, i, j):
-    """Return the users (k,) but i and j whose path is a first part of a path, or all of it."""
+    """Return users (k,) other than i and j whose path is an initial part of a path or equals it."""
     found = np.empty(study.first.shape[0], dtype=np.int64)
     n = 0
     for user in range(study.first.shape[0]):
@@ -102,7 +107,7 @@ def who_follows(study, state, path, i, j):
 
 @compiled
 def same_pattern(a, b):
-    """Return whether two paths (t,) come back to their slots at the same time steps."""
+    """Return whether two paths (t,) return to their slots at the same time steps."""
     for t in range(a.shape[0]):
         for s in range(t):
             if (a[s] == a[t]) != (b[s] == b[t]):
@@ -114,7 +119,7 @@ def same_pattern(a, b):
 def path_log_likelihood(study, state, user, path):
     """Return the log likelihood of a user's datasets in the slots of a path."""
     total = 0.0
-    # From the last one, so that one factorisation per slot serves all that come before.
+    # From the last time step, so that one factorisation per slot serves all earlier ones.
     for t in range(study.data.steps[user] - 1, -1, -1):
         total += dataset_log_likelihood(study, state, path[t], study.first[user] + t)
     return total
@@ -122,7 +127,7 @@ def path_log_likelihood(study, state, user, path):
 
 @compiled
 def _log_newcomer(study, state, j, whole, leave, visits, log_q):
-    """Return the first stage of a split: what copies add to its log ratio, with j in them."""
+    """Return the log ratio of the first stage of a split, in which only j moves to the copies."""
     total = path_log_likelihood(study, state, j, leave) - log_q
     total -= path_log_likelihood(study, state, j, whole)
     for t in visits:
@@ -132,14 +137,14 @@ def _log_newcomer(study, state, j, whole, leave, visits, log_q):
 
 @compiled
 def _choose_sides(study, state, whole, leave, order, sides, given, rng):
-    """Let users choose between two paths, one after the other; return the log probability.
+    """Assign users to one of two paths, one after the other; return the log probability.
 
     Parameters
     ----------
     order : (k,) int64
-        Users.
+        Users, in the order in which they are assigned.
     sides : (U,) bool
-        Who leaves: what there is if `given`, to be written otherwise.
+        Indicators of the users who leave: input if `given`, output otherwise.
     """
     weights, counts = np.empty(2), np.ones(2)
     log_q = 0.0
@@ -156,7 +161,7 @@ def _choose_sides(study, state, whole, leave, order, sides, given, rng):
 
 @compiled
 def _shares(study, place, sides, visits, rng):
-    """Return w (k,) of every cluster: the share of points of those who leave, or zero."""
+    """Return w (k,) of every cluster: the share of points of users who leave, or zero."""
     shares = np.zeros(visits.shape[0])
     for k in range(visits.shape[0]):
         if rng.random() < STILL:
@@ -173,7 +178,7 @@ def _shares(study, place, sides, visits, rng):
 
 @compiled
 def _places(state, a, b):
-    """Return for each dataset (N,) when one of two paths visits its slot first, -1 for never."""
+    """Return for each dataset (N,) the time step at which a or b first visits its slot, or -1."""
     place = np.full(state.assignment.shape[0], -1, dtype=np.int64)
     for d in range(place.shape[0]):
         for t in range(a.shape[0] - 1, -1, -1):
@@ -184,7 +189,7 @@ def _places(state, a, b):
 
 @compiled
 def _on_either(state, a, b):
-    """Return which slots (S,) bool are on one of two paths."""
+    """Return the indicators (S,) of the slots on either of two paths."""
     marked = np.zeros(state.included.shape[0], dtype=np.bool_)
     marked[a] = True
     marked[b] = True
@@ -193,14 +198,16 @@ def _on_either(state, a, b):
 
 @compiled
 def _log_choice(study, j, sides, together, eligible):
-    """Return the log probability of choosing to merge after a split, minus that of the split.
+    """Return the log probability of choosing the reverse merge of a split, minus that of the split.
 
     Parameters
     ----------
+    sides : (U,) bool
+        Indicators of the users who leave.
     together : int
-        Users whose path begins with that of j while they are one.
+        Number of users other than j whose path begins with that of j while the paths are one.
     eligible : int
-        Users but j with as many datasets.
+        Number of users other than j with at least as many datasets as j.
     """
     apart = eligible
     for user in range(sides.shape[0]):
@@ -211,8 +218,8 @@ def _log_choice(study, j, sides, together, eligible):
 
 @compiled
 def _seat(study, state, assignment):
-    """Seat every dataset in the slot (N,) that is given."""
-    # From the last one, so that one factorisation per slot and user serves all that come before.
+    """Assign every dataset to its slot in `assignment` (N,)."""
+    # From the last dataset, so that one factorisation per slot and user serves all earlier ones.
     for dataset in range(assignment.shape[0] - 1, -1, -1):
         if state.assignment[dataset] != assignment[dataset]:
             detach(study, state, dataset)
@@ -221,7 +228,7 @@ def _seat(study, state, assignment):
 
 @compiled
 def _decide(study, state, assignment, log_ratio, rng):
-    """Seat everyone as proposed, and undo it unless accepted; return acceptance."""
+    """Make the proposed assignment, undo it unless it is accepted, and return acceptance."""
     before, log_density = state.assignment.copy(), state.log_density[0]
     _seat(study, state, assignment)
     if math.log(rng.random()) < state.log_density[0] - log_density + log_ratio:
@@ -259,7 +266,7 @@ def split_or_merge_paths(study, state, rng):
 @compiled
 def _split(study, state, i, j, whole, rng):
     difference = draw_difference(study, state.included[whole[0]], rng)
-    # A copy of such a cluster would belong to two processes.
+    # Where the path returns to its first cluster, a copy of that would belong to two processes.
     if np.any(difference) and np.any(whole[1:] == whole[0]):
         return False
     state.counts[2 + 2 * PATH_SPLIT] += 1
@@ -299,7 +306,7 @@ def _split(study, state, i, j, whole, rng):
 
 @compiled
 def _can_merge(study, state, stay, leave, visits, sides):
-    """Return whether a split of one path could have led here; `sides` are those who left."""
+    """Return whether a split could have led to two paths, with `sides` the users who left."""
     if not same_pattern(stay, leave):
         return False
     difference = state.included[stay[0]] != state.included[leave[0]]

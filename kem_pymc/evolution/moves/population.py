@@ -1,19 +1,22 @@
-"""Population parameters of the priors, by univariate slice sampling (Neal 2003).
+"""Update the population parameters of the priors by univariate slice sampling (Neal 2003).
 
-Given the clusters, the parameters phi depend on the kernels alone: with c over all occupied
+Given the clusters, the parameters phi depend only on the kernels. With c over all occupied
 clusters, p over the hyperparameters of the candidates that are in, and P_c the parent of c,
 
     p(phi | .) ~ prod_i p(phi_i) prod_c [ prod_p p(theta_cp | phi) ] p(sigma_c^2 | P_c, phi).
 
 Every cluster counts once, however many datasets it holds. One parameter after the other is redrawn
-by its conditional density f: only priors that depend on phi_i are in it. In the parameter's
-unconstrained coordinate x, with the Jacobian,
+from its conditional density f, which contains only the priors that depend on phi_i. In the
+parameter's unconstrained coordinate x, with the Jacobian in f:
 
-    h = f(x) u,  u ~ U(0, 1);  an interval of width w lies at random around x, and grows by steps of
-    w while its ends are above h, at most m steps in all; a point of the interval is drawn, and
-    where it is below h, it becomes the end on its side, until one isn't.
+1. A height h = f(x) u is drawn, with u ~ U(0, 1).
+2. An interval of width w is placed at random around x. It is extended by w at each end while f is
+   above h there, up to a width of m w in all.
+3. Points are drawn from the interval until one has f of at least h. Every other point becomes the
+   end of the interval on its side.
 
-Neal shows that this leaves f invariant for any w and m; w is the prior's standard deviation.
+Neal shows that this leaves f invariant for any w and m; w is the prior standard deviation of the
+coordinate.
 """
 
 import math
@@ -27,13 +30,13 @@ from kem_pymc.evolution.state import (
     value_log_prior,
 )
 
-#: m: how many widths an interval has at most.
+#: m: the largest width of an interval, in units of w.
 MOST = 64
 
 
 @compiled
 def log_conditional(study, state, i):
-    """Return the log of everything in the joint density that depends on one parameter."""
+    """Return the log of the factors of the joint density that depend on one parameter."""
     priors = study.priors
     total = population_term(study, i)
     for k in range(state.sizes[0]):
@@ -51,7 +54,7 @@ def log_conditional(study, state, i):
 
 @compiled
 def log_conditional_at(study, state, i, x):
-    """Give a parameter the value of a coordinate; return the log of its conditional density."""
+    """Set a parameter from its coordinate x, and return the log of its conditional density."""
     priors = study.priors
     priors.population[i] = math.exp(x) if priors.population_positive[i] else x
     return log_conditional(study, state, i)
@@ -59,11 +62,11 @@ def log_conditional_at(study, state, i, x):
 
 @compiled
 def redraw_parameter(study, state, i, rng):
-    """Draw one parameter anew, given the others and the clusters."""
+    """Redraw one parameter, given the others and the clusters."""
     value, width = study.priors.population[i], study.priors.population_width[i]
     x = math.log(value) if study.priors.population_positive[i] else value
     height = log_conditional_at(study, state, i, x) + math.log1p(-rng.random())
-    if not math.isfinite(height):  # nothing would ever be above it
+    if not math.isfinite(height):  # no point would ever be above it
         study.priors.population[i] = value
         return
     low = x - width * rng.random()
@@ -89,7 +92,7 @@ def redraw_parameter(study, state, i, rng):
 
 @compiled
 def redraw_population(study, state, rng):
-    """Draw all population parameters anew, given the clusters; the study's array changes."""
+    """Redraw all population parameters given the clusters, in place in the study's array."""
     before = population_log_prior(study)
     for i in range(study.priors.population.shape[0]):
         redraw_parameter(study, state, i, rng)

@@ -1,16 +1,17 @@
-"""Another composition with hyperparameters fitted to the members: Laplace's approximation.
+"""Propose a composition with values from a Laplace approximation to the members' posterior.
 
-Values are proposed from a Student t around a mode of the cluster's conditional posterior, whatever
-the present ones are (see :mod:`~kem_pymc.evolution.moves.fits`). A move evaluates this density in
-both directions, each under its own composition, so it is an independence proposal and exact,
-however good or bad the fit.
+Values are proposed from a Student t around a mode of the cluster's conditional posterior,
+independently of the present values (see :mod:`~kem_pymc.evolution.moves.fits`). The move evaluates
+this density in both directions, each under its own composition, so it is an independence proposal
+and exact, however good the fit is.
 
-Since nothing of the present values is kept, the new composition may be any. Half of the proposals
-copy that of a cluster outside the component (which the move doesn't change), the others add,
-remove or swap a candidate; the probability of either counts in both directions. Fits of
-compositions of many candidates, or to many points, take longest and are accepted least. So
-proposals may be dropped before anything is fitted, with a probability that looks at the larger of
-the two compositions and at the members, which are the same in both directions.
+Since the present values aren't kept, any composition may be proposed. Half of the proposals copy
+the composition of a cluster outside the component (which the move doesn't change), the others add,
+remove or swap a candidate; in both directions, the probability of choosing a composition is the sum
+over the two ways. Fits of compositions of many candidates, or to many points, take longest and are
+accepted least often. Proposals may therefore be dropped before any fit is made, with a probability
+that depends on the larger of the two compositions and on the members, which are the same in both
+directions.
 """
 
 import math
@@ -24,19 +25,19 @@ from kem_pymc.evolution.moves.fits import draw_values, fit_cluster, log_density
 from kem_pymc.evolution.moves.kernel_change import member_reach
 from kem_pymc.evolution.state import REFIT, same_row
 
-#: Share of proposals that copy another cluster's composition.
+#: Probability that a proposal copies another cluster's composition.
 COPY_SHARE = 0.5
 
-#: Candidates of a composition up to which every proposal is fitted, and beyond which none is.
+#: Number of candidates up to which every proposal is fitted, and number beyond which none is.
 FEW, MOST = 3, 8
 
-#: Work of factoring all members, up to which every proposal is fitted: that of 20 users' 10 points.
+#: Work of factorising all members, up to which every proposal is fitted: 20 users with 10 points.
 LITTLE = 20 * 10.0**3
 
 
 @compiled
 def propose_values(places, centre, factor, h, rng):
-    """Write values around a fit to `h` (H,); return log noise and log density of the proposal."""
+    """Draw values around a fit into `h` (H,); return the log noise and the log proposal density."""
     values = draw_values(centre, factor, rng)
     for k in range(places.shape[0]):
         h[places[k]] = values[k]
@@ -45,7 +46,7 @@ def propose_values(places, centre, factor, h, rng):
 
 @compiled
 def log_present(state, slot, places, centre, factor):
-    """Return the log density of proposing a slot's present values, around a fit."""
+    """Return the log density of proposing a slot's present values from a fit."""
     values = np.empty(centre.shape[0])
     for k in range(places.shape[0]):
         values[k] = state.h[slot, places[k]]
@@ -55,7 +56,7 @@ def log_present(state, slot, places, centre, factor):
 
 @compiled
 def outsiders(state, changed):
-    """Return the live slots outside the changing component."""
+    """Return the occupied slots outside the changing component."""
     found = np.empty(state.sizes[0], dtype=np.int64)
     n = 0
     for k in range(state.sizes[0]):
@@ -67,7 +68,7 @@ def outsiders(state, changed):
 
 @compiled
 def log_probability_of_choice(state, others, included, wanted, odds):
-    """Return the log probability of choosing a composition, given the present one."""
+    """Return the log probability of choosing `wanted` if the present composition is `included`."""
     copies = 0
     for slot in others:
         copies += same_row(state.included[slot], wanted)
@@ -78,7 +79,7 @@ def log_probability_of_choice(state, others, included, wanted, odds):
 
 @compiled
 def chance_of_fit(size):
-    """Return the probability that a proposal is fitted whose larger composition has this size."""
+    """Return the factor of the probability of a fit due to the size of the larger composition."""
     if size > MOST:
         return 0.0
     return (FEW / max(size, FEW)) ** 2
@@ -86,7 +87,7 @@ def chance_of_fit(size):
 
 @compiled
 def chance_of_fit_to_members(study, state, slot):
-    """Return the probability that a proposal is fitted to a slot's members, however small."""
+    """Return the factor of the probability of a fit due to the number of points of members."""
     work = 0.0
     reach = member_reach(study, state, slot)
     for user in range(reach.shape[0]):
@@ -97,9 +98,10 @@ def chance_of_fit_to_members(study, state, slot):
 
 @inlined
 def refit_composition(study, state, slot, joint, odds, rng):
-    """Propose any composition, fitted, for a slot (and its component, if joint).
+    """Propose any composition with fitted values for a slot (and its component, if joint).
 
-    A change is always proposed, so only the relations of the odds matter. Returns acceptance.
+    A neighbour is always another composition, so only the ratios of the odds matter. Returns
+    whether the proposal was accepted.
     """
     state.counts[2 + 2 * REFIT] += 1
     size = state.included[slot].sum()
@@ -128,7 +130,8 @@ def refit_composition(study, state, slot, joint, odds, rng):
     for i in range(change.slots.shape[0]):
         k = change.slots[i]
         if changed[k]:
-            # Fits are made here and handed on: whatever calls for one takes as long to compile.
+            # Fits are made here and passed on, because every caller of `fit_cluster` takes long to
+            # compile.
             parent = state.parent[change.target if moved[k] else state.process[k]]
             places, centre, factor = fit_cluster(study, state, k, new, parent)
             change.log_noise[i], log_q = propose_values(places, centre, factor, change.h[i], rng)

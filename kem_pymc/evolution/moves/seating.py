@@ -1,9 +1,10 @@
-"""Seating: where one dataset sits within its process (Neal 2000, algorithm 8).
+"""Assign one dataset to a cluster within its process (Neal 2000, algorithm 8).
 
-The dataset gets up; a number of auxiliary clusters are drawn from the base distribution (if it
-leaves an empty cluster behind, that is the first of them); it sits down at an occupied cluster
-with weight n_c L_c, at an auxiliary one with weight (alpha / auxiliaries) L. This leaves the
-process's Dirichlet-process mixture posterior invariant, given who its members are.
+The dataset is removed from its cluster, and a number of auxiliary clusters are drawn from the base
+distribution; if the cluster that it left is empty, that is the first of them. The dataset is then
+assigned to an occupied cluster with weight n_c L_c, or to an auxiliary one with weight
+(alpha / auxiliaries) L. This leaves the posterior of the process's Dirichlet-process mixture
+invariant, given its members.
 """
 
 import math
@@ -37,20 +38,20 @@ def new_cluster(study, state, process, rng):
 
 @compiled
 def sit_down(study, state, dataset, first, auxiliaries, rng):
-    """Seat a detached dataset in a process.
+    """Assign a detached dataset to a cluster of a process.
 
     Parameters
     ----------
     first : int
-        Slot of the first auxiliary cluster, which says what process: the cluster that the dataset
-        left empty, or a new one. It is the caller's, and is given back unless it is chosen.
+        Slot of the first auxiliary cluster: the cluster that the dataset left empty, or a new one.
+        Its process is that of the dataset. The slot is freed unless it is chosen.
     auxiliaries : int
         Number of auxiliary clusters, at least 1.
 
     Returns
     -------
     int
-        The slot it sits in now.
+        Slot that the dataset is assigned to.
     """
     process = state.process[first]
     n_live = state.sizes[0]
@@ -58,7 +59,8 @@ def sit_down(study, state, dataset, first, auxiliaries, rng):
     log_weights = np.empty(n_live + auxiliaries)
     n = 0
     user, step = study.user[dataset], study.step[dataset]
-    # A user's later datasets in the same process will be asked for next: one factorisation for all.
+    # Likelihoods of the user's later datasets in the same process are needed next, so they are
+    # computed from the same factorisation.
     upto = step + 1
     for later in range(step + 1, study.data.steps[user]):
         slot = state.assignment[study.first[user] + later]
@@ -89,7 +91,7 @@ def sit_down(study, state, dataset, first, auxiliaries, rng):
 
 @compiled
 def reseat(study, state, datasets, auxiliaries, rng):
-    """Let datasets, one after the other, choose their cluster anew within their process."""
+    """Redraw the clusters of datasets within their process, one dataset after the other."""
     for dataset in datasets:
         before = detach(study, state, dataset)
         first = before
@@ -102,16 +104,17 @@ def reseat(study, state, datasets, auxiliaries, rng):
 
 @compiled
 def hand_forward(study, state, auxiliaries, first, rng):
-    """Refresh memberships for the `cut` target: time step by time step, over all users.
+    """Update the parents of later time steps for the `cut` target, and move datasets accordingly.
 
-    Those before time step `first`, at least 1, are known to be right. A dataset belongs to the
-    process of the composition that its user had one step earlier. One whose process has changed
-    gets up and is seated in the new one by the same conditional.
+    A dataset belongs to the process of the composition that its user had one time step earlier.
+    Time step by time step, from `first` on, a dataset whose process has changed is removed from its
+    cluster and assigned to a cluster of the new process by the same conditional distribution.
+    Datasets before `first`, which is at least 1, have to be in the right process already.
 
     Returns
     -------
     int
-        How many datasets changed process.
+        Number of datasets that changed process.
     """
     moved = 0
     for step in range(first, study.data.ends.shape[1]):
@@ -133,7 +136,7 @@ def hand_forward(study, state, auxiliaries, first, rng):
 
 @compiled
 def seat_everyone(study, state, auxiliaries, rng):
-    """Seat detached datasets one after the other: a start from nothing."""
+    """Assign all datasets, one after the other, to clusters; none may be assigned yet."""
     for step in range(study.data.ends.shape[1]):
         for user in range(study.data.ends.shape[0]):
             if step < study.data.steps[user]:

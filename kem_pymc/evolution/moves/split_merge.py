@@ -1,15 +1,15 @@
-"""Split a cluster in two of the same composition, or merge two such clusters.
+"""Split a cluster into two of the same composition, or merge two such clusters.
 
-Two datasets i, j of one process are picked. If they share a cluster, j gets a new one with the same
+Two datasets i, j of one process are drawn. If they share a cluster, j gets a new one with the same
 composition and hyperparameters theta' ~ 0.3 prior + 0.7 jitter, and the other members are allocated
-one after the other in random order with probability proportional to n_k L_k (Dahl 2003); if they
-don't, and the compositions are equal, j's cluster is merged into i's. For a split
+one after the other in random order with probability proportional to n_k L_k (Dahl 2003). If they
+don't share a cluster, and the compositions are equal, j's cluster is merged into i's. For a split
 
     log ratio = log alpha + log Gamma(n_1) + log Gamma(n_2) - log Gamma(n_1 + n_2)
               + change in log likelihood + log G(theta') - log q(theta') - log q(allocation)
 
 and for a merge minus that. Compositions don't change, so no dataset changes process, and the move
-serves both targets. In most proposals a user's datasets are allocated as one block.
+can be used for both targets. In most proposals a user's datasets are allocated as one block.
 """
 
 import math
@@ -32,7 +32,7 @@ from kem_pymc.evolution.state import (
     take_slot,
 )
 
-#: Share of proposals in which a user's datasets choose as a block.
+#: Probability that a user's datasets are allocated as one block.
 BLOCK_SHARE = 0.7
 
 SPREAD = Spread(prior=0.3, fine=0.1, coarse=0.6)
@@ -40,7 +40,7 @@ SPREAD = Spread(prior=0.3, fine=0.1, coarse=0.6)
 
 @compiled
 def _log_kernel(study, state, slot, origin):
-    """Return log q of a slot's hyperparameters and noise, proposed from those of `origin`."""
+    """Return the log density of proposing a slot's values from those of `origin`."""
     return log_copy(
         study,
         SPREAD,
@@ -55,7 +55,7 @@ def _log_kernel(study, state, slot, origin):
 
 @compiled
 def _draw_kernel(study, state, slot, origin, rng):
-    """Fill a slot with the composition of `origin` and hyperparameters proposed from its own."""
+    """Fill a slot with the composition of `origin` and values proposed from those of `origin`."""
     state.process[slot] = state.process[origin]
     state.included[slot] = state.included[origin]
     state.log_noise[slot] = draw_copy(
@@ -75,7 +75,7 @@ def _draw_kernel(study, state, slot, origin, rng):
 def members_in_order(study, state, i, j, blocks, rng):
     """Return the other members of the clusters of i and j in random order.
 
-    With `blocks`, a user's members come one after the other, in order of time.
+    With `blocks`, the members of a user follow one another in order of time.
     """
     n = state.assignment.shape[0]
     keys = np.full(n, math.inf)
@@ -100,7 +100,7 @@ def members_in_order(study, state, i, j, blocks, rng):
 def split_or_merge(study, state, i, rng):
     """Propose one split or merge for dataset i and another of its process; return acceptance.
 
-    The probability of choosing i may depend on who is in which process.
+    The probability of choosing i may depend on the members of processes, which don't change.
     """
     n = state.assignment.shape[0]
     process = state.process[state.assignment[i]]
@@ -129,20 +129,23 @@ def split_or_merge(study, state, i, rng):
 def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
     """Allocate members to `stay` or `leave` one after the other.
 
-    Where `leave` is occupied, a merge asks for the probability of the allocation there is.
+    If `leave` is occupied, as in a merge, the present allocation is kept and only its probability
+    is computed.
 
     Parameters
     ----------
     order : (k,) int64
-        From `members_in_order`.
+        Result of `members_in_order`.
     sides : (N,) bool
-        True for members that leave.
+        True for members that leave: input if `leave` is occupied, output otherwise.
 
     Returns
     -------
-    log_q, log_ratio_of_likelihoods : float
-        The second sums, over those that leave (j among them), log likelihood under `leave` minus
-        that under `stay`.
+    log_q : float
+        Log probability of the allocation.
+    gain : float
+        Sum over the members that leave, including j, of the log likelihood under `leave` minus that
+        under `stay`.
     """
     given = state.occupants[leave] > 0
     weights = np.zeros(2)
@@ -162,7 +165,7 @@ def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
         last = study.step[order[end - 1]] + 1
         likelihood_upto(study, state, stay, user, last)
         likelihood_upto(study, state, leave, user, last)
-        # i's and j's own users are tied to their sides when users move as blocks.
+        # When users move as blocks, all datasets of the users of i and j are on the sides of these.
         tied = blocks and (user == study.user[i] or user == study.user[j])
         weights[0] = weights[1] = 0.0
         for m in range(k, end):
@@ -189,7 +192,7 @@ def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
 
 @compiled
 def _log_split(state, n_stay, n_leave, log_prior, log_q, gain):
-    """Return the log ratio of a split without log q of the new kernel."""
+    """Return the log ratio of a split without the proposal density of the new kernel."""
     change = math.log(state.concentration[0]) + math.lgamma(n_stay) + math.lgamma(n_leave)
     change -= math.lgamma(n_stay + n_leave)
     return change + log_prior + gain - log_q

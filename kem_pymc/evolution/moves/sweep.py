@@ -1,9 +1,9 @@
-"""A sweep: the moves in turn, for either target, by a schedule that is data.
+"""Make a sweep of the sampler: all moves in turn, for either target, as a schedule specifies.
 
-Under `cut` processes have their turn in order of the time step at which they begin, that of their
-first member. After each of these levels memberships are handed forward, so that a process makes its
-moves after those that decide on its first members. What a member that left said about its former
-process, and what one that came didn't say yet, is forgotten by the moves in between.
+Under `cut`, processes are updated by levels, in order of the time step of their first member. After
+each level the parents of later time steps are updated, so that a process makes its moves after the
+processes that determine its first members. The moves in between correct for the influence that a
+former member had on its process, and for the influence that a new member hasn't had yet.
 """
 
 import math
@@ -28,37 +28,39 @@ from kem_pymc.evolution.state import State, Study, empty_state, pick
 
 
 class Schedule(NamedTuple):
-    """How much of every move a sweep makes.
+    """Moves of a sweep: the number of proposals of each, and their settings.
 
     Attributes
     ----------
     joint : bool
-        Which target the sweep leaves invariant.
+        Whether the sweep is for the `joint` target; otherwise it is for `cut`.
     seating : int
-        Passes over all datasets within their processes (cut).
+        Number of passes of cluster assignment over all datasets within their processes (cut).
     steps : int
-        Metropolis-Hastings steps per cluster.
+        Number of Metropolis-Hastings steps per cluster.
     p_add, p_remove, p_swap : float
-        Probabilities that such a step changes the composition; it walks otherwise.
+        Probabilities that such a step changes the composition; otherwise it is a random walk.
     p_edge : float
-        Probability that it adds to an empty composition, or removes from a full one.
+        Probability that such a step adds to an empty composition, or removes from a full one.
     walk : float
-        Standard deviation of a random walk of all coordinates at once; with 0 every step is of one
-        coordinate or all, at a random scale.
+        Standard deviation of a random walk of all coordinates at once. If 0, every step moves one
+        coordinate or all of them, at a random scale.
     extensions : int
-        Proposals of a factor more or less for a candidate, for a random cluster.
+        Number of proposals to add or remove a factor of a candidate, each for a random cluster.
     refits : int
-        Proposals of a composition with fitted values, for the cluster of a random, short dataset.
+        Number of proposals of a composition with fitted values, each for the cluster of a random
+        dataset. Short datasets are more probable.
     auxiliaries : int
-        Auxiliary clusters of a seating (cut).
+        Number of auxiliary clusters of a cluster assignment (cut).
     split_merge : int
-        Proposals to split or merge clusters.
+        Number of proposals to split or merge clusters.
     path_split_merge : int
-        Proposals to split or merge paths (joint).
+        Number of proposals to split or merge paths (joint).
     particles : int
-        Particles of a path update (joint).
+        Number of particles of a path update (joint).
     heating : int
-        Sweeps at the start of a chain under a power of the likelihood that rises to its own.
+        Number of sweeps at the start of a chain under a power of the likelihood that rises to the
+        study's.
     check : bool
         Whether to compare the running log density with one from scratch after every move.
     """
@@ -81,8 +83,8 @@ class Schedule(NamedTuple):
     check: bool
 
 
-#: The paper's schedule (10.2.4, 10.3.3), with its step for inputs that aren't scaled; the one for
-#: inputs scaled to [0, 1] is 0.05.
+#: The paper's schedule (10.2.4, 10.3.3), with its random walk for inputs that aren't scaled; for
+#: inputs scaled to [0, 1] the paper uses a standard deviation of 0.05.
 PAPER = Schedule(
     joint=False,
     seating=10,
@@ -102,7 +104,7 @@ PAPER = Schedule(
     check=False,
 )
 
-#: The default for `cut`: less of each of the same moves, with swaps, refits, splits and merges.
+#: The default for `cut`: fewer proposals of the same moves, and swaps, refits, splits and merges.
 CUT = PAPER._replace(
     seating=2,
     steps=20,
@@ -133,24 +135,24 @@ JOINT = CUT._replace(
 )
 
 
-#: The level of all processes.
+#: Level that stands for all processes.
 EVERYWHERE = -1
 
 
 def spare_room(study: Study, schedule: Schedule) -> tuple[int, int]:
-    """Return how many spare slots and processes the moves of a schedule can ask for at once."""
+    """Return the numbers of spare slots and processes that moves of a schedule need at most."""
     steps = int(study.data.ends.shape[1])
     if not schedule.joint:
-        # Processes that everyone left stay open until all memberships are handed forward.
+        # Processes without members stay open until the parents of all time steps are updated.
         return schedule.auxiliaries + 24, len(study.user)
     processes = 1 + schedule.particles * steps
     return processes * steps + 24, processes + steps + 2
 
 
 def compile_moves(study: Study, schedule: Schedule, cores: int) -> None:
-    """Compile what a sweep calls and isn't in the cache yet, on several cores."""
+    """Compile the functions of a sweep that aren't in the cache yet, on several cores."""
     state = empty_state(study, 0, 0)
-    calls = {  # the largest first, in turn to every core
+    calls = {  # the largest first; cores receive them in turn
         _change_clusters: True,
         _change_paths: schedule.joint,
         _refit: schedule.refits > 0,
@@ -164,16 +166,16 @@ def compile_moves(study: Study, schedule: Schedule, cores: int) -> None:
 
 
 def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
-    """Make one sweep, in place; the study's population parameters change as well.
+    """Make one sweep, changing the state and the study's population parameters in place.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
-    members; memberships are handed forward after every level. Under `joint`, every move leaves the
-    joint density invariant.
+    members; the parents of later time steps are updated after every level. Under `joint`, every
+    move leaves the joint density invariant.
 
     Raises
     ------
     RuntimeError
-        If `schedule.check` is set and the running log density leaves the exact one.
+        If `schedule.check` is set and the running log density differs from the exact one.
     """
     if schedule.joint:
         _change_paths(study, state, schedule, EVERYWHERE, rng)
@@ -188,15 +190,15 @@ def sweep(study: Study, state: State, schedule: Schedule, rng: np.random.Generat
 def within_processes(
     study: Study, state: State, schedule: Schedule, level: int, rng: np.random.Generator
 ) -> None:
-    """Make the moves of a sweep that leave every dataset in the process it belongs to.
+    """Make the moves of a sweep that keep every dataset in its process.
 
-    (Under `joint` they may bring all datasets of a component to another process.) Moves that the
-    schedule doesn't make are never called, and so not even compiled.
+    (Under `joint` they may move all datasets of a component to another process.) Moves that the
+    schedule doesn't contain are never called, so they aren't compiled.
 
     Parameters
     ----------
     level : int
-        The time step at which processes begin that make moves; `EVERYWHERE` for all of them.
+        Time step at which the processes to be updated begin; `EVERYWHERE` for all processes.
     """
     if schedule.seating > 0:
         _reseat_everyone(study, state, schedule, level, rng)
@@ -208,7 +210,7 @@ def within_processes(
 
 
 def redraw_shared(study: Study, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
-    """Redraw what all clusters share, where it is learned."""
+    """Redraw the parameters that all clusters share, if they are learned."""
     if study.concentration_shape > 0.0:
         redraw_concentration(study, state, rng)
         _look(study, state, schedule)
@@ -219,7 +221,7 @@ def redraw_shared(study: Study, state: State, schedule: Schedule, rng: np.random
 
 @compiled
 def at_level(study, state, level):
-    """Return which processes begin at a time step (P,) bool."""
+    """Return the indicators (P,) of the processes that begin at a time step."""
     if level == EVERYWHERE:
         return np.ones(state.used.shape[0], dtype=np.bool_)
     first = np.full(state.used.shape[0], -1)
@@ -230,7 +232,7 @@ def at_level(study, state, level):
     return first == level
 
 
-# All moves have the same arguments, for `compile_moves`.
+# The functions that make moves have the same arguments, as `compile_moves` requires.
 
 
 @compiled
@@ -269,7 +271,7 @@ def _change_clusters(study, state, schedule, level, rng):
         if chosen[state.process[state.assignment[dataset]]]:
             split_or_merge(study, state, dataset, rng)
             _look(study, state, schedule)
-    # Which clusters are live doesn't change here, so a copy of the list stays right.
+    # The set of occupied clusters doesn't change in this loop, so a copy of the list stays valid.
     for slot in state.live[: state.sizes[0]].copy():
         if not chosen[state.process[slot]]:
             continue
@@ -301,13 +303,13 @@ def _refit(study, state, schedule, level, rng):
 
 @compiled
 def _hand_forward(study, state, schedule, level, rng):
-    # Processes that begin at a time step decide on compositions from there on.
+    # Processes that begin at time step `level` determine the parents of all later time steps.
     hand_forward(study, state, schedule.auxiliaries, level + 1, rng)
     _look(study, state, schedule)
 
 
-#: The likelihood's power at the beginning of a chain that is heated, and how many it takes from
-#: there to its own, in equal ratios.
+#: Likelihood power at the start of heating, as a fraction of the study's, and number of powers that
+#: rise from there towards the study's, in equal ratios.
 LOWEST_POWER, POWERS = 0.1, 25
 
 
@@ -316,8 +318,8 @@ def heat(
 ) -> None:
     """Make sweeps `first` to ``last - 1`` of the heating, in place.
 
-    Under a low power users share few clusters, which part as the data begin to tell them apart. So
-    chains arrive at the same grouping more often than where clusters have to be found to be equal.
+    Under a low power users share few clusters, which separate as the power rises. Chains reach the
+    same grouping more often in this way than by merging clusters that turn out to be equal.
     """
     powers = study.power * np.geomspace(LOWEST_POWER, 1.0, POWERS, endpoint=False)
     for k in range(first, last):
@@ -328,19 +330,20 @@ def heat(
     state.log_density[0] = log_joint(study, state)
 
 
-#: Datasets of a cluster above which it is refitted less often.
+#: Number of datasets above which a cluster is refitted less often.
 MANY = 20
 
 
 @compiled
 def short_dataset(study, state, rng):
-    """Return a dataset to whose cluster a refit is proposed.
+    """Draw a dataset, for whose cluster a refit is then proposed.
 
-    Its probability is proportional to 1 / (number of points)^2. A dataset drawn at random leads to
-    a cluster with many more often than to one with few, whose composition changes easily without a
-    fit. Short ones are where several compositions are about equally good and need other values; and
-    their fits cost least. A cluster with more datasets than `MANY`, which seldom has two good
-    compositions, gets as much time as one of `MANY`.
+    Its probability is proportional to 1 / (number of points)^2. Drawing a dataset favours clusters
+    with many datasets; the composition of a cluster with few changes easily without a fit. Short
+    datasets are favoured because several compositions are about equally good for them, with
+    different values, and because their fits cost least. Datasets in a cluster of more than `MANY`,
+    which seldom has two good compositions, have a lower probability, so that refits of the cluster
+    take as much time as those of a cluster of `MANY`.
     """
     log_weights = np.empty(study.user.shape[0])
     for d in range(log_weights.shape[0]):
@@ -363,7 +366,7 @@ def check_density(study, state):
     Raises
     ------
     RuntimeError
-        If they differ by more than 1e-8, relative to their size where that is above one.
+        If they differ by more than 1e-8 (1 + |exact value|).
     """
     exact, running = log_joint(study, state), state.log_density[0]
     if not abs(exact - running) <= 1e-8 * (1 + abs(exact)):
@@ -374,9 +377,10 @@ def check_density(study, state):
 
 
 def start(study: Study, schedule: Schedule, rng: np.random.Generator) -> State:
-    """Return a state from which to sample: datasets seated one after the other, then settled.
+    """Return a state from which to sample, by assigning datasets to clusters one after the other.
 
-    Each new dataset chooses between the clusters that are there and many draws from the prior.
+    Each dataset is assigned either to one of the present clusters or to one of 20 clusters drawn
+    from the prior.
     """
     state = empty_state(study, *spare_room(study, schedule._replace(auxiliaries=20)))
     seat_everyone(study, state, 20, rng)

@@ -1,4 +1,5 @@
-"""One module for each figure or table of the papers.
+"""Figures and tables of the papers.
 
-Each has ``make(evidence)``, which returns an :class:`~kem_pymc.experiments.figures.output.Output`.
+Each module of a figure has a function ``make(evidence)``, which returns an
+:class:`~kem_pymc.experiments.figures.output.Output`.
 """

@@ -1,4 +1,4 @@
-"""Targets, fits, criteria and averaging side by side; the paper's setting is one row."""
+"""Comparison of targets, fits, criteria and averaging, including the paper's setting."""
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import step_table
@@ -6,7 +6,7 @@ from kem_pymc.experiments.summaries import tidy
 
 
 def make(evidence: Evidence) -> Output:
-    """Return means by method and time step."""
+    """Return tables of means by method and time step."""
     table = evidence.selections
     return Output(
         tidy(table, "log_likelihood", "size", "dropped"),

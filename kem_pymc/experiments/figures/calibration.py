@@ -1,4 +1,4 @@
-"""Calibration: coverage of predictive intervals, and the ranked probability score (no figure)."""
+"""Tables on calibration: coverage of predictive intervals, and the ranked probability score."""
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import step_table
@@ -7,7 +7,7 @@ from kem_pymc.experiments.summaries import tidy
 
 
 def make(evidence: Evidence) -> Output:
-    """Return how often central intervals hold the truth, in per cent, and the mean CRPS."""
+    """Return the coverage of central predictive intervals, in per cent, and the mean CRPS."""
     table = evidence.selections.dropna(subset="crps").copy()
     covers = [f"cover{level}" for level in LEVELS]
     table[covers] *= 100

@@ -1,4 +1,4 @@
-"""Methods by study, and their ranks: what the defaults are chosen from."""
+"""Tables of methods by study, with their ranks, from which the package's defaults are chosen."""
 
 import pandas as pd
 
@@ -10,10 +10,10 @@ SCORE = "log_likelihood"
 
 
 def make(evidence: Evidence) -> Output:
-    """Return means over all time steps by method and study, and the mean rank over studies."""
+    """Return means over all time steps by method and study, and mean ranks over studies."""
     table = evidence.selections.dropna(subset=SCORE)
     keys = ["study", "method"]
-    # Every time step counts the same, however many users still have a next batch there.
+    # Every time step has the same weight, however many users have a next batch there.
     by_step = table.groupby([*keys, "trial", "time_step"], sort=False)[SCORE].mean()
     by_unit = by_step.groupby([*keys, "trial"], sort=False).mean().unstack("method")
     means = by_unit.groupby("study", sort=False).mean()
@@ -38,6 +38,6 @@ def make(evidence: Evidence) -> Output:
 
 
 def _behind(own: pd.Series, by_unit: pd.DataFrame, study: object) -> float:
-    """Return half the interval of a method's difference to ours in a study."""
+    """Return half the length of the interval of a method's difference to `OURS` in a study."""
     differences = own - by_unit.loc[[study], OURS]
     return interval(differences) if differences.any() else float("nan")

@@ -1,4 +1,4 @@
-"""Figures 3 and 7: what was learned from pilot users, as graphs."""
+"""Figures 3 and 7: graphs of the evolutions that were learned from pilot users."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,7 +9,7 @@ from kem_pymc.plots import evolution_graph
 
 
 def make(evidence: Evidence) -> Output:
-    """Return the learned evolutions of each study's first trial: one graph for every method."""
+    """Return graphs of the evolutions of each study's first trial, for every training."""
     rows, panels = [], []
     order = list(evidence.settings.methods)
     first = [piece for piece in evidence.pieces if piece.trial == 0]

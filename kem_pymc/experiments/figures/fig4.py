@@ -1,4 +1,4 @@
-"""Figure 4: test log-likelihood and time of a selection, by time step, on synthetic data."""
+"""Figure 4: test log-likelihood and time per selection, by time step, on synthetic data."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,7 +11,7 @@ from kem_pymc.plots.style import legend_below
 
 
 def make(evidence: Evidence) -> Output:
-    """Return the two panels, with means and paired gains of KEM as tables."""
+    """Return a figure with two panels, and tables of means and paired gains of KEM."""
     table = evidence.selections
     figure = Figure(figsize=(10.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -40,7 +40,7 @@ def make(evidence: Evidence) -> Output:
 
 
 def _learning(evidence: Evidence) -> pd.DataFrame:
-    """Return how long methods learned from the pilot users of a trial."""
+    """Return the mean time that the training of each method took, in seconds per trial."""
     rows: dict[str, list[float]] = {}
     for piece in evidence.pieces:
         for method in piece.methods:

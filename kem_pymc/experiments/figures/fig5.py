@@ -1,4 +1,4 @@
-"""Figure 5: which compositions are selected with few points and with many, by true composition."""
+"""Figure 5: compositions selected with few and with many points, by true composition."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from kem_pymc.experiments.summaries import tidy
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import compositions
 
-#: Compositions shown of each method, as in the paper.
+#: Number of compositions shown for each method, as in the paper.
 SHOWN = 5
 
 
 def make(evidence: Evidence) -> Output:
-    """Return the most frequent compositions at the first and last time step, and how often."""
+    """Return the most frequent compositions at the first and last time step, with frequencies."""
     table = evidence.selections
     ends = [int(table["time_step"].min()), int(table["time_step"].max())]
     table = table[table["time_step"].isin(ends)]
@@ -40,7 +40,7 @@ def make(evidence: Evidence) -> Output:
 
 
 def contains(composition: str, truth: str) -> bool:
-    """Return whether a composition has all candidates of another."""
+    """Return whether a composition contains all candidates of the true one."""
     return Composition.parse(truth) <= Composition.parse(composition)
 
 

@@ -12,7 +12,7 @@ from kem_pymc.plots.style import legend_below
 
 
 def make(evidence: Evidence) -> Output:
-    """Return one panel for each study, with means and paired gains of KEM as tables."""
+    """Return a figure with one panel per study, and tables of means and paired gains of KEM."""
     table = evidence.selections.dropna(subset="log_likelihood")
     studies = list(table["study"].unique())
     columns = min(3, len(studies))
@@ -24,7 +24,7 @@ def make(evidence: Evidence) -> Output:
         counted = own.assign(time_step=own["time_step"] + 1, user=own["person"])
         log_likelihood(counted, value="log_likelihood", unit="user", legend=False, ax=ax)
         ax.set_title(evidence.title(study))
-        # One user whose fit went wrong must not make everything else flat.
+        # The limits leave out outliers, so that one failed fit doesn't compress all other curves.
         low, high = np.quantile(
             own.groupby(["method", "time_step"])["log_likelihood"].mean(), [0.1, 1]
         )
@@ -46,7 +46,7 @@ def make(evidence: Evidence) -> Output:
 
 
 def _users(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return how many distinct test users there are at each time step."""
+    """Return the number of distinct test users by study and time step."""
     counts = table.groupby(["study", "time_step"], sort=False)["person"].nunique().unstack()
     counts = counts.reindex(sorted(counts.columns), axis=1).fillna(0).astype(int)
     counts.index = pd.Index([evidence.title(str(study)) for study in counts.index], name="study")

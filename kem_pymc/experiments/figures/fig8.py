@@ -1,4 +1,4 @@
-"""Figure 8: seconds of a posterior draw against users, time steps and input dimension."""
+"""Figure 8: time of a posterior draw against numbers of users, time steps and input dimensions."""
 
 import time
 
@@ -16,16 +16,19 @@ from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots import style
 
-#: Sizes, each changed alone; the others are the middle ones.
+#: Sizes that are varied one at a time, and the typical values of the others.
 USERS, STEPS, DIMENSIONS = (3, 6, 12, 24, 48), (2, 4, 6, 8, 10, 20), (2, 5, 10, 20)
 TYPICAL = {"users": 9, "steps": 6, "dimension": 2}
 
-#: Draws that are timed, after others in which the chain settles.
+#: Number of draws before timing starts, in which the chain settles, and number of timed draws.
 SETTLING, DRAWS = 20, 20
 
 
 def make(evidence: Evidence) -> Output:  # noqa: ARG001  nothing was learned for it
-    """Measure, one size at a time: users of three types, batches of 5 points."""
+    """Measure the time of a draw while one of the three sizes varies.
+
+    The users are simulated, see :func:`pilot`.
+    """
     rows = []
     for what, sizes in (("users", USERS), ("steps", STEPS), ("dimension", DIMENSIONS)):
         for size in sizes:
@@ -39,7 +42,10 @@ def make(evidence: Evidence) -> Output:  # noqa: ARG001  nothing was learned for
 
 
 def pilot(users: int, steps: int, dimension: int) -> Cohort:
-    """Simulate users of the paper's three types: LIN0 + PER0, LIN0 + PER1, SE1."""
+    """Simulate users of the paper's three types, with batches of 5 points.
+
+    The types are LIN0 + PER0, LIN0 + PER1 and SE1.
+    """
     rng = np.random.default_rng(0)
     n = 5 * steps
     inputs, targets = [], []
@@ -61,7 +67,7 @@ def pilot(users: int, steps: int, dimension: int) -> Cohort:
 
 
 def seconds_of(users: int, steps: int, dimension: int) -> list[float]:
-    """Return CPU seconds of draws of a settled chain."""
+    """Return the CPU time of each of `DRAWS` draws, in seconds, after `SETTLING` other draws."""
     pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension)
     model = EvolutionModel(
         pilot(users, steps, dimension), pool, prior_tables.synthetic(), shared=None

@@ -1,4 +1,4 @@
-"""Figure 9: the noise that is selected with the first batch, against the truth."""
+"""Figure 9: noise variances selected with the first batch, compared with the true one."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.summaries import tidy
 from kem_pymc.plots import style
 
-#: Of the synthetic study (the paper's figure 9).
+#: Noise variance of the synthetic study (the paper's figure 9).
 TRUE_NOISE = 0.5
 
 

@@ -1,16 +1,16 @@
-"""Targets by fit and criterion: predictions, sizes of kernels, and whether chains agree."""
+"""Table of targets by fit and criterion: predictions, sizes of kernels, and R-hat of chains."""
 
 import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.summaries import interval, plus_minus, tidy
 
-#: What fits and criteria are taken to be where a method doesn't say: the selector's defaults.
+#: Fit and criterion of methods that don't specify them: the selector's defaults.
 DEFAULTS = {"fit": "pilot", "criterion": "process"}
 
 
 def make(evidence: Evidence) -> Output:
-    """Return one line for each study, target, fit and criterion."""
+    """Return a table with one row for each study, target, fit and criterion."""
     table = evidence.selections
     rows = {
         (evidence.title(str(study)), *_setting(evidence, str(method))): _row(

@@ -1,4 +1,4 @@
-"""What a figure is made of, and what comes of it."""
+"""Input and output of the functions that make figures and tables."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,13 +14,13 @@ from kem_pymc.experiments.store import Store
 
 @dataclass(frozen=True)
 class Evidence:
-    """Pieces that are there, for a figure to be made of.
+    """Results of tasks from which a figure is made.
 
     Attributes
     ----------
     settings : Settings
     pieces : list of Piece
-        Those that the figure asked for.
+        Tasks that the figure needs; their results are stored.
     store : Store
     """
 
@@ -30,10 +30,11 @@ class Evidence:
 
     @cached_property
     def selections(self) -> pd.DataFrame:
-        """One row for every study, trial, method, user and time step; methods in their order.
+        """Selections, with one row for every study, trial, method, user and time step.
 
-        ``person`` is a label for the user that no other user has: where every trial makes users of
-        its own, users of two trials are two persons.
+        Studies and methods are in the order of the settings. The column ``person`` identifies
+        distinct users: in studies where every trial has different users, it also contains the
+        trial.
         """
         table = self.store.selections(self.pieces)
         own = [name for name, study in self.settings.studies.items() if study.users == "new"]
@@ -48,27 +49,28 @@ class Evidence:
         return table.loc[places.sort_values(["study", "method"], kind="stable").index]
 
     def generator(self) -> np.random.Generator:
-        """Return the random numbers of a bootstrap: the same for every table."""
+        """Return a random number generator for a bootstrap, in the same state for every table."""
         return np.random.default_rng(0)
 
     def title(self, study: str) -> str:
-        """Return how a study is called."""
+        """Return the title of a study."""
         return self.settings.studies[study].title
 
 
 @dataclass
 class Output:
-    """A figure or table, with the values behind it.
+    """A figure, its tables, and the values from which they were made.
 
     Attributes
     ----------
     tidy : DataFrame
-        What is drawn or counted, one value in each row.
+        Values that are drawn or counted, one in each row.
     figure : Figure or None
+        The figure, if there is one.
     tables : dict of str to DataFrame
-        By title, for people to read.
+        Formatted tables for readers, by title.
     notes : list of str
-        What a reader should know.
+        Explanations for readers.
     """
 
     tidy: pd.DataFrame

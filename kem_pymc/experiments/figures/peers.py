@@ -1,4 +1,4 @@
-"""KEM against every other method on every study: gains with intervals, and verdicts."""
+"""Comparison of KEM with every other method on every study: gains with intervals, and verdicts."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ from kem_pymc.plots import style
 
 
 def make(evidence: Evidence) -> Output:
-    """Return one line for every study and method, and the tables behind it."""
+    """Return a figure of the mean gains of KEM by study and method, and tables."""
     table = evidence.selections.dropna(subset="log_likelihood")
     return Output(
         tidy(table, "log_likelihood"),
@@ -39,7 +39,10 @@ def make(evidence: Evidence) -> Output:
 
 
 def _draw(evidence: Evidence, table: pd.DataFrame) -> Figure | None:
-    """Return mean gains with their intervals, one panel for each study."""
+    """Return a figure of mean gains with intervals, one panel for each study.
+
+    None if KEM or all other methods are missing.
+    """
     if OURS not in set(table["method"]) or table["method"].nunique() < 2:
         return None
     rows = verdicts(table, OURS, evidence.generator())
@@ -53,7 +56,7 @@ def _draw(evidence: Evidence, table: pd.DataFrame) -> Figure | None:
     for ax, study in zip(axes, studies, strict=False):
         own = rows[rows["study"] == study].iloc[::-1]
         for place, row in enumerate(own.itertuples()):
-            half = row.half if row.half == row.half else None  # none from a single user
+            half = row.half if row.half == row.half else None  # NaN with a single user
             ax.errorbar(row.gain, place, xerr=half, **looks[str(row.other)])
         ax.axvline(0, color="black", linewidth=0.8)
         ax.axvline(-MARGIN, color="black", linewidth=0.8, linestyle=":")

@@ -1,11 +1,11 @@
-"""Table 2: features that a selection looks at and the next one doesn't."""
+"""Table 2: number of features that a selection uses and the next one doesn't."""
 
 import pandas as pd
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.summaries import interval, plus_minus, tidy
 
-#: The paper's, with 95 % intervals: of its own setting.
+#: The paper's results for its own setting, with 95 % intervals.
 PRINTED = {
     "KEM, ml, bic": {
         "energy": "0.08 ± 0.05",

@@ -1,4 +1,4 @@
-"""Tables that several figures have; units are in :data:`UNITS`."""
+"""Tables that several figures use; :data:`UNITS` describes the units."""
 
 import pandas as pd
 
@@ -6,10 +6,10 @@ from kem_pymc.experiments.figures.output import Evidence
 from kem_pymc.experiments.summaries import by_step, gains, mean_gains, plus_minus
 from kem_pymc.experiments.verdicts import LEAST_TRIALS, LEAST_USERS, MARGIN, STEP_MARGIN, verdicts
 
-#: Whose gain over the others is told.
+#: Method whose gain over the others is reported.
 OURS = "KEM"
 
-#: What log-likelihoods are counted in.
+#: Explanation of the units of log-likelihoods, for readers.
 UNITS = (
     "Log-likelihoods are means over points, in nats. Targets are in standard deviations of the "
     "pilot users' targets; in simulated studies, and with the priors `synthetic`, as they are."
@@ -19,14 +19,28 @@ UNITS = (
 def step_table(
     evidence: Evidence, value: str, table: pd.DataFrame | None = None, digits: int = 2
 ) -> pd.DataFrame:
-    """Return means with intervals: methods down, time steps across."""
+    """Return means with intervals; rows are methods, columns are time steps.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    value : str
+        Column to average.
+    table : DataFrame, optional
+        Selections; by default all of `evidence`.
+    digits : int
+        Number of decimals.
+    """
     table = evidence.selections if table is None else table
     rows = by_step(table, value, evidence.generator())
     return _wide(evidence, rows, "method", "mean", digits)
 
 
 def gain_table(evidence: Evidence, value: str, digits: int = 2) -> pd.DataFrame:
-    """Return by how much KEM is ahead: other methods down, time steps across."""
+    """Return mean gains of KEM with intervals; rows are other methods, columns are time steps.
+
+    Empty if there are no selections of KEM.
+    """
     table = evidence.selections
     if OURS not in set(table["method"]):
         return pd.DataFrame()
@@ -35,13 +49,13 @@ def gain_table(evidence: Evidence, value: str, digits: int = 2) -> pd.DataFrame:
 
 
 def time_table(evidence: Evidence, table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return how long a selection took, in milliseconds: methods down, time steps across."""
+    """Return mean times per selection in milliseconds; rows are methods, columns are time steps."""
     table = evidence.selections if table is None else table
     timed = table.assign(milliseconds=1000 * table["seconds"])
     return step_table(evidence, "milliseconds", timed, 1)
 
 
-#: What the columns of `verdict_table` mean.
+#: Explanation of the columns of `verdict_table`, for readers.
 VERDICTS = (
     f"Behind: the mean gain's 95 % interval over users lies below -{MARGIN}, or at a time step the "
     f"gain is below -{STEP_MARGIN} and its interval below zero (Bonferroni over the study's time "
@@ -52,7 +66,10 @@ VERDICTS = (
 
 
 def verdict_table(evidence: Evidence, table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return whether KEM is behind each other method, study by study."""
+    """Return verdicts on KEM against each other method, by study.
+
+    Empty if there are no selections of KEM.
+    """
     table = evidence.selections if table is None else table
     if OURS not in set(table["method"]):
         return pd.DataFrame()
@@ -75,7 +92,10 @@ def verdict_table(evidence: Evidence, table: pd.DataFrame | None = None) -> pd.D
 
 
 def mean_gain_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean gain of KEM with its interval over users: studies down, methods across."""
+    """Return mean gains of KEM with intervals over users; rows are studies, columns are methods.
+
+    Empty if there are no selections of KEM.
+    """
     if OURS not in set(table["method"]):
         return pd.DataFrame()
     rows = mean_gains(table, "log_likelihood", OURS, evidence.generator())
@@ -87,10 +107,10 @@ def mean_gain_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Return what methods select, beside how well that predicts: a row by study and method.
+    """Return summaries of the selections and of their coverage, a row for each study and method.
 
-    Users count once each. A selection stays if its composition is that of the user's time step
-    before; the first has none.
+    Every user is counted once. A selection stays if its composition is that of the user's previous
+    time step; first selections aren't counted.
     """
     table = table.sort_values("time_step", kind="stable")
     walks = table.groupby(["study", "trial", "method", "user"], sort=False)["composition"]

@@ -45,7 +45,7 @@
     if (e.key === "Escape") hide();
   });
 
-  // What a link leads to is opened, and what the graph led to before is closed.
+  // Open the target of a link, and close compositions opened before.
   function open() {
     const id = decodeURIComponent(location.hash.slice(1));
     const found = id && document.getElementById(id);
