@@ -64,8 +64,8 @@ def test_files_are_left_to_the_shell(line):
 
 
 def test_other_shells_see_help_as_well():
-    assert '"doctor":"Look for' in ask("zsh", "kem doc")
-    assert ask("fish", "kem doc").startswith("doctor\tLook for")
+    assert '"doctor":"Check for' in ask("zsh", "kem doc")
+    assert ask("fish", "kem doc").startswith("doctor\tCheck for")
 
 
 def test_figures_are_those_of_the_settings():
