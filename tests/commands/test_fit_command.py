@@ -128,9 +128,11 @@ def test_folder_with_something_in_it_stays(trial, tmp_path):
 def test_overwrite_replaces_results(trial, tmp_path):
     data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
     fine(*data)
-    (tmp_path / "r" / "old.txt").touch()
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    (tmp_path / "r" / "report.html").touch()
     fine(*data, "--overwrite")
-    assert not (tmp_path / "r" / "old.txt").exists()
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "r" / "report.html").exists()  # it was of the earlier results
     assert (tmp_path / "r" / "evolutions.json").is_file()
 
 
