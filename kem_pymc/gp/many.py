@@ -38,7 +38,7 @@ def log_likelihoods(
     cohorts : Cohort or iterable of Cohort
         Blocks of users, which may be generated lazily; a hundred users per block is a good size. A
         single cohort is split into such blocks. Inputs and targets are used as they are: scale them
-        beforehand.
+        before.
     composition : Composition or str
         The composition, or its printed form such as ``"LIN0 + PER0"``.
     hyperparameters : mapping of str to float
