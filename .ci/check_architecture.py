@@ -96,7 +96,7 @@ def who_knows(root: Path, text: str, library: str) -> Iterator[str]:
     knowing = set()
     for path in (root / PACKAGE).rglob("*.py"):
         module = path.relative_to(root / PACKAGE).with_suffix("").as_posix()
-        if module.split("/")[0] != "commands" and _knows(path, library.lower()):
+        if module.split("/")[0] != "cli" and _knows(path, library.lower()):
             knowing.add(
                 next((t for t in told if module == t or module.startswith(f"{t}/")), module)
             )

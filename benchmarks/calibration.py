@@ -56,8 +56,8 @@ def main() -> None:
     for name, values in ranks.items():
         console.print(f"{name}: p = {p_value(values, DRAWS):.2f}")
     for name, fault in FAULTS.items():
-        console.print(f"power, {name}: {power(given.simulations, *fault):.2f}")
-    console.print(f"{time.process_time() - began:.0f} s of CPU time; the picture is {given.out}")
+        console.print(f"power to detect {name}: {power(given.simulations, *fault):.2f}")
+    console.print(f"{time.process_time() - began:.0f} s of CPU time; the figure is in {given.out}")
 
 
 def picture(ranks: Mapping[str, np.ndarray]) -> Figure:
@@ -67,7 +67,7 @@ def picture(ranks: Mapping[str, np.ndarray]) -> Figure:
     for ax, (name, values) in zip(axes, ranks.items(), strict=True):
         _draw(ax, values)
         ax.set_title(f"{name}, p = {p_value(values, DRAWS):.2f}", fontsize="medium")
-    axes[0].set_ylabel(f"replicates of {len(values)}")
+    axes[0].set_ylabel(f"number of replicates (of {len(values)})")
     return figure
 
 

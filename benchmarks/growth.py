@@ -18,7 +18,7 @@ import numpy as np
 from measure import Row, at_most
 
 import kem_pymc as kem
-from kem_pymc.evolution.moves.sweep import CUT, start, sweep
+from kem_pymc.sampler.moves.sweep import CUT, start, sweep
 
 
 class Size(NamedTuple):
@@ -154,6 +154,6 @@ def draw(results: dict[str, tuple[list[int], list[float], float]], file: Path) -
         ax.set_xlabel(fill(name, 26))
         ax.set_xticks(numbers, [f"{n}" for n in numbers])
         ax.xaxis.set_minor_locator(NullLocator())
-    axes[0].set_ylabel("CPU seconds a sweep")
+    axes[0].set_ylabel("CPU seconds per sweep")
     figure.savefig(file, dpi=150)
     plt.close(figure)

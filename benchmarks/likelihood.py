@@ -92,8 +92,10 @@ def one_size(users: int, points: int, text: str) -> list[Row]:
     size = f"{users} users x {points} points x {len(pool)} components"
     limit = 1.3 if points >= 400 else 2.0
     return [
-        at_most(f"likelihood over floor, {size} ({own / users * 1e6:.3g} us)", own / least, limit),
-        at_most(f"gradient over likelihood, {size}", sloped / own, 4.0),
+        at_most(
+            f"time of likelihood / floor, {size} ({own / users * 1e6:.3g} us)", own / least, limit
+        ),
+        at_most(f"time of gradient / likelihood, {size}", sloped / own, 4.0),
     ]
 
 

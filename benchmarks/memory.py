@@ -84,12 +84,12 @@ def rows() -> list[Row]:
                 worst = max(worst, held(fit.pid))
                 time.sleep(0.1)
         if fit.returncode != 0:
-            raise RuntimeError("The fit failed. Its message is above.")
+            raise RuntimeError("kem fit failed. See its message above.")
         seconds = time.perf_counter() - began
         posterior = out / "posterior.zarr"
         disk = sum(path.stat().st_size for path in posterior.rglob("*") if path.is_file())
     what = f"{USERS} users, {DATASETS} datasets, {CANDIDATES} candidates, {CHAINS} x {DRAWS}"
     return [
         at_most(f"memory of a fit, {what} ({seconds:.0f} s)", worst / MIB, 2048.0, " MiB"),
-        at_most("  its posterior on disk", disk / MIB, 500.0, " MiB"),
+        at_most("  size of its posterior on disk", disk / MIB, 500.0, " MiB"),
     ]

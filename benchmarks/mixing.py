@@ -27,10 +27,10 @@ from rich.console import Console
 from rich.table import Table
 
 import kem_pymc as kem
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, PAPER, Schedule, heat, sweep
-from kem_pymc.evolution.moves.sweep import start as start_sequentially
-from kem_pymc.evolution.starts import start_from_users
-from kem_pymc.evolution.state import MOVES
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, PAPER, Schedule, heat, sweep
+from kem_pymc.sampler.moves.sweep import start as start_sequentially
+from kem_pymc.sampler.state import MOVES
+from tests.starts import start_from_users
 
 #: Sets of moves by target.
 SCHEDULES: dict[str, dict[str, Schedule]] = {
@@ -189,7 +189,7 @@ def summarise(chains: list[Chain]) -> dict[str, float | str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="CPU seconds per chain")
-    parser.add_argument("--seed", type=int, default=0, help="of the synthetic study")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the synthetic study")
     parser.add_argument("--targets", nargs="+", default=list(SCHEDULES))
     parser.add_argument("--moves", nargs="+", help="sets of moves; by default all")
     parser.add_argument("--chains", type=int, default=4)

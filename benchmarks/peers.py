@@ -26,11 +26,11 @@ from measure import Row, at_least, in_turns
 from scipy.optimize import minimize
 
 import kem_pymc as kem
+from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.fit import bounds, fit
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.library import kernels
-from kem_pymc.prior_table import NOISE_FLOOR
 
 try:
     with warnings.catch_warnings():
@@ -278,12 +278,12 @@ def one_size(points: int) -> list[Row]:
         single.append(("the authors' program", AUTHORS))
     out = []
     for name, seconds in single:
-        figure = f"likelihood, {points} points: {name} ({shown(seconds)}) over ours ({shown(own)})"
+        figure = f"likelihood, {points} points: {name} ({shown(seconds)}) / ours ({shown(own)})"
         out.append(at_least(figure, seconds / own, 1.0))
     for name, seconds, height in zip(names, fits, heights, strict=True):
-        figure = f"fit, {points} points: {name} ({shown(seconds)}, to {height:.2f}) over ours"
+        figure = f"fit, {points} points: {name} ({shown(seconds)}, to {height:.2f}) / ours"
         figure += f" ({shown(own_fit)}, to {own_height:.2f})"
-        lower = "; ours ends lower" if own_height < height - 0.01 else ""
+        lower = "; ours reaches a lower value" if own_height < height - 0.01 else ""
         out.append(at_least(figure + lower, seconds / own_fit, 1.0))
     return out
 

@@ -3,7 +3,7 @@
 uv run --extra peers python benchmarks/peers_prediction.py --out FOLDER [--study NAME] [--peer NAME]
 
 Pilot and test users of a trial are those of `kem reproduce` with the same seed, in the same scaled
-units, and scores are those of `kem_pymc.experiments.scores`. The results of every study and model
+units, and scores are those of `kem_pymc.selection.scores`. The results of every study and model
 are a CSV file with a row per trial, user and time step; existing files aren't computed again.
 """
 
@@ -27,14 +27,14 @@ from peer_models import PEERS, Fitted, Rows, given
 from rich.console import Console
 from rich.table import Table
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.experiments.data import Users
-from kem_pymc.experiments.piece import Piece
-from kem_pymc.experiments.scores import predictive_scores
 from kem_pymc.experiments.settings import default
 from kem_pymc.experiments.store import slug
-from kem_pymc.gp.predict import Prediction
-from kem_pymc.scaling import Scaling
+from kem_pymc.experiments.task import Task
+from kem_pymc.gp.prediction import Prediction
+from kem_pymc.selection.scores import predictive_scores
 
 STUDIES = (
     *("sleepstudy", "orthodont", "theoph", "chickweight"),
@@ -62,7 +62,7 @@ class Forecast:
 def users_of(study: str, trial: int, seed: int) -> Users:
     """Return the pilot and test users of a trial, split as in `kem reproduce`."""
     known = default()
-    return Piece(study, known.studies[study], trial, "ard", {}, known.sampling, seed=seed).users()
+    return Task(study, known.studies[study], trial, "ard", {}, known.sampling, seed=seed).users()
 
 
 def pilot_rows(users: Users, scaling: Scaling) -> Rows:
@@ -132,9 +132,9 @@ def show(table: pd.DataFrame) -> Table:
 
 def main() -> None:
     """Compute the requested results that don't exist yet, then show all requested results."""
-    parser = argparse.ArgumentParser(description="Other packages' predictions.")
-    parser.add_argument("--study", choices=STUDIES, action="append", help="(repeatable)")
-    parser.add_argument("--peer", choices=list(PEERS), action="append", help="(repeatable)")
+    parser = argparse.ArgumentParser(description="Score predictions of other packages.")
+    parser.add_argument("--study", choices=STUDIES, action="append", help="study (repeatable)")
+    parser.add_argument("--peer", choices=list(PEERS), action="append", help="model (repeatable)")
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("kem-out-peers"))
@@ -151,7 +151,7 @@ def main() -> None:
                     found = [one_trial(peer, study, trial, asked.seed) for trial in trials]
                     pd.concat(found, ignore_index=True).to_csv(file, index=False)
             except ImportError as error:
-                console.print(f"{peer} is left out: {error}.")
+                console.print(f"{peer} is skipped: {error}.")
                 continue
             tables.append(pd.read_csv(file, dtype={"user": str}))
             console.print(f"{study}: {peer}")

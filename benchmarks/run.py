@@ -56,7 +56,7 @@ def picture(rows: list[Row], file: Path) -> None:
         ax.annotate(f" {row.measured} ({row.target})", (max(distances[k], 1), k), va="center")
     ax.axvline(1, color="black", linewidth=0.8)
     farthest = max(1.0, *distances)
-    ax.set(xscale="log", xlabel="part of what was allowed", xlim=(SHORTEST, 30 * farthest))
+    ax.set(xscale="log", xlabel="measured value / target", xlim=(SHORTEST, 30 * farthest))
     ax.spines[["top", "right"]].set_visible(False)
     ax.margins(y=0.01)
     ax.invert_yaxis()
@@ -66,12 +66,14 @@ def picture(rows: list[Row], file: Path) -> None:
 
 def main(usual: Sequence[str] = FIGURES) -> None:
     """Run the requested benchmarks, by default the usual ones, and show the results."""
-    parser = argparse.ArgumentParser(description="All figures of speed.")
+    parser = argparse.ArgumentParser(description="Run the speed benchmarks.")
     parser.add_argument(
-        "--only", choices=FIGURES + ASKED, action="append", help="a figure (repeatable)"
+        "--only", choices=FIGURES + ASKED, action="append", help="benchmark to run (repeatable)"
     )
-    parser.add_argument("--json", type=Path, help="write the rows to this file")
-    parser.add_argument("--out", type=Path, default=Path("kem-out-speed"), help="for the picture")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument(
+        "--out", type=Path, default=Path("kem-out-speed"), help="folder for the plots"
+    )
     given = parser.parse_args()
     console = Console()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,7 @@ def main(usual: Sequence[str] = FIGURES) -> None:
             rows += import_module(name).rows(*own)
     console.print(table(rows))
     picture(rows, given.out / "speed.png")
-    console.print(f"Pictures are in {given.out}.")
+    console.print(f"Plots are in {given.out}.")
     if given.json is not None:
         keys = ("figure", "target", "measured", "met")
         listed = [{key: asdict(row)[key] for key in keys} for row in rows]

@@ -17,196 +17,175 @@ kernel for each new user at each time step::
 Public names are imported when they are first used, so that ``import kem_pymc`` is fast.
 """
 
+import warnings
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from kem_pymc._system.lazy import lazily
+
 if TYPE_CHECKING:
     from kem_pymc import (
-        cohort,
         datasets,
         diagnostics,
         errors,
-        evolution,
+        evolutions,
         gp,
         kernels,
+        model,
         plots,
         priors,
         selection,
         shared,
     )
-    from kem_pymc.cohort import Cohort
-    from kem_pymc.columns import Columns, feature_columns
-    from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
-    from kem_pymc.diagnostics.groups import contrasts, relevances
-    from kem_pymc.diagnostics.power_scaling import log_prior_group
-    from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
-    from kem_pymc.diagnostics.representative import Representative, representative
-    from kem_pymc.diagnostics.stacking import resample, stack
-    from kem_pymc.errors import (
-        DataWarning,
-        InputError,
-        SamplingError,
-        SamplingWarning,
-        SelectionWarning,
-    )
-    from kem_pymc.evolution.ablations import final_model, stratified_models
-    from kem_pymc.evolution.cluster_model import ClusterModel
-    from kem_pymc.evolution.evolutions import Evolutions
-    from kem_pymc.evolution.model import EvolutionModel
-    from kem_pymc.evolution.run import resume, sample
-    from kem_pymc.experiments.scores import scores
-    from kem_pymc.gp.draws import draw_functions
-    from kem_pymc.gp.many import log_likelihoods
-    from kem_pymc.gp.predict import Prediction
-    from kem_pymc.kernels.base import BaseKernel, register_kernel
-    from kem_pymc.kernels.checking import check_kernel
+    from kem_pymc.data.cohort import Cohort
+    from kem_pymc.data.scaling import Scaling
+    from kem_pymc.diagnostics.diagnosis import diagnose
+    from kem_pymc.diagnostics.representative import representative
+    from kem_pymc.evolutions.evolutions import Evolutions
+    from kem_pymc.kernels.base import register_kernel
     from kem_pymc.kernels.composition import Candidate, Composition
     from kem_pymc.kernels.pool import CandidatePool
-    from kem_pymc.population import population_parameter
-    from kem_pymc.priors import Priors
+    from kem_pymc.model.ablations import final_model
+    from kem_pymc.model.cluster_model import ClusterModel
+    from kem_pymc.model.evolution_model import EvolutionModel
+    from kem_pymc.priors.population import population_parameter
+    from kem_pymc.priors.table import Priors
     from kem_pymc.reports.report import report
-    from kem_pymc.scaling import Scaling
-    from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
+    from kem_pymc.runs.sampling import resume, sample
+    from kem_pymc.selection.ablations import FinalSelector
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
-    from kem_pymc.selection.memoryless import MemorylessSelector
+    from kem_pymc.selection.online import select_online
+    from kem_pymc.selection.scores import scores
     from kem_pymc.selection.selection import Selection
     from kem_pymc.selection.two_level import TwoLevelSelector
-    from kem_pymc.selection.walk import walk
-    from kem_pymc.shared.choice import SharedPart, learn_shared
+    from kem_pymc.shared.choice import learn_shared
 
     __version__: str
 
 __all__ = [
     "ARDSelector",
-    "BaseKernel",
     "Candidate",
     "CandidatePool",
     "ClusterModel",
     "Cohort",
-    "Columns",
     "Composition",
-    "DataWarning",
-    "Diagnosis",
     "EvolutionModel",
     "Evolutions",
     "FinalSelector",
-    "InputError",
     "KEMSelector",
-    "MemorylessSelector",
-    "Prediction",
     "Priors",
-    "Representative",
-    "SamplingError",
-    "SamplingWarning",
     "Scaling",
     "Selection",
-    "SelectionWarning",
-    "SharedPart",
-    "StratifiedSelector",
     "TwoLevelSelector",
     "__version__",
-    "check_kernel",
-    "cohort",
-    "contrasts",
     "datasets",
     "diagnose",
     "diagnostics",
-    "draw_functions",
     "errors",
-    "evolution",
-    "feature_columns",
+    "evolutions",
     "final_model",
     "gp",
     "kernels",
     "learn_shared",
-    "log_likelihood_group",
-    "log_likelihoods",
-    "log_prior_group",
-    "next_batch",
+    "model",
     "plots",
     "population_parameter",
     "priors",
     "register_kernel",
-    "relevances",
     "report",
     "representative",
-    "resample",
     "resume",
     "sample",
     "scores",
+    "select_online",
     "selection",
     "shared",
-    "stack",
-    "stratified_models",
-    "walk",
 ]
 
-#: Module in which each public name is defined; the other names of ``__all__`` are modules.
+#: Where public names are defined.
 _HOMES = {
     "ARDSelector": "selection.ard",
-    "BaseKernel": "kernels.base",
     "Candidate": "kernels.composition",
     "CandidatePool": "kernels.pool",
-    "ClusterModel": "evolution.cluster_model",
-    "Cohort": "cohort",
-    "Columns": "columns",
+    "ClusterModel": "model.cluster_model",
+    "Cohort": "data.cohort",
     "Composition": "kernels.composition",
-    "DataWarning": "errors",
-    "Diagnosis": "diagnostics.diagnosis",
-    "EvolutionModel": "evolution.model",
-    "Evolutions": "evolution.evolutions",
+    "EvolutionModel": "model.evolution_model",
+    "Evolutions": "evolutions.evolutions",
     "FinalSelector": "selection.ablations",
-    "InputError": "errors",
     "KEMSelector": "selection.kem",
-    "MemorylessSelector": "selection.memoryless",
-    "Prediction": "gp.predict",
-    "Priors": "priors",
-    "Representative": "diagnostics.representative",
-    "SamplingError": "errors",
-    "SamplingWarning": "errors",
-    "Scaling": "scaling",
+    "Priors": "priors.table",
+    "Scaling": "data.scaling",
     "Selection": "selection.selection",
-    "SelectionWarning": "errors",
-    "SharedPart": "shared.choice",
-    "StratifiedSelector": "selection.ablations",
     "TwoLevelSelector": "selection.two_level",
-    "check_kernel": "kernels.checking",
-    "contrasts": "diagnostics.groups",
     "diagnose": "diagnostics.diagnosis",
-    "draw_functions": "gp.draws",
-    "feature_columns": "columns",
-    "final_model": "evolution.ablations",
+    "final_model": "model.ablations",
     "learn_shared": "shared.choice",
-    "log_likelihood_group": "diagnostics.prediction",
-    "log_likelihoods": "gp.many",
-    "log_prior_group": "diagnostics.power_scaling",
-    "next_batch": "diagnostics.prediction",
-    "population_parameter": "population",
+    "population_parameter": "priors.population",
     "register_kernel": "kernels.base",
-    "relevances": "diagnostics.groups",
     "report": "reports.report",
     "representative": "diagnostics.representative",
-    "resample": "diagnostics.stacking",
-    "resume": "evolution.run",
-    "sample": "evolution.run",
-    "scores": "experiments.scores",
-    "stack": "diagnostics.stacking",
-    "stratified_models": "evolution.ablations",
-    "walk": "selection.walk",
+    "resume": "runs.sampling",
+    "sample": "runs.sampling",
+    "scores": "selection.scores",
+    "select_online": "selection.online",
 }
+
+#: Names that moved to a subpackage; they are available here for one release.
+_MOVED = {
+    "BaseKernel": "kernels",
+    "Columns": "data",
+    "DataWarning": "errors",
+    "Diagnosis": "diagnostics",
+    "InputError": "errors",
+    "MemorylessSelector": "selection",
+    "Prediction": "gp",
+    "Representative": "diagnostics",
+    "SamplingError": "errors",
+    "SamplingWarning": "errors",
+    "SelectionWarning": "errors",
+    "SharedPart": "shared",
+    "StratifiedSelector": "selection",
+    "check_kernel": "kernels",
+    "contrasts": "diagnostics",
+    "draw_functions": "gp",
+    "feature_columns": "data",
+    "log_likelihood_group": "diagnostics",
+    "log_likelihoods": "gp",
+    "log_prior_group": "diagnostics",
+    "next_batch": "diagnostics",
+    "relevances": "diagnostics",
+    "resample": "diagnostics",
+    "stack": "diagnostics",
+    "stratified_models": "model",
+}
+
+_defined = lazily(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("kem-pymc")
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    if name in __all__:
+    if name == "walk":
+        _warn("walk", "select_online")
+        return _defined("select_online")
+    if name in _MOVED:
+        _warn(name, f"{_MOVED[name]}.{name}")
+        return getattr(import_module(f"{__name__}.{_MOVED[name]}"), name)
+    if name in __all__ and name not in _HOMES:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _defined(name)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(
+        f"kem_pymc.{old} is now kem_pymc.{new}. The old name will be removed in the next release.",
+        FutureWarning,
+        stacklevel=3,
+    )

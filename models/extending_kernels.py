@@ -19,13 +19,13 @@ import kem_pymc as kem
 
 # Kernel: cos(2 pi (x - z) / period), the covariance of sinusoids of one period whose phase is
 # uniform. Values, gradients and compiled code are derived from one PyTensor expression of two
-# inputs; kem.check_kernel("COS") compares them, and checks symmetry and eigenvalues.
+# inputs; kem.kernels.check_kernel("COS") compares them, and checks symmetry and eigenvalues.
 def cosine(x, z, period):
     return pt.cos(2 * math.pi * (x - z) / period)
 
 
 kem.register_kernel(
-    kem.BaseKernel(
+    kem.kernels.BaseKernel(
         "COS",
         ("period",),
         cosine,

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 
 import kem_pymc as kem
-from kem_pymc.evolution.clusters import Typical
-from kem_pymc.gp.objective import Coordinates
-from kem_pymc.selection.judge import Judge, Option
+from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.selection.scorer import Option, Scorer
 
 # %matplotlib inline
 
@@ -69,7 +69,7 @@ def named(candidate, **values):
 
 def show(ax, composition, values, title=None):
     """Plot functions drawn from a composition."""
-    functions = kem.draw_functions(composition, weeks, values, draws, rng=seed)
+    functions = kem.gp.draw_functions(composition, weeks, values, draws, rng=seed)
     ax.plot(weeks, functions.T, linewidth=1.2)
     ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
     ax.set_title(title or composition, fontsize="medium")
@@ -208,12 +208,12 @@ class Always:
         drawn = pd.DataFrame(priors.draw(self.composition, known, 60, rng=seed))
         starts = [coordinates.from_named(row, row["noise"]) for row in drawn.to_dict("records")]
         self.start = Typical(starts[0], np.ones(len(coordinates)), np.array(starts[1:]))
-        self.judge = Judge(known, fit, "bic", 8, priors.noise_floor, priors)
+        self.scorer = Scorer(known, fit, "bic", 8, priors.noise_floor, priors)
 
     def select(self, x, y, previous=None):
         """Return the fit to one user's points."""
         only = Option(self.composition, "fixed", 1.0, self.start)
-        fitted = self.judge.consider([only], kem.Composition(), previous, x, y)
+        fitted = self.scorer.consider([only], kem.Composition(), previous, x, y)
         return kem.Selection(tuple(fitted), known, kem.Scaling.identity(1), x, y, run_time=0)
 
 
@@ -224,8 +224,11 @@ methods = {
     "rich": Always(rich, "ml"),
     "rich, with a prior": Always(rich, "map"),
 }
-walks = {name: kem.walk(method, people) for name, method in methods.items()}
-tables = {name: kem.scores(walk, people, judged="truth") for name, walk in walks.items()}
+trajectories = {name: kem.select_online(method, people) for name, method in methods.items()}
+tables = {
+    name: kem.scores(trajectory, people, judged="truth")
+    for name, trajectory in trajectories.items()
+}
 by_points = {name: table.groupby("points")["log_likelihood"] for name, table in tables.items()}
 means = pd.DataFrame({name: own.mean() for name, own in by_points.items()})
 worst = pd.DataFrame({name: own.min() for name, own in by_points.items()})
@@ -241,7 +244,10 @@ pd.concat({"mean over users": means, "worst user": worst}, axis="columns").round
 first = tables["rich"].query("time_step == 0").set_index("user")["log_likelihood"]
 person = first.idxmin()
 truth = (people.truth.x_test, people.truth.f_test[people.users.index(person)])
-few_and_many = {name: [walks[name][person][0], walks[name][person][-1]] for name in list(walks)[1:]}
+few_and_many = {
+    name: [trajectories[name][person][0], trajectories[name][person][-1]]
+    for name in list(trajectories)[1:]
+}
 kem.plots.few_and_many(few_and_many, truth=truth, study=people)[0, 0].figure
 
 # %% [markdown]
@@ -260,8 +266,8 @@ for name, own in means.groupby(means.idxmax(axis="columns")):
 for name in ("WHITE", "LIN0", "rich, with a prior"):
     ahead = means.index[means[name] > means["rich"]]
     print(f"{name} is ahead of rich at {', '.join(map(str, ahead)) or 'no'} points")
-for name, walk in walks.items():
-    told = walk[person][0].predict(truth[0], include_noise=True)
+for name, trajectory in trajectories.items():
+    told = trajectory[person][0].predict(truth[0], include_noise=True)
     outside = np.mean(np.abs(truth[1] - told.mean) > 2 * told.sd)
     score = tables[name].query("user == @person and time_step == 0")["log_likelihood"].item()
     print(f"user {person} from 5 points, {name}: {score:.2f};", end=" ")

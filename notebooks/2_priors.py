@@ -124,7 +124,7 @@ figure, axes = plt.subplots(2, 2, figsize=(9, 5), sharex=True, sharey=True, layo
 for column, (name, table) in enumerate({"the paper's": priors, "elicited": ours}.items()):
     for ax, candidate in zip(axes[:, column], ("PER0", "SE0"), strict=True):
         values = table.draw(candidate, pool, 3, rng=3) | {f"{candidate}.amplitude": 1.0}
-        ax.plot(days, kem.draw_functions(candidate, x, values, 3, rng=3).T, linewidth=1.2)
+        ax.plot(days, kem.gp.draw_functions(candidate, x, values, 3, rng=3).T, linewidth=1.2)
         ax.set_title(f"{candidate}, {name}", fontsize="medium")
         ax.set_xticks(np.arange(0, span, 7))
         ax.grid(axis="x", color="0.9")

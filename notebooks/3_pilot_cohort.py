@@ -239,14 +239,14 @@ kem.plots.edges_by_chain(idata, max_edges=12).figure
 #
 # ## Chains that disagree
 #
-# `kem.stack` weights chains by how well they predict the pilot users' next batches. The chains have
-# learned from these users: the weights compare chains, and don't show how well any of them would
-# predict new users. The method is meant for chains that stay in different modes. Where chains
-# agree, the weights are nearly arbitrary, and for any weights the two log scores below differ by
-# little relative to the number of batches: then don't use them.
+# `kem.diagnostics.stack` weights chains by how well they predict the pilot users' next batches. The
+# chains have learned from these users: the weights compare chains, and don't show how well any of
+# them would predict new users. The method is meant for chains that stay in different modes. Where
+# chains agree, the weights are nearly arbitrary, and for any weights the two log scores below
+# differ by little relative to the number of batches: then don't use them.
 
 # %%
-weights = kem.stack(idata, model)
+weights = kem.diagnostics.stack(idata, model)
 print("weights:", weights.values.round(2))
 print(
     f"log score of {cohort.n_datasets - cohort.n_users} batches: {weights.log_score:.1f};", end=" "

@@ -183,7 +183,7 @@ plt.show()
 # %%
 with cluster:
     fitted = pm.compute_log_likelihood(fitted, progressbar=False)
-fitted = kem.log_likelihood_group(fitted)
+fitted = kem.diagnostics.log_likelihood_group(fitted)
 loo = az.loo(fitted, pointwise=True)
 print(f"elpd of all users: {loo.elpd:.2f}")
 print(f"limit of Pareto k with {loo.n_samples} draws: {loo.good_k:.2f}")
@@ -220,7 +220,7 @@ for name in rivals:
     with rival:
         draws_of_rival = pm.sample(draws=nuts, tune=nuts, **options)
         draws_of_rival = pm.compute_log_likelihood(draws_of_rival, progressbar=False)
-    compared[name] = kem.log_likelihood_group(draws_of_rival)
+    compared[name] = kem.diagnostics.log_likelihood_group(draws_of_rival)
 comparison = az.compare(compared, round_to=2)
 comparison
 

@@ -117,14 +117,14 @@ def selectors(study):
     parts = (study.pilot, study.pool, study.priors)
     evolutions = learn(kem.EvolutionModel(*parts, shared=None))
     known = {"scaling": evolutions.scaling, "priors": study.priors}
-    strata = [learn(model) for model in kem.stratified_models(*parts, shared=None)]
+    strata = [learn(model) for model in kem.model.stratified_models(*parts, shared=None)]
     ends = np.median([ends for ends in study.pilot.ends], axis=0)
     return {
         "KEM": kem.KEMSelector(evolutions),
         "Final": kem.FinalSelector(learn(kem.final_model(*parts, shared=None))),
-        "Stratified": kem.StratifiedSelector(strata, ends),
+        "Stratified": kem.selection.StratifiedSelector(strata, ends),
         "ARD": kem.ARDSelector(study.pilot.dimension, "pilot", pilot=study.pilot, **known),
-        "Memoryless": kem.MemorylessSelector(study.pool, steps=steps, **known),
+        "Memoryless": kem.selection.MemorylessSelector(study.pool, steps=steps, **known),
     }
 
 
@@ -149,15 +149,17 @@ second
 # explains this user's data. **A bad sign** is a weight near one half together with very different
 # predictions: then compare both.
 #
-# `kem.walk` selects kernels at all time steps of all users.
+# `kem.select_online` selects kernels at all time steps of all users.
 
 # %%
-walks = {
-    study: {method: kem.walk(selector, loaded[study].test) for method, selector in own.items()}
+trajectories = {
+    study: {
+        method: kem.select_online(selector, loaded[study].test) for method, selector in own.items()
+    }
     for study, own in methods.items()
 }
 person = study.test.users[0]
-own = walks[name]["KEM"][person]
+own = trajectories[name]["KEM"][person]
 print(*(f"{len(s.y):3} points: {s.label()}" for s in own), sep="\n")
 
 # %%
@@ -178,7 +180,7 @@ kem.plots.components(own[-1], study=study.test)[0].figure
 # ## All users
 
 # %%
-kem.plots.trajectories(walks[name]["KEM"]).figure
+kem.plots.trajectories(trajectories[name]["KEM"]).figure
 
 # %% [markdown]
 # Rows are users, columns are time steps. Compositions should be small on the left and larger on the
@@ -193,11 +195,11 @@ kem.plots.trajectories(walks[name]["KEM"]).figure
 tables = {
     study: pd.concat(
         [
-            kem.scores(walk, loaded[study].test, loaded[study].judged).assign(method=method)
-            for method, walk in own.items()
+            kem.scores(trajectory, loaded[study].test, loaded[study].judged).assign(method=method)
+            for method, trajectory in own.items()
         ]
     )
-    for study, own in walks.items()
+    for study, own in trajectories.items()
 }
 for study, table in tables.items():
     ax = kem.plots.log_likelihood(table, value="log_likelihood", unit="user")

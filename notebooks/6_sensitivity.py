@@ -103,8 +103,8 @@ posteriors = {
 def summary(idata):
     """Return the quantities that would be reported from a posterior."""
     last = idata["posterior"].isel(time_step=-1)
-    walks = kem.walk(kem.KEMSelector(kem.Evolutions.from_posterior(idata)), test)
-    scores = kem.scores(walks, test)
+    trajectories = kem.select_online(kem.KEMSelector(kem.Evolutions.from_posterior(idata)), test)
+    scores = kem.scores(trajectories, test)
     return {
         "clusters": float(idata["posterior"]["n_clusters"].mean()),
         "size in the end": float(last["inclusion"].sum("candidate").mean()),
@@ -163,7 +163,7 @@ plt.show()
 # %%
 model = kem.final_model(pilot, pool, base, shared=None)
 idata = kem.sample(model, draws=final_draws, random_seed=seed, **sampler)
-groups = kem.log_prior_group(kem.log_likelihood_group(idata), model)
+groups = kem.diagnostics.log_prior_group(kem.diagnostics.log_likelihood_group(idata), model)
 print("terms of the prior:", *groups["log_prior"].data_vars)
 posterior = groups["posterior"].to_dataset()
 groups["posterior"] = posterior.assign(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from tests.refusals import refused
 
 ROLES = {"user": "id", "time": "week", "target": "y"}

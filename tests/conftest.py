@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numba.core.caching import CacheImpl
 
-from kem_pymc.code_cache import _PackageCacheLocator, cache_folder, source_stamp
-from kem_pymc.workers import Cluster, Here, Processes
+from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
+from kem_pymc._system.executors import Cluster, Here, Processes
+from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
 TESTS = Path(__file__).parent
 
@@ -33,7 +33,7 @@ def tests_stamp() -> str:
     return digest.hexdigest()
 
 
-class TestsCacheLocator(_PackageCacheLocator):
+class TestsCacheLocator(PackageCacheLocator):
     """Stamps compiled functions of tests, and of mutants, with all sources that they depend on."""
 
     def get_source_stamp(self) -> str:
@@ -50,7 +50,7 @@ class TestsCacheLocator(_PackageCacheLocator):
         return locator
 
 
-CacheImpl._locator_classes.insert(0, TestsCacheLocator)
+LOCATORS.insert(0, f"{__name__}.{TestsCacheLocator.__qualname__}")
 
 
 @pytest.fixture(scope="module")

@@ -34,13 +34,17 @@ def elsewhere(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "complaint"),
     [
-        ("ARCHITECTURE.md", "cohort.py ", "kohort.py ", "names kohort.py, which isn't in kem_pymc"),
-        ("ARCHITECTURE.md", ";  modes.py", ";  moods.py", "names moods.py"),
-        ("ARCHITECTURE.md", "    engine.py ", "    ", "about kem_pymc/evolution/engine.py"),
+        ("ARCHITECTURE.md", "errors.py ", "eras.py ", "names eras.py, which isn't in kem_pymc"),
+        ("ARCHITECTURE.md", "  model/ ", "  ", "about kem_pymc/model/engine.py"),
         ("ARCHITECTURE.md", "  plots/ ", "  ", "about kem_pymc/plots/curves.py"),
-        ("ARCHITECTURE.md", "< priors, gp <", "< gp <", "Layer 13 is gp in ARCHITECTURE.md"),
-        ("pyproject.toml", '"kem_pymc.columns",', "", "Layer 6 is columns in ARCHITECTURE.md"),
-        ("ARCHITECTURE.md", "`distributions`, `noise", "`noise", "distributions does import PyMC"),
+        ("ARCHITECTURE.md", "< gp < priors", "< priors", "Layer 7 is priors in ARCHITECTURE.md"),
+        ("pyproject.toml", '"kem_pymc.kernels",', "", "Layer 4 is kernels in ARCHITECTURE.md"),
+        (
+            "ARCHITECTURE.md",
+            "population,distributions,noise",
+            "population,noise",
+            "distributions does import PyMC",
+        ),
         ("ARCHITECTURE.md", "`diagnostics`", "`gp`", "kem_pymc/gp doesn't import ArviZ"),
     ],
 )

@@ -17,12 +17,12 @@ from scipy import stats
 
 import kem_pymc as kem
 from kem_pymc import CandidatePool, datasets
-from kem_pymc.commands.study import load_study
+from kem_pymc._system.executors import Cluster
+from kem_pymc.cli.study import load_study
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
-from kem_pymc.selection.walk import walk
-from kem_pymc.workers import Cluster
-from tests.commands.conftest import fine
+from kem_pymc.selection.online import select_online
+from tests.cli.conftest import fine
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -101,7 +101,7 @@ def test_study_reads_like_a_methods_section(name):
 
 
 def test_there_is_one_template():
-    written = files("kem_pymc.commands").joinpath("study_template.py")
+    written = files("kem_pymc.cli").joinpath("study_template.py")
     assert MODELS.joinpath("template.py").samefile(str(written))
 
 
@@ -189,9 +189,9 @@ def test_workers_of_a_cluster_learn_of_a_new_kernel(worked, study, address):
     """They share no memory with this process, unlike those of `kem select --cores`."""
     selector = kem.KEMSelector(kem.Evolutions.load(worked / "fit" / "evolutions.json"))
     with closing(Cluster(address)) as crew:
-        walks = walk(selector, study.test, crew)
-    here = walk(selector, study.test)
-    assert {u: [str(s) for s in own] for u, own in walks.items()} == {
+        trajectories = select_online(selector, study.test, crew)
+    here = select_online(selector, study.test)
+    assert {u: [str(s) for s in own] for u, own in trajectories.items()} == {
         u: [str(s) for s in own] for u, own in here.items()
     }
 
@@ -215,7 +215,7 @@ class TestNewKernel:
 
     @pytest.mark.usefixtures("names")
     def test_it_is_a_kernel(self):
-        found = kem.check_kernel("COS")
+        found = kem.kernels.check_kernel("COS")
         assert found.least_eigenvalue > -1e-12
         assert found.gradient_error < 1e-6
 

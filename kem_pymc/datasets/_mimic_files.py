@@ -235,12 +235,12 @@ def _keys(rows: pd.DataFrame, time: str, name: str) -> np.ndarray:
         minutes = pd.to_datetime(rows[time], format="%Y-%m-%d %H:%M:%S").to_numpy("datetime64[m]")
     except ValueError as error:
         raise InputError(
-            f"Column {time} of {name} isn't all times like 2101-10-20 19:08:00. "
-            "Give the file as MIMIC-III has it."
+            f"Column {time} of {name} has values that aren't times like 2101-10-20 19:08:00. "
+            "Give the original MIMIC-III file."
         ) from error
     if np.isnat(minutes).any():
         raise InputError(
-            f"Column {time} of {name} has a missing time. Give the file as MIMIC-III has it."
+            f"Column {time} of {name} has a missing time. Give the original MIMIC-III file."
         )
     return rows["ICUSTAY_ID"].to_numpy(np.int64) * STAY + minutes.astype(np.int64)
 
@@ -250,7 +250,8 @@ def _number(column: pd.Series, name: str) -> pd.Series:
         return pd.to_numeric(column)
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"Column {column.name} of {name} isn't all numbers. Give the file as MIMIC-III has it."
+            f"Column {column.name} of {name} has values that aren't numbers. "
+            "Give the original MIMIC-III file."
         ) from error
 
 

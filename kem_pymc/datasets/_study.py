@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 
 type Folder = str | PathLike[str] | None
@@ -79,7 +79,7 @@ def check_header(
     if missing:
         raise InputError(
             f"{_name(file)} has no column {', '.join(missing)}. "
-            f"Give the file from {source} with the columns that the loader's help names."
+            f"Give the file from {source} with the columns that the loader's docstring lists."
         )
 
 
@@ -98,14 +98,14 @@ def check_numbers(file: PathLike[str], table: pd.DataFrame, columns: Sequence[st
             continue
         if not is_numeric_dtype(values) or np.isinf(values).any():
             raise InputError(
-                f"Column {column} of {_name(file)} isn't all numbers. "
-                "Give a file without text in its place."
+                f"Column {column} of {_name(file)} has values that aren't finite numbers. "
+                "Give a file with numbers or empty cells in this column."
             )
 
 
 def not_csv(file: PathLike[str]) -> InputError:
     """Return the error to raise for a file that can't be read as CSV."""
-    return InputError(f"{_name(file)} is no CSV file. Convert it, with a header.")
+    return InputError(f"{_name(file)} isn't a CSV file. Convert it to CSV, with a header.")
 
 
 def enough(table: pd.DataFrame, user: str, minimum: int) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def study(
         If fewer than 2 users are left, or `batch` is less than 1.
     """
     if batch < 1:
-        raise InputError(f"batch={batch} is no number of points. Give 1 or more.")
+        raise InputError(f"batch={batch} isn't a valid number of points. Give 1 or more.")
     groups = {label: rows for label, rows in table.groupby(user, sort=True) if len(rows)}
     if len(groups) < 2:
         raise InputError(

@@ -1,8 +1,8 @@
 """Loader of the HeartSteps V1 study (section 10.2.1): daily active minutes, counted by a wristband.
 
 The minutes counted by the wristband (Jawbone) are predicted from the other data, so no measurement
-of the wristband is a feature. Values are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the
-pilot cohort scales them.
+of the wristband is a feature. Values are in raw units;
+:meth:`kem_pymc.data.scaling.Scaling.unit` of the pilot cohort scales them.
 """
 
 import numpy as np
@@ -199,7 +199,7 @@ def _times(table: pd.DataFrame, column: str, name: str) -> pd.Series:
         return pd.to_datetime(table[column], format="ISO8601").astype("datetime64[ns]")
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"Column {column} of {name} isn't all times like 2015-07-22 16:42:00. "
+            f"Column {column} of {name} has values that aren't times like 2015-07-22 16:42:00. "
             f"Give the file from {SOURCE}."
         ) from error
 

@@ -77,7 +77,7 @@ def _load(
     check_numbers(file, table, (time, target))
     gaps = [column for column in table if table[column].isna().any()]
     if gaps:
-        raise InputError(f"Column {gaps[0]} of {name} has gaps. Give the complete file.")
+        raise InputError(f"Column {gaps[0]} of {name} has missing values. Give the complete file.")
     rows = table.sort_values([user, time], kind="stable")
     return study(
         enough(rows, user, 2),

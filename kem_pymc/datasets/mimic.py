@@ -3,7 +3,7 @@
 The pressure is predicted from other vital signs. :func:`mimic` reads the files of a credentialed
 user. :func:`mimic_demo` reads a table made from the open demo of 100 patients, which allows trying
 the study on a small scale but isn't the paper's data. Values are in raw units;
-:meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales them.
+:meth:`kem_pymc.data.scaling.Scaling.unit` of the pilot cohort scales them.
 """
 
 from collections.abc import Callable

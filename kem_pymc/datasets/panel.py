@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.datasets.simulate import Truth, check_counts, draw_function
 from kem_pymc.errors import InputError
 

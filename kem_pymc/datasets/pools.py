@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kem_pymc.categories import (
+from kem_pymc.data.categories import (
     CAT,
     category_features,
     number_features,
     over_time,
     smooth_function,
 )
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Candidate, Factor
 from kem_pymc.kernels.pool import CandidatePool

@@ -10,9 +10,9 @@ from typing import Self
 
 import numpy as np
 
-from kem_pymc.cohort import Cohort
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.machine import one_blas_thread
 
 #: Compositions of each study, which are assigned to users in turn.
 STUDIES: dict[str, tuple[str, ...]] = {
@@ -162,7 +162,9 @@ def check_counts(noise_variance: float, **counts: int) -> None:
         if count < 1:
             raise InputError(f"{name}={count} leaves nothing to simulate. Give 1 or more.")
     if not 0 <= noise_variance < np.inf:
-        raise InputError(f"Noise variance {noise_variance} is unusable. Give 0 or more.")
+        raise InputError(
+            f"Noise variance {noise_variance} can't be used. Give a finite number of 0 or more."
+        )
 
 
 def draw_hyperparameters(composition: str, rng: np.random.Generator) -> dict[str, float]:

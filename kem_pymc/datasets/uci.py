@@ -2,7 +2,7 @@
 
 Each loader reads one CSV file from the folder ``uci`` of the data home, assigns random rows to
 users in random order of arrival, and splits the users at random into pilot and test users. Values
-are in raw units; :meth:`kem_pymc.scaling.Scaling.unit` of the pilot cohort scales them.
+are in raw units; :meth:`kem_pymc.data.scaling.Scaling.unit` of the pilot cohort scales them.
 """
 
 from collections.abc import Hashable, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.datasets._home import find
 from kem_pymc.datasets._study import Folder, Seed, Study, read_csv
 from kem_pymc.errors import InputError
@@ -121,8 +121,8 @@ def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
     table = _read("algerian_forest_fires.csv", data_home, source, columns, group="region")
     if set(table["region"]) != set(FIRE_INDEX):
         raise InputError(
-            f"The forest fires come from the regions {sorted(set(table['region']))}. "
-            f"Name them {' and '.join(FIRE_INDEX)}."
+            f"Column region of the forest fires has the values {sorted(set(table['region']))}. "
+            f"Rename the regions to {' and '.join(FIRE_INDEX)}."
         )
     rng = np.random.default_rng(seed)
     halves = [
@@ -148,7 +148,8 @@ def _read(
     for column in columns:
         if not is_numeric_dtype(table[column]) or not np.isfinite(table[column]).all():
             raise InputError(
-                f"Column {column} of {name} isn't all numbers. Give a file without gaps or text."
+                f"Column {column} of {name} has values that aren't finite numbers. "
+                "Give a file without missing values or text."
             )
     return table
 
@@ -171,7 +172,7 @@ def _study(
         )
     if not 1 <= batch <= points:
         raise InputError(
-            f"batch={batch} can't cut {points} points into time steps. "
+            f"batch={batch} can't divide {points} points into time steps. "
             f"Give a whole number from 1 to {points}."
         )
     rng = np.random.default_rng(seed)

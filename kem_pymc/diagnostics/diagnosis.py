@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from kem_pymc._system.display import Display, Displayed, Listing, some
 from kem_pymc.diagnostics import convergence as agreement
 from kem_pymc.diagnostics.edges import CARRYING, edge_agreement, edge_table
 from kem_pymc.diagnostics.modes import Mode, composition_distance, find_modes
 from kem_pymc.diagnostics.parts import differing, headline, in_words, mean_changes, part_table
 from kem_pymc.diagnostics.quantities import Draws
-from kem_pymc.display import Display, Displayed, Listing, some
 from kem_pymc.kernels.prose import readable
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class Diagnosis(Displayed):
             f"Diagnosis of {self.n_chains} x {self.n_draws} draws",
             self._facts(),
             [Listing(columns, rows, forms, "Do the chains agree?")],
-            self.warnings or ["No warnings. That is no proof: all chains may miss the same mode."],
+            self.warnings
+            or ["No warnings. This doesn't prove convergence: all chains may miss the same mode."],
             first=[self.part_listing()],
         )
 
@@ -127,12 +128,13 @@ class Diagnosis(Displayed):
             likely = in_words(row["probability"])
             rows.append((row["name"], row["words"], row["probability"], likely, *between))
         return Listing(
-            ("part", "in words", "probability", "that is", *several),
+            ("part", "description", "probability", "interpretation", *several),
             rows,
             {"probability": ".2f"},
             "Which parts matter: probability at users' last time step, mean over users and draws"
-            + ("; beside what users share" if self.shares else ""),
-            f"{len(self.parts) - len(rows)} less probable ones are in parts.csv"
+            + ("; in addition to what users share" if self.shares else ""),
+            f"{len(self.parts) - len(rows)} less probable ones aren't shown; all are in the "
+            "attribute parts, and in parts.csv of kem diagnose."
             if len(rows) < len(self.parts)
             else "",
         )
@@ -228,19 +230,19 @@ def _mean(rates: np.ndarray) -> np.ndarray:
 def _deaths(draws: Draws, planned: int | None) -> Iterator[str]:
     if planned is not None and planned > draws.n_chains:
         yield (
-            f"{planned - draws.n_chains} of {planned} chains left no draws. "
-            "Look at what the run printed, and sample them again."
+            f"{planned - draws.n_chains} of {planned} chains have no draws. "
+            "Check the output of the run, and sample these chains again."
         )
     for k, values in enumerate(draws.log_joint):
         if not np.isfinite(values).all():
             yield (
-                f"Chain {k} died: its log joint isn't finite. "
-                "Leave it out with idata.sel(chain=...), and sample it again with another seed."
+                f"Chain {k} failed: its log joint density isn't finite. "
+                "Exclude it with idata.sel(chain=...), and sample it again with another seed."
             )
         elif draws.n_draws > 1 and (values == values[0]).all():
             yield (
                 f"Chain {k} never moved. "
-                "Leave it out with idata.sel(chain=...), and sample it again with another seed."
+                "Exclude it with idata.sel(chain=...), and sample it again with another seed."
             )
 
 
@@ -255,8 +257,8 @@ def _doubts(found: Diagnosis) -> Iterator[str]:
     tries, failed = found.factorisations, found.failed_factorisations
     if failed > FAILED * tries:
         yield (
-            f"{failed} of {tries} factorisations failed, so kernels were judged impossible for "
-            "numerical reasons. Give the noise or the lengthscale a prior further from zero."
+            f"{failed} of {tries} factorisations failed, and the likelihood of these kernels was "
+            "set to zero. Use a prior with less mass near zero for the noise or the lengthscale."
         )
 
 
@@ -268,8 +270,9 @@ def _disagreements(found: Diagnosis) -> Iterator[str]:
             for m in found.modes
         )
         yield (
-            f"Chains stay in {len(found.modes)} modes: {levels}. Don't pool them as they are: tune "
-            "for longer, try the other target (feedback=), or weigh the chains with kem.stack."
+            f"Chains stay in {len(found.modes)} modes: {levels}. Don't pool them with equal "
+            "weights: use more tuning draws, try the other target (feedback=), or weight the "
+            "chains with kem.diagnostics.stack."
         )
     table = found.convergence
     beyond = table["r_hat"] > agreement.RHAT
@@ -278,7 +281,8 @@ def _disagreements(found: Diagnosis) -> Iterator[str]:
         yield (
             f"Chains disagree: R-hat of {beyond.sum()} of {len(table)} quantities is above "
             f"{agreement.RHAT}, at worst {worst['r_hat']:.2f} for {describe(worst)}. Sample more "
-            "draws; if that doesn't help, try the other target, or weigh the chains with kem.stack."
+            "draws; if that doesn't help, try the other target (feedback=), or weight the chains "
+            "with kem.diagnostics.stack."
         )
     least = table[["ess_bulk", "ess_tail"]].min(axis=1)
     few = least < agreement.ESS
@@ -286,20 +290,20 @@ def _disagreements(found: Diagnosis) -> Iterator[str]:
         yield (
             f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
             f"draws, at worst {least.min():.0f} for {describe(table.loc[least.idxmin()])}. Sample "
-            "more draws before reading their tails."
+            "more draws before you use their means or quantiles."
         )
     if found.edge_agreement > EDGES_DIFFER:
         carrying = found.edges[found.edges["datasets"] >= CARRYING]
         edge = carrying.loc[carrying["difference"].idxmax()]
         yield (
             f"Chains learned different graphs: {_edge(edge)} differs by {edge['difference']:.2f} "
-            "in probability. Sample more draws, or weigh the chains with kem.stack."
+            "in probability. Sample more draws, or weight the chains with kem.diagnostics.stack."
         )
     apart = differing(found.parts, PARTS_DIFFER)
     if apart:
         yield (
             f"Chains disagree in which parts matter: {some(apart, DIFFERING)}, by chain. Sample "
-            "more draws, or weigh the chains with kem.stack."
+            "more draws, or weight the chains with kem.diagnostics.stack."
         )
 
 
@@ -324,7 +328,9 @@ def disagreement(found: Diagnosis) -> str:
     differences = [f"the graph: {', '.join(edges)}"] if edges else []
     differences += [f"parts: {some(apart, DIFFERING)}"] if apart else []
     if not differences and len(found.modes) > 1:
-        differences = [f"where they stay: {len(found.modes)} modes of the log joint density"]
+        differences = [
+            f"the mode that they sample: {len(found.modes)} modes of the log joint density"
+        ]
     return f"The chains disagree in {'; in '.join(differences)}." if differences else ""
 
 

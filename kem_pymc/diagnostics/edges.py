@@ -18,7 +18,7 @@ def edge_table(draws: Draws) -> pd.DataFrame:
     Columns: ``parent``, ``child``; ``datasets``, the posterior mean of n_child; ``occurrence``, the
     fraction of draws that contain the edge; ``probability``, the mean of n_child / (alpha +
     N_parent) over the draws in which the parent has members, as in
-    :class:`kem_pymc.evolution.evolutions.Child`; ``lower`` and ``upper``, its equal-tailed 90 %
+    :class:`kem_pymc.evolutions.evolutions.Child`; ``lower`` and ``upper``, its equal-tailed 90 %
     interval; ``chain 0``, ``chain 1``, ..., the probability in each chain, NaN if the parent has no
     members in any of its draws; ``difference``, the largest difference between chains of the mean
     over all draws, in which draws without the parent count as zero, so that edges of rare parents

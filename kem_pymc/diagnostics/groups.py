@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import read_shared, study_settings
+from kem_pymc.evolutions.from_posterior import read_shared, study_settings
 from kem_pymc.kernels.prose import describe_candidate
-from kem_pymc.scaling import Scaling
 from kem_pymc.shared.choice import SharedPart
 from kem_pymc.shared.contrasts import level_means
 from kem_pymc.shared.relevance import relevance_by_component
@@ -56,7 +56,7 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
         posterior of an ``EvolutionModel``.
     """
     if not 0 < probability < 1:
-        raise InputError(f"probability={probability} is no share. Give one between 0 and 1.")
+        raise InputError(f"probability={probability} isn't valid. Give a number between 0 and 1.")
     settings = study_settings(idata)
     names = settings["features"]
     if feature not in names:
@@ -66,8 +66,8 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
     if part is None or d not in part.model.kernel.composition.dimensions:
         what = "nothing" if part is None else str(part.model.kernel.composition)
         raise InputError(
-            f"Levels of {feature} can't be compared: users share {what}, of which {feature} is no "
-            "part. Fit it with shared candidates that look at it (--shared, shared=)."
+            f"Levels of {feature} can't be compared: users share {what}, and no shared component "
+            f"depends on {feature}. Fit with shared candidates that do (--shared, shared=)."
         )
     rows = _rows(idata)
     scaling = Scaling.from_dict(settings["scaling"])
@@ -76,8 +76,9 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
         values = np.unique(rows[:, d])
         if len(values) != 2:
             raise InputError(
-                f"{feature} has {len(values)} different numbers, which aren't compared. Name a "
-                "feature with categories or two values; --categorical makes numbers categories."
+                f"{feature} has {len(values)} different numeric values, which can't be "
+                "compared. Choose a feature with categories or two values, or fit again and "
+                "declare its values categories with --categorical."
             )
         low, high = scaling.feature_low[d], scaling.feature_high[d]
         levels = [f"{low + (high - low) * value:g}" for value in values]

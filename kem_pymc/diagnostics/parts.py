@@ -96,7 +96,7 @@ def headline(table: pd.DataFrame, shares: bool = False) -> list[str]:
     parts, features = (table[table["kind"] == kind] for kind in (PART, FEATURE))
     nothing = table[table["kind"] == NOTHING].iloc[0]
     when = (
-        "With all of a user's data, beside what users share,"
+        "With all of a user's data, in addition to what users share,"
         if shares
         else ("With all of a user's data,")
     )

@@ -8,16 +8,16 @@ import xarray as xr
 from kem_pymc.diagnostics.prediction import arrays_of
 
 if TYPE_CHECKING:
-    from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.model.evolution_model import EvolutionModel
 
 
 def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
     """Return the posterior with a group ``log_prior``, for ``az.psense`` and ``az.psense_summary``.
 
-    Together with :func:`kem_pymc.log_likelihood_group` it is used to estimate how the posterior
-    would change if the prior, or the likelihood, were raised to a power (Kallioinen et al. 2024);
-    ``prior_var_names=`` selects the terms of the prior. For a ``ClusterModel``, which is a plain
-    PyMC model, use ``pm.compute_log_prior``.
+    Together with :func:`kem_pymc.diagnostics.log_likelihood_group` it is used to estimate how the
+    posterior would change if the prior, or the likelihood, were raised to a power (Kallioinen et
+    al. 2024); ``prior_var_names=`` selects the terms of the prior. For a ``ClusterModel``, which is
+    a plain PyMC model, use ``pm.compute_log_prior``.
 
     Power-scaling reweights draws from a joint density. Under ``feedback="cut"`` there is no joint
     density beyond the first time step, so the result is only approximate there; sample with

@@ -10,7 +10,7 @@ from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.model.evolution_model import EvolutionModel
 
 ARRAYS = ("structure", "hyperparameters", "noise")
 
@@ -72,8 +72,8 @@ def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
     names = [str(name) for name in members]
     if not names or not all(re.fullmatch(r"y\[.*, \d+\]", name) for name in names):
         raise InputError(
-            f"The log likelihood is of {', '.join(names) or 'nothing'}, not of a cluster. "
-            "Compute it with a ClusterModel."
+            f"The log likelihood has the variables {', '.join(names) or '(none)'}, not those of a "
+            "cluster. Compute it with a ClusterModel."
         )
     labels = [name[2:-1] for name in names]
     users, steps = zip(*(label.rsplit(", ", 1) for label in labels), strict=True)
@@ -120,7 +120,8 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
     follows = draws.present[:, 1:]
     if not follows.any():
         raise InputError(
-            "No user has a second time step, so nothing comes next. Give a cohort with more."
+            "No user has a second time step, so there is no next batch. "
+            "Give users with two or more time steps."
         )
     shape = draws.n_chains, draws.n_draws
     log_density = np.empty((*shape, int(follows.sum())))

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import (
+from kem_pymc.evolutions.from_posterior import (
     read_concentration,
     read_population,
     study_settings,
@@ -30,7 +30,7 @@ class Draws:
     ----------
     pool : CandidatePool
     settings : dict
-        Settings of the study, see :func:`kem_pymc.evolution.from_posterior.study_settings`.
+        Settings of the study, see :func:`kem_pymc.evolutions.from_posterior.study_settings`.
     users, steps : list
         Labels of the users and time steps.
     present : (U, T) bool

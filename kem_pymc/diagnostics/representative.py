@@ -9,21 +9,21 @@ import pandas as pd
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from kem_pymc.cohort import Cohort
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, some
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.quantities import Draws, compositions
-from kem_pymc.display import Display, Displayed, Listing, beyond, some
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import read_shared
+from kem_pymc.evolutions.from_posterior import read_shared
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
-from kem_pymc.scaling import Scaling
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-    from kem_pymc.evolution.cluster_model import ClusterModel
+    from kem_pymc.model.cluster_model import ClusterModel
 
 #: Number of cuts of each dendrogram that are evaluated, and number of the best ones from which the
 #: search for a partition starts.
@@ -104,14 +104,16 @@ class Representative(Displayed):
             If there is no such cluster, the cohort lacks its users or has other time steps, or the
             priors weren't stored.
         """
-        from kem_pymc.evolution.cluster_model import ClusterModel
+        from kem_pymc.model.cluster_model import ClusterModel
 
         if not 0 <= index < len(self.clusters):
-            raise InputError(f"There is no cluster {index}. Give 0 to {len(self.clusters) - 1}.")
+            raise InputError(
+                f"There is no cluster {index}. Give an index from 0 to {len(self.clusters) - 1}."
+            )
         if cohort.max_steps != self.time_steps:
             raise InputError(
-                f"The posterior is of {self.time_steps} time steps, the cohort has "
-                f"{cohort.max_steps}. Give the cohort that it was sampled from."
+                f"The posterior has {self.time_steps} time steps, but the cohort has "
+                f"{cohort.max_steps}. Give the cohort from which it was sampled."
             )
         cluster = self.clusters[index]
         # Labels that aren't numbers are stored as text.

@@ -11,10 +11,10 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from kem_pymc.diagnostics.prediction import next_batch
-from kem_pymc.evolution.from_posterior import spread_draws
+from kem_pymc.evolutions.from_posterior import spread_draws
 
 if TYPE_CHECKING:
-    from kem_pymc.evolution.model import EvolutionModel
+    from kem_pymc.model.evolution_model import EvolutionModel
 
 #: Concentration of the Dirichlet prior on weights: large enough that no weight is exactly zero.
 PRIOR = 1.001

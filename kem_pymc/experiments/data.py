@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kem_pymc import datasets
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.experiments.settings import Study
 
@@ -70,8 +70,8 @@ def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> 
     """
     if not 2 <= parts <= pilot.n_users:
         raise InputError(
-            f"{pilot.n_users} pilot users can't be held out in {parts} parts. "
-            "Make folds at least 2 and at most the number of users."
+            f"{pilot.n_users} pilot users can't be held out in {parts} folds. "
+            "Give a number of folds from 2 to the number of users."
         )
     out = set(rng.permutation(pilot.n_users)[part::parts])
     users = [[u for k, u in enumerate(pilot.users) if (k in out) == held] for held in (False, True)]

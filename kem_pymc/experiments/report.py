@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from kem_pymc._system.spreadsheet import escape
 from kem_pymc.experiments.figures.output import Evidence, Output
-from kem_pymc.spreadsheet import escape
 
 #: The module of each figure.
 MODULES = {

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
+from kem_pymc._system.executors import Workers
 from kem_pymc.experiments.data import Folder
-from kem_pymc.experiments.piece import Piece, run
 from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Shares, Supposes
 from kem_pymc.experiments.store import Store
-from kem_pymc.workers import Workers
+from kem_pymc.experiments.task import Task, run
 
 #: Kinds of training, slowest first. Slow tasks start first, so that no worker waits for the last.
 SLOWEST = ("joint", "paper", "stratified", "nothing", "cut", "final", "ard", "two-level")
 
 
-def pieces_of(
+def tasks_of(
     settings: Settings,
     figures: Iterable[Figure],
     *,
@@ -24,7 +24,7 @@ def pieces_of(
     quick: bool = False,
     seed: int = 0,
     data_home: Folder = None,
-) -> list[Piece]:
+) -> list[Task]:
     """Return the tasks that figures need, one for each study, trial and training.
 
     Parameters
@@ -43,7 +43,7 @@ def pieces_of(
 
     Returns
     -------
-    list of Piece
+    list of Task
         Tasks, sorted by trial, the slow ones of a trial first.
     """
     wanted: dict[tuple[str, int, Learns, Supposes, Shares, int | None, int], set[str]] = {}
@@ -64,8 +64,8 @@ def pieces_of(
     if quick:
         sampling = settings.quick.sampling
         scale = {"test_users": settings.quick.test_users, "steps": settings.quick.steps}
-    pieces = [
-        Piece(
+    tasks = [
+        Task(
             name,
             settings.studies[name],
             trial,
@@ -81,20 +81,20 @@ def pieces_of(
         )
         for (name, trial, learns, supposes, shared, folds, own_seed), methods in wanted.items()
     ]
-    return sorted(pieces, key=lambda piece: (piece.trial, SLOWEST.index(piece.learns)))
+    return sorted(tasks, key=lambda task: (task.trial, SLOWEST.index(task.learns)))
 
 
-def run_pieces(
-    pieces: list[Piece],
+def run_tasks(
+    tasks: list[Task],
     store: Store,
     crew: Workers,
-    tell: Callable[[Piece], Any] = lambda _: None,
+    tell: Callable[[Task], Any] = lambda _: None,
 ) -> pd.DataFrame:
     """Run the tasks whose results aren't stored, store the results, and return all selections.
 
     Parameters
     ----------
-    pieces : list of Piece
+    tasks : list of Task
         All tasks.
     store : Store
         Where results are read from and written to.
@@ -110,14 +110,14 @@ def run_pieces(
         One row for every study, trial, method, test user and time step.
     """
     left = []
-    for piece in pieces:
-        missing = store.missing(piece)
+    for task in tasks:
+        missing = store.missing(task)
         if missing:
-            methods = {name: piece.methods[name] for name in missing}
-            left.append(replace(piece, methods=methods, known=store.known(piece)))
+            methods = {name: task.methods[name] for name in missing}
+            left.append(replace(task, methods=methods, known=store.known(task)))
         else:
-            tell(piece)
+            tell(task)
     for number, outcome in crew.each(run, left):
         store.keep(left[number], outcome)
         tell(left[number])
-    return store.selections(pieces)
+    return store.selections(tasks)

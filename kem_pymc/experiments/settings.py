@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
+from kem_pymc.data.transforms import Name
 from kem_pymc.errors import InputError
-from kem_pymc.transforms import Name
 
 #: What methods learn from pilot users: posteriors of `EvolutionModel` for either target, or with
 #: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing.
@@ -155,12 +155,14 @@ def read(text: str) -> Settings:
     try:
         settings = Settings.model_validate(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise InputError(f"The settings can't be used: {error}. Mend them.") from error
+        raise InputError(f"The settings can't be used: {error}. Fix the settings file.") from error
     for name, figure in settings.figures.items():
         unknown = [s for s in figure.studies if s not in settings.studies]
         unknown += [m for m in figure.methods if m not in settings.methods]
         if unknown:
-            raise InputError(f"{name} needs {unknown[0]!r}, which isn't there. Add it.")
+            raise InputError(
+                f"{name} uses {unknown[0]!r}, which isn't defined. Add it to the settings."
+            )
     return settings
 
 

@@ -16,18 +16,18 @@ from typing import Any
 
 import pandas as pd
 
-from kem_pymc.code_cache import PACKAGE
-from kem_pymc.evolution.chunks import write_whole
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.experiments.piece import Outcome, Piece
+from kem_pymc._jit.cache import PACKAGE
+from kem_pymc._system.files import write_atomically
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.experiments.task import Outcome, Task
 
 #: File in the folder of a task that describes its training; written once that is complete.
-LESSON = "lesson.json"
+TRAINING = "training.json"
 
 #: Modules that use results but don't produce any, so that changes to them leave results unchanged.
 #: Modules that produce results import none of these.
 ONLOOKERS = (
-    *("cli.py", "commands", "plots", "reports"),
+    *("cli", "plots", "reports"),
     *("experiments/figures", "experiments/report.py", "experiments/runner.py"),
     *("experiments/store.py", "experiments/summaries.py", "experiments/verdicts.py"),
 )
@@ -45,93 +45,93 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def place(self, piece: Piece) -> Path:
+    def place(self, task: Task) -> Path:
         """Return the folder of a task."""
-        trial = "trial" if piece.folds is None else f"held-out-of-{piece.folds}"
-        name = f"{piece.learns}-{_digest([piece.lesson(), code()])}"
-        return self.folder / "runs" / piece.name / f"{trial}-{piece.trial:02d}" / name
+        trial = "trial" if task.folds is None else f"held-out-of-{task.folds}"
+        name = f"{task.learns}-{_digest([task.training(), code()])}"
+        return self.folder / "runs" / task.name / f"{trial}-{task.trial:02d}" / name
 
-    def table(self, piece: Piece, method: str) -> Path:
+    def table(self, task: Task, method: str) -> Path:
         """Return the path of the file with a method's selections."""
-        return self.place(piece) / f"{slug(method)}-{_digest([piece.exercise(method), code()])}.csv"
+        return self.place(task) / f"{slug(method)}-{_digest([task.exercise(method), code()])}.csv"
 
-    def missing(self, piece: Piece) -> list[str]:
+    def missing(self, task: Task) -> list[str]:
         """Return the methods of a task whose selections aren't stored."""
-        if not self._learned(piece):
-            return list(piece.methods)
-        return [method for method in piece.methods if not self.table(piece, method).is_file()]
+        if not self._learned(task):
+            return list(task.methods)
+        return [method for method in task.methods if not self.table(task, method).is_file()]
 
-    def known(self, piece: Piece) -> dict[str, Evolutions]:
+    def known(self, task: Task) -> dict[str, Evolutions]:
         """Return the stored evolutions of a task by name; empty if they aren't stored."""
-        if not self._learned(piece):
+        if not self._learned(task):
             return {}
-        lesson = _read(self.place(piece) / LESSON)
+        training = _read(self.place(task) / TRAINING)
         return {
-            name: Evolutions.load(self._evolutions(piece, name)) for name in lesson["evolutions"]
+            name: Evolutions.load(self._evolutions(task, name)) for name in training["evolutions"]
         }
 
-    def keep(self, piece: Piece, outcome: Outcome) -> None:
+    def keep(self, task: Task, outcome: Outcome) -> None:
         """Store the results of a task."""
-        place = self.place(piece)
+        place = self.place(task)
         place.mkdir(parents=True, exist_ok=True)
-        if not self._learned(piece):
+        if not self._learned(task):
             for name, evolutions in outcome.evolutions.items():
-                evolutions.save(self._evolutions(piece, name))
-            lesson = {
-                "of": piece.lesson(),
+                evolutions.save(self._evolutions(task, name))
+            training = {
+                "of": task.training(),
                 "evolutions": list(outcome.evolutions),
                 "seconds": outcome.seconds,
                 "r_hat": outcome.r_hat,
                 "code": code(),
             }
-            _write(place / LESSON, json.dumps(lesson, indent=1))
+            _write(place / TRAINING, json.dumps(training, indent=1))
         for method, rows in outcome.selections.groupby("method", sort=False):
-            path = self.table(piece, str(method))
-            exercise = {"of": piece.exercise(str(method)), "code": code()}
+            path = self.table(task, str(method))
+            exercise = {"of": task.exercise(str(method)), "code": code()}
             _write(path.with_suffix(".json"), json.dumps(exercise, indent=1))
             _write(path, rows.to_csv(index=False))
 
-    def selections(self, pieces: list[Piece]) -> pd.DataFrame:
+    def selections(self, tasks: list[Task]) -> pd.DataFrame:
         """Return the stored selections of all methods of these tasks."""
         tables = [
-            pd.read_csv(self.table(piece, method), keep_default_na=False, na_values=[""])
-            for piece in pieces
-            for method in piece.methods
+            pd.read_csv(self.table(task, method), keep_default_na=False, na_values=[""])
+            for task in tasks
+            for method in task.methods
         ]
         table = pd.concat(tables, ignore_index=True)
         return table.astype({"composition": str, "user": str})
 
-    def seconds(self, piece: Piece) -> float:
+    def seconds(self, task: Task) -> float:
         """Return how many seconds the training of a task took."""
-        return float(_read(self.place(piece) / LESSON)["seconds"])
+        return float(_read(self.place(task) / TRAINING)["seconds"])
 
-    def r_hats(self, pieces: list[Piece]) -> list[float]:
+    def r_hats(self, tasks: list[Task]) -> list[float]:
         """Return the largest R-hat of the scalars in each training.
 
         Trainings without an R-hat are left out. A training that several tasks share counts once.
         """
-        places = dict.fromkeys(self.place(piece) for piece in pieces)
-        lessons = [_read(place / LESSON).get("r_hat", {}).values() for place in places]
+        places = dict.fromkeys(self.place(task) for task in tasks)
+        trainings = [_read(place / TRAINING).get("r_hat", {}).values() for place in places]
         values = [
-            [v for own in lesson for v in own.values() if v is not None] for lesson in lessons
+            [v for own in training for v in own.values() if v is not None] for training in trainings
         ]
         return [max(own) for own in values if own]
 
-    def codes(self, pieces: list[Piece]) -> list[str]:
+    def codes(self, tasks: list[Task]) -> list[str]:
         """Return the versions of the code with which the results of tasks were made, sorted."""
-        files = [self.place(piece) / LESSON for piece in pieces]
+        files = [self.place(task) / TRAINING for task in tasks]
         files += [
-            self.table(piece, method).with_suffix(".json")
-            for piece in pieces
-            for method in piece.methods
+            self.table(task, method).with_suffix(".json")
+            for task in tasks
+            for method in task.methods
         ]
         return sorted({str(_read(file).get("code")) for file in files})
 
-    def _learned(self, piece: Piece) -> bool:
-        return (self.place(piece) / LESSON).is_file()
+    def _learned(self, task: Task) -> bool:
+        return (self.place(task) / TRAINING).is_file()
 
-    def _evolutions(self, piece: Piece, name: str) -> Path:
-        return self.place(piece) / f"evolutions-{name}.json"
+    def _evolutions(self, task: Task, name: str) -> Path:
+        return self.place(task) / f"evolutions-{name}.json"
 
 
 def code() -> str:
@@ -168,4 +168,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_atomically(path, text.encode())

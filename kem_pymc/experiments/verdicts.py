@@ -69,12 +69,12 @@ def verdict(gain: float, half: float, steps: pd.DataFrame, users: int, trials: i
         and its interval, at the Bonferroni-corrected level for the study's time steps, below zero.
         Otherwise "undecided" if the interval contains both -.02 and 0, "ahead" if the whole
         interval is above zero, else "not behind". With fewer than 5 trials or 6 users there is no
-        verdict, but a text like "2 trials say little".
+        verdict, but a text like "2 trials are too few".
     """
     if trials < LEAST_TRIALS:
-        return f"{trials} trial{'s say' if trials != 1 else ' says'} little"
+        return f"{trials} trial{'s are' if trials != 1 else ' is'} too few"
     if users < LEAST_USERS:
-        return f"{users} user{'s say' if users != 1 else ' says'} little"
+        return f"{users} user{'s are' if users != 1 else ' is'} too few"
     low, high = gain - half, gain + half
     if high < -MARGIN or behind_at(steps).any():
         return "behind"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kem_pymc.compiled import compiled
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.library import kernels
 
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._jit.simd import padded
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import as_active
-from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lanes import padded
-from kem_pymc.machine import one_blas_thread
 
 
 @one_blas_thread()

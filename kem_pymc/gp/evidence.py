@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from kem_pymc.compiled import compiled
+from kem_pymc._jit.decorators import compiled
 from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.objective import Objective, Prior, noise_log_prior
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import Prior, noise_log_prior
 
 #: Distance of the first nodes in scales of the log noise, and the factor from one distance to the
 #: next.
@@ -139,7 +140,7 @@ class _Ridge:
         slope = float(gradient[-1] + self.direction @ gradient[:-1])
         return _Node(float(values[-1]), float(height) + gain, slope, values[:-1] + move), gain
 
-    def walk(self, floor: float) -> list[_Node]:
+    def nodes(self, floor: float) -> list[_Node]:
         """Return nodes ordered by log noise, over the range where the integrand matters."""
         return [*self._side(-1.0, floor)[::-1], self.first, *self._side(1.0, math.inf)]
 
@@ -189,7 +190,7 @@ def laplace(objective: Objective, fitted: Fit) -> tuple[Fit, Criterion]:
     if not math.isfinite(fitted.height):
         return fitted, Criterion(-math.inf, -math.inf)
     ridge = _Ridge(objective, fitted.values)
-    nodes = ridge.walk(math.log(objective.noise_floor))
+    nodes = ridge.nodes(math.log(objective.noise_floor))
     highest = max(nodes, key=lambda node: node.height)
     if highest.height > ridge.first.height + CLIMB:
         higher = fit(objective, [np.append(highest.others, highest.log_noise)])

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Coordinates, Curvature, Objective
+from kem_pymc.gp.objective import Curvature, Objective
 from kem_pymc.gp.predict import covariance_factor, solve_lower
-from kem_pymc.machine import one_blas_thread
 
 #: From this many points on, starts are followed on a subset, and the best optimum on all points.
 MANY = 400
@@ -51,7 +52,7 @@ class Fit:
     Attributes
     ----------
     values : ndarray, shape (k + 1,)
-        Coordinates of the optimum (:mod:`kem_pymc.gp.objective`).
+        Coordinates of the optimum (:mod:`kem_pymc.gp.coordinates`).
     log_likelihood, log_prior : float
         Terms of the objective at the optimum.
     evaluations : int

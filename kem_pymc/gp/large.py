@@ -11,11 +11,11 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+from kem_pymc._jit.simd import padded
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, add_upper, representable
-from kem_pymc.gp.objective import Problem, evaluate, log_prior
-from kem_pymc.lanes import padded
-from kem_pymc.machine import one_blas_thread
+from kem_pymc.gp.problem import Problem, evaluate, log_prior
 
 
 @one_blas_thread()
@@ -30,7 +30,7 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     problem : Problem
         Problem with one data set, in which all weights are one.
     values : ndarray, shape (k + 1,)
-        Coordinates (:mod:`kem_pymc.gp.objective`).
+        Coordinates (:mod:`kem_pymc.gp.coordinates`).
 
     Returns
     -------

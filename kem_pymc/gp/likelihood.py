@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.compiled import compiled
+from kem_pymc._jit.decorators import compiled
+from kem_pymc._jit.simd import LANES, padded
+from kem_pymc._jit.structs import by_reference
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.covariance import covariance, natural_values
-from kem_pymc.gp.covariance_memory import remembered_covariance
+from kem_pymc.gp.covariance_cache import remembered_covariance
 from kem_pymc.kernels.library import MULTIPLY, Kernels
 from kem_pymc.kernels.pool import Layout
-from kem_pymc.lanes import LANES, padded
-from kem_pymc.references import by_reference
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -6,15 +6,15 @@ from itertools import islice
 
 import numpy as np
 
-from kem_pymc.cohort import Cohort
-from kem_pymc.compiled import compiled
+from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.executors import Workers, workers
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood
-from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.workers import Workers, workers
 
 #: Number of users in a block of a single cohort.
 BLOCK = 100
@@ -46,8 +46,8 @@ def log_likelihoods(
     noise : float
         Noise variance.
     crew : Workers, optional
-        Workers that compute, from :func:`kem_pymc.workers.workers`; by default this process.
-        Results are the same.
+        Workers that compute, from :func:`kem_pymc._system.executors.workers`; by default this
+        process. Results are the same.
 
     Yields
     ------

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from kem_pymc.compiled import compiled
+from kem_pymc._jit.decorators import compiled
+from kem_pymc._jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
-from kem_pymc.gp.objective import evaluate
-from kem_pymc.lanes import padded
+from kem_pymc.gp.problem import evaluate
 
 #: The search has converged where no free coordinate's slope is larger than this.
 SLOPE = 1e-4
@@ -25,7 +25,7 @@ GAIN = 1e-10
 ENOUGH = 1e-6
 
 #: Initial guess of the likelihood's curvature in a coordinate whose prior is normal.
-TOLD = 2.0
+INFORMATION = 2.0
 
 #: A search from another start begins with the curvature at the best optimum so far if that is
 #: within this squared distance in standard deviations.
@@ -112,16 +112,15 @@ def maximise(problem, starts, runs, low, high):
 def first_guess(problem, curvature):
     """Write an initial curvature to `curvature` (d, d); return whether there is one.
 
-    There is one if all priors are normal: their precisions, plus `TOLD` for the information that
-    the likelihood has on each coordinate, plus, for the noise, the information of independent
-    points.
+    There is one if all priors are normal: their precisions, plus `INFORMATION` for what the
+    likelihood adds on each coordinate, plus, for the noise, the information of independent points.
     """
     size = curvature.shape[0]
     curvature[:] = 0.0
     for i in range(size):
         if not problem.prior.precision[i] > 0.0:
             return False
-        curvature[i, i] = problem.prior.precision[i] + TOLD
+        curvature[i, i] = problem.prior.precision[i] + INFORMATION
     curvature[size - 1, size - 1] += 0.5 * problem.y.shape[0]
     return True
 

@@ -180,7 +180,9 @@ class SharedKernel:
             If the composition doesn't have the candidate.
         """
         if candidate not in self.composition:
-            raise InputError(f"{candidate} isn't in {self.composition}. Name one that is.")
+            raise InputError(
+                f"{candidate} isn't in {self.composition}. Choose one of its candidates."
+            )
         found = np.zeros((len(x), self.size))
         if candidate in self.linear:
             found[:, self.linear.index(candidate)] = self._linear_feature(candidate, x)

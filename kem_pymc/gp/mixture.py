@@ -6,8 +6,8 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import logsumexp, ndtr, ndtri
 
+from kem_pymc.data.transforms import Transform
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.transforms import Transform
 
 #: Number of bisections for a quantile: its error is 1e-12 of the initial range.
 HALVINGS = 40

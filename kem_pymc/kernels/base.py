@@ -97,30 +97,30 @@ class BaseKernel:
     def __post_init__(self) -> None:
         if re.fullmatch(rf"ARD|WHITE|{CONST}\d*", self.name):
             raise InputError(
-                f"{self.name!r} can't name a base kernel: it means something else in a "
-                "composition. Use another name."
+                f"{self.name!r} can't be the name of a base kernel, because it has another meaning "
+                "in compositions. Use another name."
             )
         if not re.fullmatch(r"[A-Z][A-Z0-9]*", self.name):
             raise InputError(
-                f"{self.name!r} can't name a base kernel. "
+                f"{self.name!r} can't be the name of a base kernel. "
                 "Use upper-case letters and digits, starting with a letter."
             )
         for kind in self.hyperparameters:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", kind) or kind in TAKEN:
                 raise InputError(
-                    f"Base kernel {self.name} has a hyperparameter of kind {kind!r}, which can't "
-                    "be told in a table of priors. Use another word in lower case."
+                    f"Base kernel {self.name} has a hyperparameter of kind {kind!r}, which is a "
+                    "reserved name or isn't a lower-case word. Use another word in lower case."
                 )
         for kind in self.real:
             if kind not in self.hyperparameters or kind in KINDS:
                 raise InputError(
-                    f"Base kernel {self.name} says that {kind!r} may be negative. "
-                    "Say so of its hyperparameters of kinds of your own."
+                    f"Base kernel {self.name} declares that {kind!r} may be negative. Declare this "
+                    "only for its own hyperparameters, of kinds that aren't built in."
                 )
         if len(set(self.hyperparameters)) < len(self.hyperparameters):
             raise InputError(
-                f"Base kernel {self.name} has two hyperparameters of one kind. "
-                "Give each another kind, since kinds name them."
+                f"Base kernel {self.name} has two hyperparameters of the same kind. "
+                "Give each a different kind, because hyperparameters are named by kind."
             )
         if not self.phrase:
             object.__setattr__(self, "phrase", f"a pattern of kind {self.name} in {{feature}}")
@@ -137,7 +137,7 @@ class BaseKernel:
         except (KeyError, ValueError, IndexError, AttributeError) as error:
             names = " and ".join(f"{{{name}}}" for name in sorted(known)) or "no placeholders"
             raise InputError(
-                f"The text {text!r} of base kernel {self.name} can't be filled in. Use {names}."
+                f"The text {text!r} of base kernel {self.name} can't be formatted. Use {names}."
             ) from error
 
     def positive(self, kind: str) -> bool:
@@ -181,8 +181,8 @@ def register_kernel(kernel: BaseKernel) -> BaseKernel:
         mistaken = rest != longer and rest.isdigit()
         if mistaken or (name == kernel.name in BUILT_IN and _REGISTRY[name] != kernel):
             raise InputError(
-                f"The name {kernel.name} can't be told from base kernel {name}. "
-                "Register yours under another name."
+                f"The name {kernel.name} can't be distinguished from base kernel {name}. "
+                "Register your kernel under another name."
             )
     known = _REGISTRY.get(kernel.name)
     if known is not None and _same(known, kernel):
@@ -205,8 +205,8 @@ def receive_kernel(kernel: BaseKernel) -> None:
         return
     if known is not None and kernel.name not in _RECEIVED:
         raise InputError(
-            f"Base kernel {kernel.name} is another one here than where it was used. "
-            "Register that one, or give yours another name."
+            f"Base kernel {kernel.name} is defined differently here than where it was used. "
+            "Register the kernel that was used, or give your kernel another name."
         )
     register_kernel(kernel)
     _RECEIVED.add(kernel.name)
@@ -309,7 +309,7 @@ PER = register_kernel(
         _periodic,
         unitless=("lengthscale",),
         phrase="a rhythm in {feature}",
-        modifier="that comes back with a rhythm in {feature}",
+        modifier="that repeats with a rhythm in {feature}",
         detail="repeating every {period}",
     )
 )

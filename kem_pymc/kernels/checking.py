@@ -137,7 +137,7 @@ class _Compiled:
             wrong = np.argwhere(~np.isfinite(array))
             if len(wrong):
                 i, j = wrong[0]
-                which = "value" if what == "value" else f"derivative by the {what}"
+                which = "value" if what == "value" else f"derivative with respect to the {what}"
                 self._complain(
                     f"has no finite {which} at x = {self._x[i]:g}, z = {self._x[j]:g}",
                     h,
@@ -181,7 +181,8 @@ class _Compiled:
             worst = max(worst, float(errors.max() / max(np.abs(slope).max(), 1.0)))
             if worst > DIFFERENCES:
                 self._complain(
-                    f"has a derivative by the {kind} that isn't its slope",
+                    f"has a derivative with respect to the {kind} that differs from finite "
+                    "differences",
                     h,
                     "Write it with differentiable functions",
                 )
@@ -206,7 +207,7 @@ class _Compiled:
             float(np.max(np.abs(sums - expected) / np.maximum(sizes, 1.0))),
         )
         if not worst <= ROUNDING:
-            self._complain("differs between PyTensor and compiled code", h, "Report it as a fault")
+            self._complain("differs between PyTensor and compiled code", h, "Report it as a bug")
         return float(worst)
 
     def _complain(self, what: str, h: np.ndarray, remedy: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from kem_pymc.display import Display, Displayed, Listing
+from kem_pymc._system.display import Display, Displayed, Listing
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import CONST, base_kernel, base_kernels
 
@@ -60,9 +60,9 @@ class Factor:
                 return cls(kernel.name, int(rest))
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise InputError(
-            f"{shown!r} is not a base kernel on a dimension. "
+            f"{shown!r} is not a base kernel with an input dimension. "
             f"Write a name ({', '.join(k.name for k in base_kernels())}) and an index, like SE0; "
-            "register a kernel of your own first."
+            "register your own kernel first."
         )
 
 
@@ -114,20 +114,20 @@ class Candidate(Displayed):
             return cls()
         if any(re.fullmatch(rf"{CONST}\d*", part.strip()) for part in parts):
             raise InputError(
-                f"{text.strip()!r} is no candidate: CONST is a level, which looks at no input "
-                "dimension and would change nothing but the amplitude of a product. "
+                f"{text.strip()!r} isn't a candidate: CONST is a constant level, which depends on "
+                "no input dimension and would change only the amplitude of a product. "
                 "Write CONST alone, and add it: CONST + SE0."
             )
         if parts == ["ARD"]:
             if dimension is None:
-                raise InputError("ARD says nothing of its dimensions. Give dimension= as well.")
+                raise InputError("ARD doesn't specify its dimensions. Give dimension= as well.")
             return cls.ard(dimension)
         factors = tuple(map(Factor.parse, parts))
         for factor in factors:
             if dimension is not None and factor.dimension >= dimension:
                 raise InputError(
-                    f"{factor} looks at input dimension {factor.dimension} of {dimension}. "
-                    f"Use dimensions 0 to {dimension - 1}."
+                    f"{factor} uses input dimension {factor.dimension}, but the number of "
+                    f"dimensions is {dimension}. Use dimensions 0 to {dimension - 1}."
                 )
         return cls(factors)
 
@@ -272,7 +272,8 @@ class Composition(Displayed):
         Parameters
         ----------
         hyperparameters : mapping
-            Values, or PyMC variables, by name as in :attr:`hyperparameters`.
+            Values, or PyMC variables, by name as in :attr:`hyperparameters`. Amplitudes are
+            variances, and no value is a log. Other names are ignored.
         dimension : int
             Number of input columns.
 
@@ -285,9 +286,23 @@ class Composition(Displayed):
         InputError
             If a hyperparameter is missing, or a candidate is outside the dimension.
         """
-        from kem_pymc.kernels.to_pymc import covariance
+        from kem_pymc.kernels.to_pymc import sum_of_products
 
-        return covariance(self, hyperparameters, dimension)
+        names = [h.name for h in self.hyperparameters]
+        for name in names:
+            if name not in hyperparameters:
+                raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
+        terms = []
+        for candidate in as_candidates(self, dimension):
+            amplitude, *own = (hyperparameters[h.name] for h in candidate.hyperparameters)
+            values = iter(own)
+            factors = []
+            for factor in candidate.factors:
+                kernel = base_kernel(factor.base)
+                arguments = [next(values) for _ in kernel.hyperparameters]
+                factors.append((kernel, factor.dimension, arguments))
+            terms.append((amplitude, factors))
+        return sum_of_products(terms, dimension)
 
 
 def _listing(candidates: Iterable[Candidate]) -> Listing:
@@ -318,5 +333,5 @@ def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Can
     candidates = tuple(Candidate.parse(str(item), dimension) for item in items)
     for i, candidate in enumerate(candidates):
         if candidate in candidates[:i]:
-            raise InputError(f"Candidate {candidate} is given twice. Give each one once.")
+            raise InputError(f"Candidate {candidate} is given twice. Give each candidate once.")
     return candidates

@@ -11,10 +11,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from kem_pymc.compiled import FunctionPointer, pointer, scalar_function, types
+from kem_pymc._jit.decorators import FunctionPointer, pointer, scalar_function, types
+from kem_pymc._jit.simd import LANES, padded
+from kem_pymc._jit.structs import by_reference
 from kem_pymc.kernels.base import BaseKernel, base_kernels
-from kem_pymc.lanes import LANES, padded
-from kem_pymc.references import by_reference
 
 VECTOR = types.float64[::1]
 MATRIX = types.float64[:, ::1]

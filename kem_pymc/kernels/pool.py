@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
-from kem_pymc.display import Display, Displayed, some
+from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.display import Display, Displayed, some
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BUILT_IN, CONST, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (
@@ -23,7 +24,6 @@ from kem_pymc.kernels.composition import (
     Hyperparameter,
     as_candidates,
 )
-from kem_pymc.references import by_reference
 
 #: Maximum number of candidates whose names are in a pool's repr, and of names displayed per kind.
 NAMED, SHOWN = 20, 30
@@ -66,7 +66,7 @@ class CandidatePool(Displayed):
 
     def __init__(self, candidates: Iterable[str | Candidate], dimension: int = 1) -> None:
         if dimension < 1:
-            raise InputError(f"A pool of dimension {dimension} is empty. Give at least 1.")
+            raise InputError(f"A pool can't have dimension {dimension}. Give at least 1.")
         self.dimension = int(dimension)
         self.candidates = as_candidates(candidates, self.dimension)
         if not self.candidates:
@@ -253,8 +253,8 @@ class CandidatePool(Displayed):
         for name, value in hyperparameters.items():
             if name not in places:
                 raise InputError(
-                    f"{name!r} is no hyperparameter of this pool. "
-                    f"Names look like {next(iter(places))}."
+                    f"{name!r} isn't a hyperparameter of this pool. "
+                    f"Use a name like {next(iter(places))}."
                 )
             positive = self.hyperparameters[places[name]].positive
             if positive and not value > 0:

@@ -116,7 +116,7 @@ def _power(
             f"a parabola in {feature}" if times == 2 else f"a curve of degree {times} in {feature}"
         )
     several = "two" if times == 2 else str(times)
-    phrase = f"{kernel.phrase.format(feature=feature)} with {several} patterns in one"
+    phrase = f"{kernel.phrase.format(feature=feature)} with {several} multiplied patterns"
     return f"{phrase}{_detail(candidate, factor, kernel, values)}"
 
 
@@ -137,13 +137,13 @@ def _detail(
     """Describe the values of a factor, in brackets; return an empty string if they are unknown."""
     if values is None or not kernel.detail:
         return ""
-    told = []
+    details = []
     for infix in _infixes(candidate, factor):
         named = {k: values.get(f"{candidate}.{infix}{k}") for k in kernel.hyperparameters}
         known = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
         if all(f"{{{k}" not in kernel.detail or k in known for k in named):
-            told.append(kernel.detail.format_map(known))
-    return f" ({'; '.join(told)})" if told else ""
+            details.append(kernel.detail.format_map(known))
+    return f" ({'; '.join(details)})" if details else ""
 
 
 def _infixes(candidate: Candidate, factor: Factor) -> list[str]:

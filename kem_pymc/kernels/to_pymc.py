@@ -5,18 +5,22 @@ for them (such as spectral densities for ``pm.gp.HSGP``). CAT and user-defined b
 their expression.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from itertools import islice
 from operator import add, mul
 from types import MappingProxyType
+from typing import Any
 
 import pymc as pm
 import pytensor.tensor as pt
 
-from kem_pymc.errors import InputError
-from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel, base_kernel
-from kem_pymc.kernels.composition import Candidate, Composition, as_candidates
+from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel
+
+#: Base kernel, input column, and values of the kernel's hyperparameters.
+type FactorOfTerm = tuple[BaseKernel, int, Sequence[Any]]
+
+#: Amplitude and factors.
+type Term = tuple[Any, Sequence[FactorOfTerm]]
 
 
 class ElementwiseCovariance(pm.gp.cov.Covariance):
@@ -89,58 +93,38 @@ _NATIVE: MappingProxyType[BaseKernel, Callable[..., pm.gp.cov.Covariance]] = Map
 )
 
 
-def covariance(
-    composition: Composition, hyperparameters: Mapping[str, object], dimension: int
-) -> pm.gp.cov.Covariance:
-    """Return a composition's noise-free covariance as a ``pm.gp.cov`` object.
-
-    The empty composition gives a covariance that is zero everywhere.
+def sum_of_products(terms: Iterable[Term], dimension: int) -> pm.gp.cov.Covariance:
+    """Return a sum of products of base kernels as a ``pm.gp.cov`` object.
 
     Parameters
     ----------
-    composition : Composition
-    hyperparameters : mapping
-        Values, or PyMC variables, by name as in ``composition.hyperparameters``. Amplitudes are
-        variances, and no value is a log. Other names are ignored.
+    terms : iterable of (amplitude, factors)
+        Amplitudes are variances. Each factor is a base kernel, an input column, and the values of
+        the kernel's hyperparameters. Without terms the covariance is zero everywhere; a term
+        without factors is constant.
     dimension : int
         Number of input columns.
 
     Returns
     -------
     pm.gp.cov.Covariance
-
-    Raises
-    ------
-    InputError
-        If a hyperparameter is missing, or a candidate is outside the dimension.
     """
-    names = [h.name for h in composition.hyperparameters]
-    for name in names:
-        if name not in hyperparameters:
-            raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
-    # Cast to floats, because PyTensor would store whole numbers as small integers.
-    values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
-    terms = [_term(c, values, dimension) for c in as_candidates(composition, dimension)]
-    if not terms:
-        return _level(dimension) * 0.0
-    return reduce(add, terms)
+    made = [_product(amplitude, factors, dimension) for amplitude, factors in terms]
+    return reduce(add, made) if made else _level(dimension) * 0.0
 
 
-def _term(
-    candidate: Candidate, values: Mapping[str, pt.TensorVariable], dimension: int
+def _product(
+    amplitude: Any, factors: Sequence[FactorOfTerm], dimension: int
 ) -> pm.gp.cov.Covariance:
-    own = (values[h.name] for h in candidate.hyperparameters)
-    amplitude = next(own)
-    factors = []
-    for factor in candidate.factors:
-        kernel = base_kernel(factor.base)
-        arguments = islice(own, len(kernel.hyperparameters))
+    made = []
+    for kernel, column, values in factors:
+        # Cast to floats, because PyTensor would store whole numbers as small integers.
+        arguments = [pt.cast(value, "floatX") for value in values]
         if kernel in _NATIVE:
-            made = _NATIVE[kernel](dimension, factor.dimension, *arguments)
+            made.append(_NATIVE[kernel](dimension, column, *arguments))
         else:
-            made = ElementwiseCovariance(dimension, factor.dimension, kernel.expression, arguments)
-        factors.append(made)
-    return reduce(mul, factors or [_level(dimension)]) * amplitude
+            made.append(ElementwiseCovariance(dimension, column, kernel.expression, arguments))
+    return reduce(mul, made or [_level(dimension)]) * pt.cast(amplitude, "floatX")
 
 
 def _level(dimension: int) -> ElementwiseCovariance:

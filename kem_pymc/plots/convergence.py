@@ -54,7 +54,9 @@ def traces(idata: "DataTree") -> "PlotCollection":
 
     draws = Draws.of(idata)
     if draws.n_chains < 2:
-        raise InputError("One chain has nothing to be compared with. Sample at least 2.")
+        raise InputError(
+            "There is only one chain, so chains can't be compared. Sample at least 2 chains."
+        )
     values = {
         "log joint": (("chain", "draw"), draws.log_joint),
         "clusters": (("chain", "draw"), draws.n_clusters.astype(float)),
@@ -114,7 +116,7 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
         If `idata` isn't such a posterior, or `max_edges` is below 1.
     """
     if max_edges < 1:
-        raise InputError(f"max_edges={max_edges} draws nothing. Give 1 or more.")
+        raise InputError(f"max_edges={max_edges} is below 1. Give 1 or more.")
     table = edge_table(Draws.of(idata)).head(max_edges)
     names = [_name(row.parent, row.child) for row in table.itertuples()]
     wide = max(style.text_size(name, 9)[0] for name in names) / 72

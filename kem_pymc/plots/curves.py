@@ -83,7 +83,7 @@ def predictions(
     if feature is None and len(names) > 1:
         if truth is not None or grid is not None:
             raise InputError(
-                f"There are {len(names)} features to draw a truth or grid against. "
+                f"truth= and grid= refer to one feature, but there are {len(names)}. "
                 "Choose one with feature=."
             )
         _draw_left_out(selection, colour, ax)
@@ -135,8 +135,8 @@ def few_and_many(
     lengths = {len(row) for row in rows.values()}
     if len(lengths) != 1 or 0 in lengths:
         raise InputError(
-            f"The methods have {sorted(lengths)} selections. "
-            "Give each as many as the others, and at least one."
+            f"The numbers of selections by method are {sorted(lengths)}. "
+            "Give every method the same number of selections, at least one."
         )
     columns = lengths.pop()
     figure = style.figure_or_new(figure, 0.4 + 3.4 * columns, 0.5 + 2.7 * len(rows))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import study_settings
+from kem_pymc.evolutions.from_posterior import study_settings
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots import style
 
@@ -28,7 +28,8 @@ def variable(idata: "DataTree", name: str) -> "DataArray":
         return by_sample.transpose("sample", "user", "time_step", ...)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"The posterior lacks {name} by user and time step. Sample it with an EvolutionModel."
+            f"The posterior lacks the variable {name} with dims user and time_step. "
+            "Sample it with an EvolutionModel."
         ) from error
 
 

@@ -128,10 +128,12 @@ def _check(table: pd.DataFrame, needed: Sequence[str], most: int) -> None:
     for column in needed:
         if column not in table.columns:
             raise InputError(
-                f"The table has no column {column!r}. Name one of {list(table.columns)}."
+                f"The table has no column {column!r}. Use one of {list(table.columns)}."
             )
     if not len(table) or most < 1:
-        raise InputError("There are no compositions to draw. Give at least one, and most= above 0.")
+        raise InputError(
+            "There are no compositions to draw. Give at least one, and most= of at least 1."
+        )
 
 
 def _steps(table: pd.DataFrame, wanted: Sequence[int] | None) -> list[Any]:
@@ -142,8 +144,8 @@ def _steps(table: pd.DataFrame, wanted: Sequence[int] | None) -> list[Any]:
     absent = [step for step in wanted if step not in present]
     if absent or not len(wanted):
         raise InputError(
-            f"There is no time step {', '.join(map(str, absent)) or 'at all'} to draw. "
-            f"Give some of {', '.join(map(str, present))}."
+            f"There is no time step {', '.join(map(str, absent)) or 'in time_steps='} to draw. "
+            f"Choose from {', '.join(map(str, present))}."
         )
     return list(wanted)
 
@@ -158,7 +160,9 @@ def _draw_bars(
     last.label1.set_horizontalalignment("right")
     style.tidy(ax)
     if not len(weights):
-        ax.text(0.5, 0.5 - room_for / 2, "nobody", ha="center", color=style.MUTED, fontsize="small")
+        ax.text(
+            0.5, 0.5 - room_for / 2, "no users", ha="center", color=style.MUTED, fontsize="small"
+        )
         return
     shares = (weights / weights.sum()).sort_values(ascending=False, kind="stable")
     shown, rest = shares.iloc[:most], shares.iloc[most:]

@@ -11,7 +11,8 @@ from matplotlib.patches import BoxStyle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Child, Evolutions
+from kem_pymc.evolutions.children import Child
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import style
 from kem_pymc.plots.layout import Box, layered
@@ -80,8 +81,8 @@ def evolution_graph(
     """
     if not 0 <= minimum_probability <= 1 or max_nodes < 2:
         raise InputError(
-            f"minimum_probability={minimum_probability} and max_nodes={max_nodes} draw no graph. "
-            "Give a probability from 0 to 1, and at least 2 nodes."
+            f"There is no graph with minimum_probability={minimum_probability} and "
+            f"max_nodes={max_nodes}. Give a probability from 0 to 1, and at least 2 nodes."
         )
     columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
     attempt = partial(Drawing, evolutions, minimum, features)
@@ -220,7 +221,9 @@ class Drawing:
         self.ends = _ends(evolutions) & set(columns)
         caption = _caption(evolutions.n_draws, minimum, len(hidden), share)
         if self.ends:
-            reason = f"pilot users end up there with a probability of at least {LEAST_END:g}"
+            reason = (
+                f"final composition of pilot users with a probability of at least {LEAST_END:g}"
+            )
             caption = f"Second frame: {reason}. {caption}"
         self._frame(caption)
 
@@ -301,7 +304,8 @@ def _caption(n_draws: int, minimum: float, hidden: int, share: float) -> str:
     """Return the caption: number of draws, and what the graph leaves out."""
     text = (
         f"Posterior of {n_draws} draw{'s' * (n_draws > 1)}. "
-        f"Not shown: evolutions of probability below {minimum:g}, or in a smaller share of draws"
+        f"Not shown: evolutions with a probability below {minimum:g}, or that occur in a smaller "
+        "share of draws"
     )
     if hidden:
         text += f"; {hidden} composition{'s' * (hidden > 1)}, with {share:.0%} of the datasets"

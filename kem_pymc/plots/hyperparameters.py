@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.gp.objective import Coordinates
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ def _samples(
     )
     clusters = [c for c in evolutions.clusters if c.child == child and above in (None, c.parent)]
     if child is None or not clusters:
-        where = "" if above is None else f" below {evolutions.label(above)}"
+        where = "" if above is None else f" with parent {evolutions.label(above)}"
         raise InputError(
-            f"No pilot user had {composition}{where}. Give a parent and child of the evolutions."
+            f"No pilot user had {composition}{where}. "
+            "Choose a child, and optionally its parent, from the evolutions."
         )
     counts = [c.count for c in clusters]
     coordinates = np.repeat([c.values for c in clusters], counts, axis=0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import column_of, draw_band
 
@@ -62,7 +62,7 @@ def mean_process(
     features : sequence of str or int, optional
         Names or indices of features with numbers. By default at most six features that the shared
         part depends on, the most relevant first. Categories can't be drawn; compare their levels
-        with :func:`kem_pymc.contrasts`.
+        with :func:`kem_pymc.diagnostics.contrasts`.
     colour : str
     figure : Figure or SubFigure, optional
         By default a new one.
@@ -123,8 +123,8 @@ def shared_sections(
         columns = [column_of(feature, names) for feature in features]
         if not columns or categories & {*columns}:
             raise InputError(
-                "There is no feature to draw against, or one has categories. Give at least one "
-                "with numbers; kem.contrasts compares categories."
+                "features= is empty, or contains a feature with categories. Give at least one "
+                "numeric feature; to compare categories, use kem.diagnostics.contrasts."
             )
     unit = np.linspace(0, 1, FINE)
     sections = []

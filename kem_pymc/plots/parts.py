@@ -5,8 +5,8 @@ from math import ceil
 import numpy as np
 from matplotlib.axes import Axes
 
-from kem_pymc.categories import CAT
-from kem_pymc.gp.predict import Component
+from kem_pymc.data.categories import CAT
+from kem_pymc.gp.prediction import Component
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, draw_band, points_of, predictions, section
@@ -68,14 +68,14 @@ def components(
         grouped = any(factor.base == CAT for factor in candidate.factors)
         if len(features) == 1 and not grouped:
             _draw_curve(selection, candidate, features[0], ax)
-            ax.set(xlabel=names[features[0]], ylabel=f"share of {target}")
+            ax.set(xlabel=names[features[0]], ylabel=f"contribution to {target}")
             alike.append(ax)
         elif len(features) == 2 and not grouped:
-            _draw_map(selection, candidate, features, f"share of {target}", ax)
+            _draw_map(selection, candidate, features, f"contribution to {target}", ax)
             ax.set(xlabel=names[features[0]], ylabel=names[features[1]])
         else:
             _draw_at_points(selection, candidate, ax)
-            ax.set(xlabel=f"observed {target}", ylabel=f"share of {target}")
+            ax.set(xlabel=f"observed {target}", ylabel=f"contribution to {target}")
         x, _ = points_of(selection)
         spread = _share(selection, candidate, x).mean.std()
         label = style.spelled(candidate.label(len(names)))
@@ -104,7 +104,7 @@ def _draw_curve(selection: Selection, candidate: Candidate, column: int, ax: Axe
     draw_band(ax, at, share.mean, share.sd, style.PALETTE[0])
     residual = y - selection.predict(x).mean
     partial = _share(selection, candidate, x).mean + residual
-    ax.plot(x[:, column], partial, **CROSSES, label="data less the other components")
+    ax.plot(x[:, column], partial, **CROSSES, label="data minus the other components")
     ax.margins(x=0)
 
 

@@ -84,7 +84,7 @@ def inclusion(
         _colour_bar(image, ax, "posterior inclusion probability")
     ax.set_title(f"Inclusion probability, {whom}", fontsize="medium")
     if len(shown) < len(labels):
-        style.note(ax, f"{len(labels) - len(shown)} less probable candidates aren't shown.")
+        style.note(ax, f"Less probable candidates that aren't shown: {len(labels) - len(shown)}.")
     return ax
 
 
@@ -124,7 +124,7 @@ def inclusion_by_user(
     shares = inclusion_shares(idata)
     users = shares.coords["user"].values.tolist() if users is None else list(users)
     if not users:
-        raise InputError("There are no users to draw. Name at least one.")
+        raise InputError("There are no users to draw. Give at least one.")
     tables = [_of_user(shares, user) for user in users]
     shown = _worth_showing(shares.sel(user=users).max("user"), minimum, max_candidates)
     labels = [candidate_labels(idata, features)[c] for c in shown]
@@ -201,7 +201,7 @@ def co_clustering(
 
 def _of_user(shares: "DataArray", user: Hashable) -> "DataArray":
     if user not in shares.coords["user"].values.tolist():
-        raise InputError(f"The posterior has no user {user!r}. Give one of its labels.")
+        raise InputError(f"The posterior has no user {user!r}. Use the label of one of its users.")
     return shares.sel(user=user)
 
 

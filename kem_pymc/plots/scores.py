@@ -61,7 +61,7 @@ def log_likelihood(
     """
     _check(table, method, time_step, value, unit)
     if not 0 < level < 1:
-        raise InputError(f"level={level} is no level of an interval. Give one such as 0.95.")
+        raise InputError(f"level={level} isn't between 0 and 1. Give a level such as 0.95.")
     means = _means(table, [method, time_step], value, unit, level)
     methods = list(dict.fromkeys(table[method]))
     styles = style.line_styles([str(m) for m in methods])
@@ -92,13 +92,14 @@ def _check(table: pd.DataFrame, method: str, time_step: str, value: str, unit: s
     for column in (method, time_step, value, unit):
         if column is not None and column not in table.columns:
             raise InputError(
-                f"The table has no column {column!r}. Name one of {list(table.columns)}."
+                f"The table has no column {column!r}. Use one of {list(table.columns)}."
             )
     for column in (time_step, value):
         numeric = is_numeric_dtype(table[column])
         if table.empty or not numeric or not np.isfinite(table[column]).all():
             raise InputError(
-                f"Column {column!r} is empty, or not all finite numbers. Drop or convert the rest."
+                f"Column {column!r} is empty, or contains values that aren't finite numbers. "
+                "Drop or convert these values."
             )
 
 

@@ -19,7 +19,7 @@ from matplotlib.legend import Legend
 from matplotlib.textpath import text_to_path
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.prose import readable
 
@@ -247,7 +247,8 @@ def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:
         return ("x",) if dimension == 1 else tuple(f"x{d}" for d in range(dimension))
     if len(study.features) != dimension:
         raise InputError(
-            f"The study names {len(study.features)} features, the kernels look at {dimension}. "
+            f"The number of features is {len(study.features)} in the study, but {dimension} in the "
+            "selection. "
             "Give the cohort or the evolutions that the selection comes from."
         )
     return tuple(study.features)

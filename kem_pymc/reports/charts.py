@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from kem_pymc.reports.bands import Band, Predicted
+from kem_pymc.reports.intervals import Band, Predicted
 
 #: Size of a plot and its margins, in CSS pixels at full width.
 WIDTH, HEIGHT = 260, 170

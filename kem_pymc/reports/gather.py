@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from kem_pymc._system.spreadsheet import unescape
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.stored import read_posterior
-from kem_pymc.selection.walk import PREDICTED
-from kem_pymc.spreadsheet import unescape
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.posteriors import read_posterior
+from kem_pymc.selection.online import PREDICTED
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -60,10 +60,10 @@ class Material:
             If the folder contains no evolutions, or a file in it can't be used.
         """
         if not folder.is_dir():
-            raise InputError(f"There is no folder {folder}. Give the one that kem fit wrote.")
+            raise InputError(f"There is no folder {folder}. Give a folder written by kem fit.")
         if not (folder / EVOLUTIONS).is_file():
             raise InputError(
-                f"The folder {folder} holds no {EVOLUTIONS}. Give the one that kem fit wrote."
+                f"The folder {folder} contains no {EVOLUTIONS}. Give a folder written by kem fit."
             )
         evolutions = Evolutions.load(folder / EVOLUTIONS)
         return cls(
@@ -94,8 +94,8 @@ def _posterior(path: Path, evolutions: Evolutions) -> "DataTree | None":
     candidates = [str(c) for c in idata["posterior"].coords["candidate"].values]
     if candidates != evolutions.pool.names:
         raise InputError(
-            f"The posterior in {path} has other candidates than {EVOLUTIONS} beside it. "
-            "Give a folder as kem fit wrote it."
+            f"The posterior in {path} and {EVOLUTIONS} next to it have different candidates. "
+            "Give a folder with the results of one kem fit."
         )
     return idata
 
@@ -115,10 +115,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} can't be read ({error}). Restore it, or delete it to do without."
+            f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
         ) from error
     if not isinstance(settings, dict):
-        raise InputError(f"{path} holds no settings. Restore it, or delete it to do without.")
+        raise InputError(
+            f"{path} contains no settings. Restore it, or delete it to continue without it."
+        )
     return settings
 
 
@@ -145,7 +147,7 @@ def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame | None:
         table = unescape(pd.read_csv(path, dtype={"user": str}))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} can't be read ({error}). Restore it, or delete it to do without."
+            f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
         ) from error
     missing = [name for name in columns if name not in table]
     if missing or table.empty:

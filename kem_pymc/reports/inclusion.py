@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kem_pymc.diagnostics.parts import FEATURE, NOTHING, PART, in_words
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.from_posterior import study_settings
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import study_settings
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots.draws import inclusion_shares
-from kem_pymc.reports.look import Look
+from kem_pymc.reports.theme import Look
 
 if TYPE_CHECKING:
     import pandas as pd

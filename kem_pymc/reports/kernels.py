@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.evolution.evolutions import Child, Evolutions
+from kem_pymc.evolutions.children import Child
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import sentence
 from kem_pymc.plots.graph import Drawing
 from kem_pymc.plots.style import datasets_of
 from kem_pymc.reports import charts
-from kem_pymc.reports.look import Look, listed
-from kem_pymc.reports.people import Person
+from kem_pymc.reports.theme import Look, listed
+from kem_pymc.reports.users import UserReport
 from kem_pymc.reports.values import Interval, intervals, medians
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ class Kernels:
         drawing: Drawing,
         look: Look,
         clustering: "Representative | None",
-        people: Sequence[Person],
+        user_reports: Sequence[UserReport],
     ) -> None:
         self.evolutions, self.look = evolutions, look
-        self.moments = {(p.name, m.step): m for p in people for m in p.moments}
-        self.order = {p.name: i for i, p in enumerate(people)}
+        self.moments = {(p.name, m.step): m for p in user_reports for m in p.moments}
+        self.order = {p.name: i for i, p in enumerate(user_reports)}
         self.groups: dict[Edge, list[RepresentativeCluster]] = {}
         for cluster in clustering.clusters if clustering else ():
             self.groups.setdefault((cluster.parent, cluster.composition), []).append(cluster)
@@ -138,7 +139,7 @@ class Kernels:
             kernel = self.all[self.number[item]]
             lines = [kernel.label, kernel.sentence, f"{kernel.datasets:.1f} pilot datasets"]
             if kernel.new < 1:
-                lines[-1] += f"; stays with probability {kernel.stays:.2f}"
+                lines[-1] += f"; stays the same with probability {kernel.stays:.2f}"
             table, users = kernel.table, [u for s in kernel.steps for u in s.users]
         lines += [_line(row) for row in table]
         if users:
@@ -258,4 +259,4 @@ def _line(row: Interval) -> str:
     low, middle, high = map(charts.number, (row.low, row.middle, row.high))
     what = f"{row.candidate} {row.what}".strip()
     known = np.isfinite(row.low)
-    return f"{what}: {middle} ({f'{low} to {high}' if known else 'in few draws'})"
+    return f"{what}: {middle} ({f'{low} to {high}' if known else 'too few draws'})"

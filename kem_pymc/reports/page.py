@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kem_pymc.reports import charts
-from kem_pymc.reports.look import Look
-from kem_pymc.reports.people import coverage
-from kem_pymc.reports.trust import headers
+from kem_pymc.reports.diagnostics import headers
+from kem_pymc.reports.theme import Look
+from kem_pymc.reports.users import coverage
 
 #: Folder of the templates, style and script in this package.
 FILES = "page_files"
@@ -31,9 +31,11 @@ def render(*, look: Look, **parts: Any) -> str:
             policy=policy(style, script),
             look=look,
             coverage=coverage,
-            compositions=lambda people: [m.composition for p in people for m in p.moments],
-            continuous=lambda people: any(
-                m.predicted.continuous for p in people for m in p.moments if m.predicted
+            compositions=lambda user_reports: [
+                m.composition for p in user_reports for m in p.moments
+            ],
+            continuous=lambda user_reports: any(
+                m.predicted.continuous for p in user_reports for m in p.moments if m.predicted
             ),
             headers=headers(),
             **parts,

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.from_posterior import read_shared, spread_draws
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.evolutions.from_posterior import read_shared, spread_draws
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.reports.bands import Band, Predicted, grid_over
-from kem_pymc.scaling import Scaling
+from kem_pymc.reports.intervals import Band, Predicted, grid_over
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -127,12 +128,12 @@ class _Kernels:
             values = coordinates.from_natural(natural, float(self.noise[s, u, t]))
             try:
                 objective = Objective(coordinates, x, y, shared=shared)
-                told = Conditioned.of(objective, values).predict(at)
+                predicted = Conditioned.of(objective, values).predict(at)
             except InputError:  # numerically impossible in this draw; the others are used
                 continue
-            means.append(told.mean)
-            variances.append(told.sd**2)
-            noises.append(told.noise)
+            means.append(predicted.mean)
+            variances.append(predicted.sd**2)
+            noises.append(predicted.noise)
         return np.array(means), np.array(variances), np.array(noises)
 
 

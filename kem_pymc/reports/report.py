@@ -54,7 +54,9 @@ def report(
         material = Material.of_folder(folder)
         file = folder / "report.html" if path is None else Path(path)
     elif path is None:
-        raise InputError("A posterior has no folder. Give the path of the file to write.")
+        raise InputError(
+            "A posterior has no folder to write the report to. Give the path of a file."
+        )
     else:
         file = Path(path)
         material = Material.of_posterior(source, file.stem)
@@ -68,20 +70,21 @@ def page_of(material: Material) -> str:
     from kem_pymc.diagnostics.diagnosis import diagnose
     from kem_pymc.diagnostics.representative import representative
     from kem_pymc.plots.graph import graph_drawing, narrow_drawing
-    from kem_pymc.reports import page, people, short, study
+    from kem_pymc.reports import page, study, users
+    from kem_pymc.reports import summary as short
+    from kem_pymc.reports.diagnostics import trust
     from kem_pymc.reports.graph import graph
     from kem_pymc.reports.inclusion import bars, parts_in
     from kem_pymc.reports.kernels import Kernels
-    from kem_pymc.reports.look import Look
     from kem_pymc.reports.pilots import pilots
     from kem_pymc.reports.shared import shared_part
-    from kem_pymc.reports.trust import trust
+    from kem_pymc.reports.theme import Look
 
     learned, idata = material.evolutions, material.idata
     found_pilots = [] if idata is None else pilots(idata)
     shown = [step.likely[0][0] for pilot in found_pilots for step in pilot.steps]
     if material.selections is not None:
-        shown += people.selected(material.selections, learned)
+        shown += users.selected(material.selections, learned)
     look = Look.of(learned, shown)
     several = len(learned.features) > 1
     drawing = graph_drawing(learned, features=several)
@@ -91,15 +94,17 @@ def page_of(material: Material) -> str:
             shown_from |= {"minimum_probability": minimum, "max_nodes": FEW}
             drawing = graph_drawing(learned, **shown_from)
     phone = narrow_drawing(learned, PHONE, **shown_from)
-    across = people.ARRIVAL if several else learned.features[0]
+    across = users.ARRIVAL if several else learned.features[0]
     found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
     diagnosis = None if idata is None else diagnose(idata, planned_chains(material.settings))
     if idata is not None and diagnosis is not None:
-        found["pilots"] = people.pilot_people(found_pilots, look, across, learned.target)
+        found["pilots"] = users.pilot_user_reports(found_pilots, look, across, learned.target)
         found["clustering"] = representative(idata)
         found["trust"] = trust(diagnosis, idata)
     if material.selections is not None:
-        found["new"] = people.new_people(material.selections, material.predictions, learned, look)
+        found["new"] = users.new_user_reports(
+            material.selections, material.predictions, learned, look
+        )
     kernels = Kernels(learned, drawing, look, found["clustering"], found["pilots"])
     rows, hidden = short.rows(learned)
     return page.render(
@@ -135,7 +140,7 @@ def _check(file: Path, overwrite: bool) -> None:
     if file.is_dir():
         raise InputError(f"{file} is a folder. Give the path of a file to write.")
     if file.exists() and not overwrite:
-        raise InputError(f"The file {file} exists. Write another, or pass overwrite=True.")
+        raise InputError(f"The file {file} exists. Give another path, or overwrite=True.")
 
 
 def _write(page: str, file: Path) -> None:
@@ -146,7 +151,7 @@ def _write(page: str, file: Path) -> None:
         draft.replace(file)
     except OSError as error:
         raise InputError(
-            f"The file {file} can't be written ({error.strerror}). Write to another place."
+            f"The file {file} can't be written ({error.strerror}). Give another path."
         ) from error
     finally:
         draft.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from kem_pymc.diagnostics.groups import contrasts, grouping_features
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.plots.mean_process import Section, shared_sections
 from kem_pymc.reports import charts
 from kem_pymc.shared.choice import in_words
@@ -21,7 +21,9 @@ PARTS = {
     "noise": "noise",
 }
 
-NOTHING = "Users share nothing in this study: all but the noise is each user's own kernel."
+NOTHING = (
+    "Users share nothing in this study: apart from noise, the target is each user's own function."
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ def _pictures(sections: list[Section], target: str) -> list[tuple[Markup, str]]:
     low, high = min(e.min() for e in ends), max(e.max() for e in ends)
     pictures = []
     for own in sections:
-        label = f"What all users share, against {own.feature}: mean, and 2 sd to either side"
+        label = (
+            f"Shared part as a function of {own.feature}: mean, and a band of 2 sd to either side"
+        )
         frame = charts.frame(own.at, (low, high), own.feature, target)
         share = "" if own.share is None else f", {own.share:.0%} of the variance"
         picture = charts.section(own.at, own.mean, own.sd, frame, label)

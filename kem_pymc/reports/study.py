@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import Any
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.novelty import ends_of
+from kem_pymc.evolutions.novelty import ends_of
 from kem_pymc.kernels.prose import describe, describe_candidate
 from kem_pymc.plots.style import spelled
 from kem_pymc.priors import Priors
@@ -14,12 +14,15 @@ from kem_pymc.reports.gather import Material
 
 #: Descriptions of the two posteriors that can be sampled.
 TARGETS = {
-    "cut": "cut: kernels of early time steps don't look at later data, as at deployment",
-    "joint": "joint: the posterior of the whole model, in which later data speak as well",
+    "cut": "cut: kernels of early time steps don't depend on later data, as at deployment",
+    "joint": "joint: the posterior of the whole model, in which kernels of early time steps "
+    "depend on later data as well",
 }
 LIKELIHOODS = {
-    "cumulative": "cumulative: every time step looks at all points so far, as the paper has it",
-    "sequential": "sequential: every time step looks at its own points, given the earlier ones",
+    "cumulative": "cumulative: the likelihood of a time step includes all points so far, as in the "
+    "paper",
+    "sequential": "sequential: the likelihood of a time step is that of its new points, given the "
+    "earlier ones",
 }
 
 #: References to cite: text, URL, BibTeX.
@@ -113,9 +116,9 @@ def _shared(material: Material) -> str:
     if learned.shared is None:
         return "nothing"
     shared = learned.settings.get("shared", {}).get("shares", {})
-    said = describe(learned.shared.kernel.composition, learned.features)
+    text = describe(learned.shared.kernel.composition, learned.features)
     parts = [f"{share:.0%} {name}" for name, share in shared.items()]
-    return f"{said}; of the variance {', '.join(parts)}" if parts else said
+    return f"{text}; shares of the variance: {', '.join(parts)}" if parts else text
 
 
 def _settings(material: Material) -> Iterator[tuple[str, str]]:
@@ -137,7 +140,7 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
             "Sampling",
             f"{sizes['chain']} chains of {sizes['draw']} draws"
             + (
-                f", after {int(posterior.attrs['tuning_steps'])} draws to settle"
+                f", after {int(posterior.attrs['tuning_steps'])} tuning draws per chain"
                 if "tuning_steps" in posterior.attrs
                 else ""
             ),
@@ -146,7 +149,7 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
             yield "Time for sampling", f"{float(posterior.attrs['sampling_time']):.0f} s"
     if sampler.get("random_seed") is not None:
         yield "Seed", str(sampler["random_seed"])
-    yield "Evolutions read off", f"{learned.n_draws} draws"
+    yield "Evolutions computed from", f"{learned.n_draws} draws"
     feedback = str(learned.settings.get("feedback", DASH))
     yield "Posterior", TARGETS.get(feedback, feedback)
     yield "Concentration", _concentration(material)
@@ -159,9 +162,12 @@ def _settings(material: Material) -> Iterator[tuple[str, str]]:
         yield "Likelihood power", f"{power:g}"
     yield "Scaling", _scaling(material)
     if found.get("interrupted"):
-        yield "Note", "Sampling was interrupted; the results rest on what was drawn until then."
+        yield "Note", "Sampling was interrupted; the results are based on the draws before that."
     if found.get("failed_chains"):
-        yield "Note", f"Chains {found['failed_chains']} failed; the results rest on the others."
+        yield (
+            "Note",
+            f"Chains {found['failed_chains']} failed; the results are based on the other chains.",
+        )
 
 
 def _concentration(material: Material) -> str:
@@ -180,14 +186,14 @@ def _scaling(material: Material) -> str:
     scaling = material.evolutions.scaling
     plain = scaling.target_mean == 0 and scaling.target_sd == 1
     if plain and not scaling.feature_low.any() and (scaling.feature_high == 1).all():
-        return "none: the model sees the data in their own units"
+        return "none: the data are in their own units"
     target = material.evolutions.target
     if scaling.transform is None:
         what, but = "the target", ""
     else:
         what = scaling.target_label(target)
-        but = f", but what is said to be in {what}"
+        but = f", except where {what} is given as the unit"
     return (
-        f"features to [0, 1] and {what} to mean 0 and sd 1, by the pilot users' ranges; "
-        f"this report gives everything in the study's own units{but}"
+        f"features to [0, 1] and {what} to mean 0 and sd 1, based on the pilot users' data; "
+        f"values in this report are in the study's own units{but}"
     )

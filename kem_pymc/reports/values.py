@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.gp.objective import Coordinates
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor, Hyperparameter
 from kem_pymc.plots.style import spelled, with_features

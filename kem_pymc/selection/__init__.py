@@ -1,0 +1,39 @@
+"""Selection of kernels for one user, one time step at a time: one protocol, and its methods."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
+    from kem_pymc.selection.ard import ARDSelector
+    from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.memoryless import MemorylessSelector
+    from kem_pymc.selection.online import select_online
+    from kem_pymc.selection.selection import Selection
+    from kem_pymc.selection.two_level import TwoLevelSelector
+
+__all__ = [
+    "ARDSelector",
+    "FinalSelector",
+    "KEMSelector",
+    "MemorylessSelector",
+    "Selection",
+    "StratifiedSelector",
+    "TwoLevelSelector",
+    "select_online",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "ARDSelector": "ard",
+        "FinalSelector": "ablations",
+        "KEMSelector": "kem",
+        "MemorylessSelector": "memoryless",
+        "Selection": "selection",
+        "StratifiedSelector": "ablations",
+        "TwoLevelSelector": "two_level",
+        "select_online": "online",
+    },
+)

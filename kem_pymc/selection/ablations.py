@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.judge import Option
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.scorer import Option
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 
@@ -41,7 +41,7 @@ class FinalSelector(KEMSelector):
         if evolutions.parents != (Composition(),):
             raise InputError(
                 "These evolutions were learned over several time steps. "
-                "Learn from kem.final_model or kem.stratified_models."
+                "Use evolutions learned with kem.final_model or kem.model.stratified_models."
             )
         super().__init__(evolutions, *args, **options)
 
@@ -58,7 +58,7 @@ class StratifiedSelector:
     Parameters
     ----------
     evolutions : sequence of Evolutions
-        One for each time step, from the posteriors of :func:`kem_pymc.stratified_models`.
+        One for each time step, from the posteriors of :func:`kem_pymc.model.stratified_models`.
     points : sequence of number
         Number of points that pilot users had at each time step, e.g. the median.
     fit, criterion, **options
@@ -77,7 +77,7 @@ class StratifiedSelector:
         if not evolutions or len(evolutions) != len(points):
             raise InputError(
                 f"There are {len(points)} numbers of points for {len(evolutions)} time steps. "
-                "Give one for each, and at least one."
+                "Give one number for each time step, and at least one time step."
             )
         self.points = np.array(points, dtype=np.float64)
         self.strata = [FinalSelector(learned, *args, **options) for learned in evolutions]

@@ -8,27 +8,30 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc.categories import number_features, smooth_function
-from kem_pymc.checks import check_points
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.categories import number_features, smooth_function
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.clusters import Cluster, Typical, summarise
+from kem_pymc.evolutions.clusters import Cluster, Typical, summarise
+from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import Fit, bic, fit
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
-from kem_pymc.gp.objective import Coordinates, Objective, Prior, normal_prior, study_prior
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.prior_table import NOISE_FLOOR, check_noise_floor
-from kem_pymc.scaling import Scaling
+from kem_pymc.priors.compiled_table import check_noise_floor
 from kem_pymc.selection.considered import Considered, draws_around
+from kem_pymc.selection.priors import study_prior
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
-    from kem_pymc.prior_table import PriorTable
     from kem_pymc.priors import Priors
+    from kem_pymc.priors.compiled_table import PriorTable
 
 #: Starting lengthscales, as fractions of each feature's range in the user's data.
 LENGTHSCALES = (0.1, 0.3, 1.0)
@@ -90,7 +93,7 @@ class ARDSelector:
         if fit not in ("ml", "map", "pilot"):
             raise InputError(f"There is no fit {fit!r}. Use one of ml, map, pilot.")
         if runs < 1:
-            raise InputError(f"runs={runs} leaves nothing to do. Give 1 or more.")
+            raise InputError(f"runs={runs} is too small. Give 1 or more.")
         if dimension < 1:
             raise InputError(f"There is no ARD kernel on {dimension} dimensions. Give at least 1.")
         numbers = range(dimension) if pilot is None else number_features(pilot)
@@ -100,7 +103,7 @@ class ARDSelector:
         self.runs = runs
         self.shared = None if shared is None or shared.nothing else shared.process
         if fit != "ml" and priors is None:
-            raise InputError(f"fit={fit!r} needs priors. Pass the study's as priors=.")
+            raise InputError(f"fit={fit!r} needs priors. Pass those of the study as priors=.")
         self.priors = priors if fit != "ml" else None
         if noise_floor is None:
             noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor

@@ -2,7 +2,7 @@
 
 import numpy.typing as npt
 
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.kem import DEPARTURE, KEMSelector
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, Selector

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 
 
@@ -39,8 +39,8 @@ def points_ahead(
     """
     if cohort.time is None:
         raise InputError(
-            "--horizon goes on in time, which isn't a feature of the pilot study. "
-            "Give points to come with --future."
+            "--horizon needs the time, which isn't a feature of the pilot study. "
+            "Give future points with --future."
         )
     place = cohort.features.index(cohort.time)
     for user, x in zip(cohort.users, cohort.inputs, strict=True):
@@ -48,15 +48,15 @@ def points_ahead(
         if changing.any():
             name = np.delete(cohort.features, place)[changing.argmax()]
             raise InputError(
-                f"--horizon knows nothing of {name}, which changes within user {user}. "
-                "Give points to come with --future."
+                f"--horizon can't predict the values of {name}, which changes within user {user}. "
+                "Give future points with --future."
             )
     own = [_spacing(x[:, place]) for x in cohort.inputs]
     known = [spacing for spacing in own if spacing is not None]
     if not known:
         raise InputError(
-            "--horizon finds no two times of a user from which to go on. "
-            "Give points to come with --future."
+            "--horizon continues the spacing of times, but no user has two different times. "
+            "Give future points with --future."
         )
     usual = _median(np.array(known))
     ahead = {}

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc.checks import check_points
+from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError, SelectionWarning
-from kem_pymc.evolution.clusters import LONE_SPREAD, Typical
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.novelty import next_kernel
+from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.novelty import next_kernel
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.judge import Judge, Option, ranked
+from kem_pymc.selection.scorer import Option, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 from kem_pymc.selection.selector import Previous, previous_composition
 
@@ -48,8 +48,8 @@ class KEMSelector:
         coordinates, with the centre and spread of the pilot users' clusters (those of their final
         compositions, if available); ``"map"`` uses the study's priors; ``"ml"`` is maximum
         likelihood, started from the pilot users' values (the paper's text).
-    criterion : {"process", "bic", "aic", "laplace", "loo"}
-        Criterion by which compositions are compared. ``"process"`` is the log posterior probability
+    criterion : {"posterior", "bic", "aic", "laplace", "loo"}
+        Criterion by which compositions are compared. ``"posterior"`` is the log probability
         of the evolution up to a constant: its log predictive probability plus the log evidence
         under the prior of the fit (for ``fit="ml"``, which has no prior, under the normal priors of
         ``"pilot"``), by quadrature over the noise and Laplace's approximation over the other
@@ -108,7 +108,7 @@ class KEMSelector:
         self,
         evolutions: Evolutions,
         fit: Literal["pilot", "map", "ml"] = "pilot",
-        criterion: Literal["process", "bic", "aic", "laplace", "loo"] = "process",
+        criterion: Literal["posterior", "bic", "aic", "laplace", "loo"] = "posterior",
         *,
         priors: "Priors | None" = None,
         minimum_probability: float = 0.0,
@@ -119,6 +119,14 @@ class KEMSelector:
         average: int | None = None,
         progress: bool = False,
     ) -> None:
+        if criterion == "process":  # type: ignore[comparison-overlap]
+            warnings.warn(
+                "criterion='process' is now criterion='posterior'. The old name will be removed in "
+                "the next release.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            criterion = "posterior"
         shares = {
             "minimum_probability": minimum_probability,
             "novelty": novelty,
@@ -126,10 +134,10 @@ class KEMSelector:
         }
         for name, share in shares.items():
             if not 0 <= share <= 1:
-                raise InputError(f"{name}={share} is no probability. Give 0 to 1.")
+                raise InputError(f"{name}={share} isn't a probability. Give a number from 0 to 1.")
         for name, count in {"max_candidates": max_candidates, "average": average}.items():
             if count is not None and count < 1:
-                raise InputError(f"{name}={count} leaves nothing to do. Give 1 or more.")
+                raise InputError(f"{name}={count} is too small. Give 1 or more.")
         if priors is not None and priors.noise_floor != evolutions.noise_floor:
             evolutions = evolutions.with_noise_floor(priors.noise_floor)
         self.evolutions = evolutions
@@ -141,7 +149,7 @@ class KEMSelector:
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
         floor = evolutions.noise_floor
-        self._judge = Judge(evolutions.pool, fit, criterion, runs, floor, stored, progress)
+        self._scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored, progress)
         self.departure = departure
         self._unshared = None
         if evolutions.unshared is not None and departure > 0:
@@ -204,15 +212,15 @@ class KEMSelector:
         if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (
                 f"No pilot user had {self.evolutions.label(parent)} one time step earlier, "
-                "so it stays. Give where pilot users ended up: "
+                "so it is kept. Give the pilot users' final compositions too: "
                 "Evolutions.from_posterior(idata, final=...)."
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
         rounds = []
         for source in self._sources(parent):
             options = self._options(source, parent, previous)
-            plausible = self._judge.shortlist(options, self.max_candidates, x, y, shared)
-            rounds.append(self._judge.consider(plausible, parent, previous, x, y, shared))
+            plausible = self._scorer.shortlist(options, self.max_candidates, x, y, shared)
+            rounds.append(self._scorer.consider(plausible, parent, previous, x, y, shared))
         considered = ranked(rounds)
         run_time = time.perf_counter() - started
         selection = Selection(considered, pool, scaling, x, y, run_time, message, function)
@@ -255,7 +263,7 @@ class KEMSelector:
         users who change, contain little information on future data. The probabilities of all
         compositions, including those that aren't considered, add up to one except for the mass that
         the base distribution has on compositions other than the parent: see
-        :func:`kem_pymc.evolution.novelty.next_kernel`.
+        :func:`kem_pymc.evolutions.novelty.next_kernel`.
         """
         assert source.final is not None
         known, new, stay = next_kernel(source, parent, self.novelty)
@@ -320,7 +328,7 @@ def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
     """
     if priors is None:
         if not evolutions.priors:
-            raise InputError("The evolutions hold no priors for fit='map'. Pass them as priors=.")
+            raise InputError("The evolutions have no priors for fit='map'. Pass them as priors=.")
         from kem_pymc.priors import Priors
 
         priors = Priors.from_dict(evolutions.priors)

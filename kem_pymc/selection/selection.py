@@ -13,22 +13,18 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit, logit, logsumexp
 
-from kem_pymc.checks import check_points
-from kem_pymc.display import Display, Displayed, Listing, beyond, number
+from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.mixture import Mixture
-from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import (
-    Component,
-    Conditioned,
-    Prediction,
-    averaged,
-    back_transformed,
-)
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.predict import Conditioned
+from kem_pymc.gp.prediction import Component, Prediction, averaged, back_transformed
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered, Draw
 
 #: Maximum number of considered compositions that are shown.
@@ -165,8 +161,8 @@ class Selection(Displayed):
             found = self._predicted(self.scaling.inputs(x_new), include_noise, single)
         if not np.isfinite([found.mean, found.sd]).all():
             raise InputError(
-                "The inputs are so large that no finite numbers are predicted. "
-                "Give inputs in the unit of the data."
+                "The inputs are so large that the prediction isn't finite. "
+                "Give inputs in the units of the data."
             )
         return found
 
@@ -467,7 +463,7 @@ class Selection(Displayed):
                 **(
                     {}
                     if self.unshared is None
-                    else {"Probability that nothing is shared": number(self.departure)}
+                    else {"Probability of not following the shared mean": number(self.departure)}
                 ),
             },
             [

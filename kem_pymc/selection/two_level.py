@@ -5,13 +5,14 @@ from typing import Literal, Self
 
 import numpy.typing as npt
 
-from kem_pymc.checks import check_points
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
@@ -87,7 +88,7 @@ class TwoLevelSelector:
 
     def __repr__(self) -> str:
         model = self.part.model
-        return f"TwoLevelSelector({model.kernel.composition} for all, {model.personal} for each)"
+        return f"TwoLevelSelector(shared={model.kernel.composition}, personal={model.personal})"
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         """Condition the model on one user's data up to now.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kem_pymc.categories import (
+from kem_pymc.data.categories import (
     CAT,
     category_features,
     check_categories,
@@ -14,7 +14,7 @@ from kem_pymc.categories import (
     over_time,
     smooth_function,
 )
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import MeanProcess, composition_covariance
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
@@ -93,7 +93,7 @@ class SharedPart:
         """
         if user not in self.users:
             raise InputError(
-                f"What users share wasn't learned from user {user!r}. "
+                f"The shared mean process wasn't learned from user {user!r}. "
                 "Learn it from all users of the cohort."
             )
         return self.posterior.without(self.users.index(user))
@@ -145,7 +145,7 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
     str
     """
     if not len(composition):
-        return "Users share nothing that predicts other users better."
+        return "Users share no function that improves predictions for other users."
     much = f": {shares['shared']:.0%} of the variance" if shares else ""
     return f"Users share {describe(composition, features)}{much}."
 
@@ -197,7 +197,10 @@ def learn_shared(
     named = _compositions(cohort)
     if cohort.n_users < 2:
         if shared != "auto":
-            raise InputError("One user shares nothing. Give two pilot users, or shared=None.")
+            raise InputError(
+                "A shared mean process can't be learned from one user. "
+                "Give at least two pilot users, or shared=None."
+            )
         named = {"nothing": named["nothing"]}
     if shared != "auto":
         name = shared if isinstance(shared, str) and shared in named else "given"

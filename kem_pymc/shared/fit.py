@@ -12,7 +12,9 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack
 from scipy.optimize import minimize
 
-from kem_pymc.categories import CAT
+from kem_pymc._jit.simd import padded
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.data.categories import CAT
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, as_active
 from kem_pymc.gp.mean_process import SharedKernel
@@ -20,8 +22,6 @@ from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lanes import padded
-from kem_pymc.machine import one_blas_thread
 from kem_pymc.shared.two_level import TwoLevel
 
 #: Standard deviations of the normal priors of logs: of amplitudes and the noise, and of others.

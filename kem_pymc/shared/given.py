@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -93,8 +93,9 @@ class Given:
         missed = np.maximum(missed, np.abs(sds - np.sqrt(covariance.diagonal())))
         if missed.max() > TOLERANCE:
             raise InputError(
-                f"The shared mean or covariance changes too quickly: inducing points miss it by "
-                f"{missed.max():.2g} standard deviations of the target. Give a smoother one."
+                f"The shared mean or covariance changes too quickly: its approximation by inducing "
+                f"points has errors of up to {missed.max():.2g} standard deviations of the target. "
+                "Give a smoother function."
             )
         spread += np.diag(JITTER / kernel.size / (features**2).max(axis=0))
         precision = np.linalg.inv(spread)

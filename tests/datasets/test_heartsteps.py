@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.datasets import (
     PAPER_DAYS,
     DataFileNotFoundError,
@@ -17,7 +18,6 @@ from kem_pymc.datasets.heartsteps import HEARTSTEPS
 from kem_pymc.datasets.heartsteps_daily import HEARTSTEPS_DAILY, HEARTSTEPS_FORECAST
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
 
 real_data = pytest.mark.skipif(
     not (data_home() / "heartsteps").is_dir(),

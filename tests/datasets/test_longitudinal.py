@@ -18,8 +18,8 @@ from kem_pymc.datasets import (
     theoph,
 )
 from kem_pymc.errors import InputError
-from kem_pymc.experiments.piece import Piece
 from kem_pymc.experiments.settings import default
+from kem_pymc.experiments.task import Task
 
 
 class Case(NamedTuple):
@@ -113,9 +113,9 @@ def test_a_study_has_the_default_candidates_of_tables(write, tmp_path):
     pilot = write(case, fake(case)).pilot
     known = default()
     study = known.studies["sleepstudy"]
-    piece = Piece("sleepstudy", study, 0, "ard", {}, known.sampling, data_home=tmp_path)
-    assert piece.candidates() == default_pool(pilot).names
-    assert piece.lesson()["candidates"] == piece.candidates()
+    task = Task("sleepstudy", study, 0, "ard", {}, known.sampling, data_home=tmp_path)
+    assert task.candidates() == default_pool(pilot).names
+    assert task.training()["candidates"] == task.candidates()
 
 
 @real_data

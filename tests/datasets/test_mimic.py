@@ -242,7 +242,7 @@ class TestOfficialFiles:
         whole = gzip.compress(file.read_bytes())
         file.unlink()
         file.with_suffix(".csv.gz").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(InputError, match="no CSV file") as caught:
+        with pytest.raises(InputError, match="isn't a CSV file") as caught:
             mimic(home)
         assert two_sentences(caught)
 

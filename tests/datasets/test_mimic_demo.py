@@ -2,11 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.datasets import Counts, DataFileNotFoundError, candidates, data_home, mimic_demo
 from kem_pymc.datasets.mimic import ITEMS, MIMIC_DEMO, TARGET
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
 from tests.datasets.test_mimic import VITAL, two_sentences
 
 real_data = pytest.mark.skipif(

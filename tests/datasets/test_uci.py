@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.datasets import (
     DataFileNotFoundError,
     Study,
@@ -17,7 +18,6 @@ from kem_pymc.datasets import (
 )
 from kem_pymc.datasets.uci import CONCRETE, ENERGY, FIRES, HOUSING
 from kem_pymc.errors import InputError
-from kem_pymc.scaling import Scaling
 
 
 class Case(NamedTuple):

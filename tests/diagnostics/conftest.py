@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 
 from kem_pymc import priors as prior_tables
-from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.moves.sweep import CUT
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
-from tests.evolution.conftest import make_cohort
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.sampler.moves.sweep import CUT
+from tests.tiny_study import make_cohort
 
 POOL = ["LIN0", "PER0", "SE0"]
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics import groups
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.scaling import Scaling
 
 
 def test_levels_vary_together(monkeypatch):

@@ -51,7 +51,7 @@ def test_the_headline_names_parts_where_modes_have_none(modes_say_noise):
     assert "Whatever its shape, some part in week has probability 0.60." in told
     assert "Noise only, without any part, has probability 0.40 then, and 0.80 at the first" in told
     assert told in repr(found).replace("\n", " ")
-    assert "beside what users share" in headline(found.parts, shares=True)[0]
+    assert "in addition to what users share" in headline(found.parts, shares=True)[0]
 
 
 def test_without_likely_parts_that_is_what_is_said(modes_say_noise):

@@ -11,8 +11,8 @@ from scipy import stats
 from kem_pymc.diagnostics.power_scaling import log_prior_group
 from kem_pymc.diagnostics.prediction import log_likelihood_group
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.model import EvolutionModel
-from tests.evolution.conftest import make_cohort
+from kem_pymc.model.evolution_model import EvolutionModel
+from tests.tiny_study import make_cohort
 
 TERMS = ("seating", "inclusion", "hyperparameters", "noise")
 

@@ -7,9 +7,9 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.cluster_model import ClusterModel
-from kem_pymc.evolution.model import EvolutionModel
-from tests.evolution.conftest import make_cohort
+from kem_pymc.model.cluster_model import ClusterModel
+from kem_pymc.model.evolution_model import EvolutionModel
+from tests.tiny_study import make_cohort
 
 
 def test_next_batch_is_the_gaussian_process_conditional(sampled, cohort):

@@ -3,8 +3,8 @@ import pytest
 
 from kem_pymc.diagnostics.stacking import log_score, resample, stack, stacking_weights
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.from_posterior import spread_draws
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.evolutions.from_posterior import spread_draws
 
 
 @pytest.mark.parametrize("favoured", [(6, 4), (9, 1), (5, 5)])

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from kem_pymc._system.executors import Here
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.figures.output import Evidence
-from kem_pymc.experiments.runner import pieces_of, run_pieces
+from kem_pymc.experiments.runner import run_tasks, tasks_of
 from kem_pymc.experiments.store import Store
-from kem_pymc.workers import Here
 
 TINY = """
 [sampling]
@@ -66,7 +66,7 @@ options = { fit = "pilot" }
 
 [methods."KEM, map, process"]
 learns = "cut"
-options = { fit = "map", criterion = "process" }
+options = { fit = "map", criterion = "posterior" }
 
 [methods."Final, map"]
 learns = "final"
@@ -167,20 +167,20 @@ def tiny():
 
 @pytest.fixture(scope="session")
 def done(tiny, tmp_path_factory):
-    """All of it, run once: settings, store and all pieces.
+    """All of it, run once: settings, store and all tasks.
 
     Test processes share the store, where what is there isn't run again. One begins at the front
     and another at the back, so that neither waits.
     """
     folder, worker = tmp_path_factory.getbasetemp(), os.environ.get("PYTEST_XDIST_WORKER", "")
     store = Store((folder.parent if worker else folder) / "experiment")
-    pieces = pieces_of(tiny, tiny.figures.values())
-    for piece in reversed(pieces) if worker.endswith(("1", "3")) else pieces:
-        run_pieces([piece], store, Here())
+    tasks = tasks_of(tiny, tiny.figures.values())
+    for task in reversed(tasks) if worker.endswith(("1", "3")) else tasks:
+        run_tasks([task], store, Here())
     return store
 
 
 @pytest.fixture
 def evidence(tiny, done):
     """What a figure is made of, by name."""
-    return lambda name: Evidence(tiny, pieces_of(tiny, [tiny.figures[name]]), done)
+    return lambda name: Evidence(tiny, tasks_of(tiny, [tiny.figures[name]]), done)

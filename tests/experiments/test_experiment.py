@@ -9,23 +9,23 @@ import pandas as pd
 import pytest
 
 from kem_pymc import priors as prior_tables
-from kem_pymc.code_cache import PACKAGE
-from kem_pymc.commands.reproduce import chains_of
+from kem_pymc._jit.cache import PACKAGE
+from kem_pymc._system.executors import Here, Processes
+from kem_pymc.cli.reproduce import chains_of
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.cluster_model import scaling_for
 from kem_pymc.experiments import runner, store
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.data import load
-from kem_pymc.experiments.learning import Lesson, priors_of
-from kem_pymc.experiments.piece import Outcome, Piece, run
-from kem_pymc.experiments.runner import pieces_of, run_pieces
+from kem_pymc.experiments.runner import run_tasks, tasks_of
 from kem_pymc.experiments.store import ONLOOKERS, Store, code, source_digest
+from kem_pymc.experiments.task import Outcome, Task, run
+from kem_pymc.experiments.training import Training, priors_of
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.workers import Here, Processes
-from tests.evolution.conftest import make_cohort
 from tests.experiments.conftest import TINY
+from tests.tiny_study import make_cohort
 
 POOL = CandidatePool(["SE0"])  # of which these priors know nothing
 
@@ -45,12 +45,12 @@ def numbers(table):
     return table.drop(columns="seconds")
 
 
-def forbidden(piece):
-    raise AssertionError(f"{piece.name} is run again")
+def forbidden(task):
+    raise AssertionError(f"{task.name} is run again")
 
 
 def test_every_user_and_time_step_has_a_row(tiny, figure, done):
-    table = done.selections(pieces_of(tiny, [figure]))
+    table = done.selections(tasks_of(tiny, [figure]))
     counts = table.groupby(["method", "trial"]).size()
     assert (counts == 4 * 2).all()
     assert len(counts) == 2 * 2
@@ -59,23 +59,23 @@ def test_every_user_and_time_step_has_a_row(tiny, figure, done):
 
 
 def test_the_last_step_has_no_next_batch(tiny, done):
-    table = done.selections(pieces_of(tiny, [tiny.figures["kem-table2"]]))
+    table = done.selections(tasks_of(tiny, [tiny.figures["kem-table2"]]))
     assert (table["log_likelihood"].isna() == (table["time_step"] == 2)).all()
 
 
 def test_all_methods_see_the_same_users(tiny):
-    pieces = pieces_of(tiny, tiny.figures.values())
-    pieces = [p for p in pieces if p.name == "tiny" and p.folds is None]
-    targets = {(p.trial, load(p.study, p.generator("users")).test.targets[0][0]) for p in pieces}
+    tasks = tasks_of(tiny, tiny.figures.values())
+    tasks = [p for p in tasks if p.name == "tiny" and p.folds is None]
+    targets = {(p.trial, load(p.study, p.generator("users")).test.targets[0][0]) for p in tasks}
     assert len(targets) == 2  # trials
 
 
 def test_pilot_users_are_held_out_in_turn(tiny):
-    pieces = pieces_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=4, studies=["tiny"])])
-    pieces = [replace(pieces[0], trial=trial) for trial in range(8)]
+    tasks = tasks_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=4, studies=["tiny"])])
+    tasks = [replace(tasks[0], trial=trial) for trial in range(8)]
     for drawn in (0, 1):
-        pilot = replace(pieces[0], folds=None, trial=drawn).users().pilot
-        parts = [piece.users() for piece in pieces[4 * drawn : 4 * drawn + 4]]
+        pilot = replace(tasks[0], folds=None, trial=drawn).users().pilot
+        parts = [task.users() for task in tasks[4 * drawn : 4 * drawn + 4]]
         assert sorted(u for part in parts for u in part.test.users) == sorted(pilot.users)
         for part in parts:
             assert set(part.pilot.users) == set(pilot.users) - set(part.test.users)
@@ -85,68 +85,68 @@ def test_pilot_users_are_held_out_in_turn(tiny):
 
 
 def test_held_out_users_are_judged_by_their_next_batch(tiny, done):
-    table = done.selections(pieces_of(tiny, [tiny.figures["kem-defaults"]]))
+    table = done.selections(tasks_of(tiny, [tiny.figures["kem-defaults"]]))
     last = table.groupby("study")["time_step"].transform("max")
     assert (table["log_likelihood"].isna() == (table["time_step"] == last)).all()
 
 
 @pytest.mark.parametrize("folds", [1, 5])
 def test_there_are_folds_for_pilot_users(tiny, folds):
-    (piece, *_) = pieces_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=folds)])
-    with pytest.raises(InputError, match=f"4 pilot users can't be held out in {folds} parts"):
-        piece.users()
+    (task, *_) = tasks_of(tiny, [replaced(tiny.figures["kem-defaults"], folds=folds)])
+    with pytest.raises(InputError, match=f"4 pilot users can't be held out in {folds} folds"):
+        task.users()
 
 
 def test_processes_give_the_same(tiny, figure, done, tmp_path):
-    pieces = pieces_of(tiny, [figure])
-    elsewhere = run_pieces(pieces, Store(tmp_path), Processes(2))
-    here = done.selections(pieces)
+    tasks = tasks_of(tiny, [figure])
+    elsewhere = run_tasks(tasks, Store(tmp_path), Processes(2))
+    here = done.selections(tasks)
     pd.testing.assert_frame_equal(numbers(elsewhere), numbers(here))
 
 
 def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
     monkeypatch.setattr(runner, "run", forbidden)
     told = []
-    pieces = pieces_of(tiny, tiny.figures.values())
-    run_pieces(pieces, done, Here(), told.append)
-    assert told == pieces
+    tasks = tasks_of(tiny, tiny.figures.values())
+    run_tasks(tasks, done, Here(), told.append)
+    assert told == tasks
 
 
 def test_an_interrupted_experiment_goes_on(tiny, figure, done, tmp_path):
-    pieces = pieces_of(tiny, [figure])
+    tasks = tasks_of(tiny, [figure])
     store = Store(tmp_path)
 
     def stop(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_pieces(pieces, store, Here(), stop)
-    left = [piece for piece in pieces if store.missing(piece)]
-    assert len(left) == len(pieces) - 1
-    table = run_pieces(pieces, store, Here())
-    pd.testing.assert_frame_equal(numbers(table), numbers(done.selections(pieces)))
+        run_tasks(tasks, store, Here(), stop)
+    left = [task for task in tasks if store.missing(task)]
+    assert len(left) == len(tasks) - 1
+    table = run_tasks(tasks, store, Here())
+    pd.testing.assert_frame_equal(numbers(table), numbers(done.selections(tasks)))
 
 
 def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     shutil.copytree(done.folder, tmp_path / "copy")
     store = Store(tmp_path / "copy")
-    (piece,) = [
+    (task,) = [
         p
-        for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1)
+        for p in tasks_of(tiny, [tiny.figures["kem-ablation"]], trials=1)
         if (p.learns, p.supposes) == ("cut", "study")
     ]
-    store.table(piece, "KEM, ml, bic").unlink()
-    assert store.missing(piece) == ["KEM, ml, bic"]
-    known = store.known(piece)
+    store.table(task, "KEM, ml, bic").unlink()
+    assert store.missing(task) == ["KEM, ml, bic"]
+    known = store.known(task)
     assert list(known) == ["cut"]
     outcome = run(
-        replace(piece, known=known, methods={"KEM, ml, bic": piece.methods["KEM, ml, bic"]})
+        replace(task, known=known, methods={"KEM, ml, bic": task.methods["KEM, ml, bic"]})
     )
     assert outcome.seconds == 0.0
-    store.keep(replace(piece, known=known), outcome)
-    assert store.missing(piece) == []
+    store.keep(replace(task, known=known), outcome)
+    assert store.missing(task) == []
     pd.testing.assert_frame_equal(
-        numbers(store.selections([piece])), numbers(done.selections([piece]))
+        numbers(store.selections([task])), numbers(done.selections([task]))
     )
 
 
@@ -162,23 +162,23 @@ def test_another_method_goes_by_what_was_learned(tiny, done, tmp_path):
     ],
 )
 def test_other_settings_are_run_anew(tiny, figure, done, changed):
-    for piece in pieces_of(tiny, [figure]):
-        assert done.missing(replace(piece, **changed)) == list(piece.methods)
+    for task in tasks_of(tiny, [figure]):
+        assert done.missing(replace(task, **changed)) == list(task.methods)
 
 
 def test_other_code_makes_other_results(tiny, figure, done, monkeypatch):
     """Fails where what an earlier version learned or selected is taken for this one's."""
-    pieces = pieces_of(tiny, [figure])
-    assert all(done.missing(piece) == [] for piece in pieces)
+    tasks = tasks_of(tiny, [figure])
+    assert all(done.missing(task) == [] for task in tasks)
     monkeypatch.setattr(store, "code", lambda: "another")
-    for piece in pieces:
-        assert done.missing(piece) == list(piece.methods)
-        assert done.known(piece) == {}
+    for task in tasks:
+        assert done.missing(task) == list(task.methods)
+        assert done.known(task) == {}
 
 
 def test_the_code_of_results_is_all_that_makes_them(tmp_path):
     """A change of any source but those that only look at results changes the digest."""
-    for name in ("gp/fit.py", "selection/kem.py", "experiments/scores.py", *ONLOOKERS):
+    for name in ("gp/fit.py", "selection/kem.py", "selection/scores.py", *ONLOOKERS):
         path = tmp_path / (name if name.endswith(".py") else f"{name}/a.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x = 1")
@@ -196,60 +196,60 @@ def test_the_code_of_results_is_all_that_makes_them(tmp_path):
 
 
 def test_quick_is_little(tiny, figure):
-    pieces = pieces_of(tiny, [figure], quick=True)
-    assert {(p.trial, p.test_users, p.steps) for p in pieces} == {(0, 2, 20)}
-    assert {p.sampling["cut"].draws for p in pieces} == {4}
-    assert {p.trial for p in pieces_of(tiny, [figure], trials=1)} == {0}
+    tasks = tasks_of(tiny, [figure], quick=True)
+    assert {(p.trial, p.test_users, p.steps) for p in tasks} == {(0, 2, 20)}
+    assert {p.sampling["cut"].draws for p in tasks} == {4}
+    assert {p.trial for p in tasks_of(tiny, [figure], trials=1)} == {0}
 
 
 def test_baselines_depend_on_the_noise_without_a_parent_alone(tiny, figure, monkeypatch):
-    def lessons():
-        return {piece.learns: piece.lesson() for piece in pieces_of(tiny, [figure], trials=1)}
+    def trainings():
+        return {task.learns: task.training() for task in tasks_of(tiny, [figure], trials=1)}
 
-    before = lessons()
+    before = trainings()
     table = priors_of("synthetic", POOL)
     monkeypatch.setattr(prior_tables, "synthetic", lambda: table.replace(noise=lambda _: 1.0))
-    changed = {learns for learns, lesson in lessons().items() if lesson != before[learns]}
+    changed = {learns for learns, training in trainings().items() if training != before[learns]}
     assert changed == {"cut"}
     assert set(before) > changed
 
 
 def test_what_a_default_is_belongs_to_what_selections_depend_on(tiny, figure, done, monkeypatch):
-    (piece, *_) = [p for p in pieces_of(tiny, [figure]) if p.learns == "cut"]
-    options = piece.exercise("KEM")["options"]
-    assert (options["fit"], options["criterion"]) == ("pilot", "process")
-    assert done.missing(piece) == []
+    (task, *_) = [p for p in tasks_of(tiny, [figure]) if p.learns == "cut"]
+    options = task.exercise("KEM")["options"]
+    assert (options["fit"], options["criterion"]) == ("pilot", "posterior")
+    assert done.missing(task) == []
     defaults = KEMSelector.__init__.__defaults__
     monkeypatch.setattr(KEMSelector.__init__, "__defaults__", ("ml", "bic"))
-    assert done.missing(piece) == ["KEM"]
+    assert done.missing(task) == ["KEM"]
     monkeypatch.setattr(KEMSelector.__init__, "__defaults__", defaults)
-    assert done.missing(piece) == []
+    assert done.missing(task) == []
 
 
 def test_other_settings_lie_beside(tiny, figure, done, tmp_path):
     """A quick look never costs what took a night."""
     shutil.copytree(done.folder, tmp_path / "copy")
     store = Store(tmp_path / "copy")
-    pieces = pieces_of(tiny, [figure])
-    before = store.selections(pieces)
-    run_pieces(pieces_of(tiny, [figure], quick=True, seed=3), store, Here())
-    assert all(store.missing(piece) == [] for piece in pieces)
-    pd.testing.assert_frame_equal(store.selections(pieces), before)
-    assert store.codes(pieces) == [code()]
+    tasks = tasks_of(tiny, [figure])
+    before = store.selections(tasks)
+    run_tasks(tasks_of(tiny, [figure], quick=True, seed=3), store, Here())
+    assert all(store.missing(task) == [] for task in tasks)
+    pd.testing.assert_frame_equal(store.selections(tasks), before)
+    assert store.codes(tasks) == [code()]
 
 
 def test_maximum_a_posteriori_goes_by_the_priors_of_what_was_learned(tiny):
     """Methods that know no parent have one prior of the noise, whatever the parent."""
-    (piece,) = [
-        p for p in pieces_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "final"
+    (task,) = [
+        p for p in tasks_of(tiny, [tiny.figures["kem-ablation"]], trials=1) if p.learns == "final"
     ]
-    users = piece.users()
+    users = task.users()
     table = priors_of("synthetic", POOL)
-    pool, scaling = CandidatePool(piece.candidates()), scaling_for(users.pilot, table)
-    lesson = Lesson(users.pilot, pool, table, scaling)
-    lesson.learn("final", piece.sampling, piece.generator("final"))
-    judge = lesson.selector(piece.methods["Final, map"])._judge
-    assert str(judge.priors.noise) == str(priors_of("synthetic", POOL).without_parent().noise)
+    pool, scaling = CandidatePool(task.candidates()), scaling_for(users.pilot, table)
+    training = Training(users.pilot, pool, table, scaling)
+    training.learn("final", task.sampling, task.generator("final"))
+    scorer = training.selector(task.methods["Final, map"])._scorer
+    assert str(scorer.priors.noise) == str(priors_of("synthetic", POOL).without_parent().noise)
 
 
 @pytest.mark.parametrize("method", ["ARD", "Two-level"])
@@ -261,11 +261,11 @@ def test_scores_with_a_transform_are_of_the_target_itself(tiny, method):
     made = {"methods": {method: given_methods[method]}, "sampling": tiny.sampling, "trial": 0}
     table = {"title": "t", "data": "table", "pool": ["SE0"], "judged": "next", "trials": 1}
 
-    def piece(cohort, transform):
+    def task(cohort, transform):
         study = given.Study(**table, transform=transform)
-        return Piece("t", study, learns=given_methods[method].learns, cohort=cohort, **made)
+        return Task("t", study, learns=given_methods[method].learns, cohort=cohort, **made)
 
-    through, plain = piece(raw, "log"), piece(logs, None)
+    through, plain = task(raw, "log"), task(logs, None)
     found, expected = (run(own).selections for own in (through, plain))
     y = [np.log(raw.targets[raw.users.index(user)][4:8]).mean() for user in found["user"]]
     found, expected = found["log_likelihood"], expected["log_likelihood"]
@@ -277,14 +277,14 @@ def test_users_of_the_packages_settings():
     """Every trial can be dealt; the parts of pilot users, too."""
     settings = given.default()
     assert settings.methods["KEM, ml, bic"].options == {"fit": "ml", "criterion": "bic"}
-    pieces = pieces_of(settings, settings.figures.values(), trials=1)
+    tasks = tasks_of(settings, settings.figures.values(), trials=1)
     looked_at = set()
-    for piece in {(p.name, p.trial, p.folds): p for p in pieces}.values():
+    for task in {(p.name, p.trial, p.folds): p for p in tasks}.values():
         with suppress(DataFileNotFoundError):
-            users = piece.users()
-            assert not set(users.pilot.users) & set(users.test.users) or piece.folds is None
+            users = task.users()
+            assert not set(users.pilot.users) & set(users.test.users) or task.folds is None
             assert users.test.n_users >= 1
-            looked_at.add(piece.name)
+            looked_at.add(task.name)
     assert looked_at >= {"synthetic", "similar", "complex"}
 
 
@@ -293,7 +293,7 @@ def test_choices_are_made_on_users_whom_nothing_reports():
     choices = settings.figures["kem-choices"]
     others = [figure for name, figure in settings.figures.items() if name != "kem-choices"]
     assert not set(choices.studies) & {name for figure in others for name in figure.studies}
-    seeds = lambda figures, **own: {p.seed for p in pieces_of(settings, figures, **own)}  # noqa: E731
+    seeds = lambda figures, **own: {p.seed for p in tasks_of(settings, figures, **own)}  # noqa: E731
     assert seeds([choices]) == {100}
     assert seeds([choices, *others], trials=1, seed=3) == {103, 3}
 
@@ -313,20 +313,20 @@ def test_all_methods_mix_with_the_same_users_who_share_nothing():
     study = settings.studies["slopes"]
     study = study.model_copy(update={"options": study.options | {"test_users": 2}})
     sampling = {"cut": given.Sampling(chains=1, tune=5, draws=5)}
-    pieces = [
-        Piece("slopes", study, 0, learns, {name: settings.methods[name]}, sampling, shared="auto")
+    tasks = [
+        Task("slopes", study, 0, learns, {name: settings.methods[name]}, sampling, shared="auto")
         for learns, name in (("final", "Final"), ("ard", "ARD"))
     ]
-    outcomes = [run(piece) for piece in pieces]
+    outcomes = [run(task) for task in tasks]
     final, ard = (outcome.evolutions["unshared"] for outcome in outcomes)
     assert final == ard
     assert final.shared is None
     assert "unshared" not in outcomes[0].evolutions["final"].to_dict()  # kept once
-    for piece, outcome in zip(pieces, outcomes, strict=True):
-        again = run(replace(piece, known=outcome.evolutions)).selections
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        again = run(replace(task, known=outcome.evolutions)).selections
         pd.testing.assert_frame_equal(numbers(again), numbers(outcome.selections))
     known = {"final": outcomes[0].evolutions["final"]}
-    without = run(replace(pieces[0], known=known)).selections
+    without = run(replace(tasks[0], known=known)).selections
     assert (without.log_likelihood != outcomes[0].selections.log_likelihood).any()
 
 
@@ -335,7 +335,7 @@ def test_all_methods_mix_with_the_same_users_who_share_nothing():
     [
         ("[quick]", "[quick", "can't be used"),
         ('judged = "truth"', 'judged = "tea leaves"', "can't be used"),
-        ('methods = ["KEM", "Final"]', 'methods = ["KEM", "Best"]', "needs 'Best'"),
+        ('methods = ["KEM", "Final"]', 'methods = ["KEM", "Best"]', "uses 'Best'"),
         ("trials = 2", "trials = 0", "can't be used"),
     ],
 )
@@ -346,23 +346,25 @@ def test_settings_are_checked(old, new, message):
 
 def test_an_unknown_data_set(tiny):
     study = tiny.studies["tiny"].model_copy(update={"data": "tea"})
-    piece = replace(pieces_of(tiny, tiny.figures.values())[0], study=study)
+    task = replace(tasks_of(tiny, tiny.figures.values())[0], study=study)
     with pytest.raises(InputError, match="no data set 'tea'"):
-        run(piece)
+        run(task)
 
 
-def test_lessons_tell_in_how_many_chains_disagree(tiny, figure, tmp_path):
-    """Catches a lesson that is counted once for each method, and one without chains counted."""
-    pieces = pieces_of(tiny, [figure])
+def test_trainings_report_in_how_many_chains_disagree(tiny, figure, tmp_path):
+    """Catches a training that is counted once for each method, and one without chains counted."""
+    tasks = tasks_of(tiny, [figure])
     store = Store(tmp_path)
-    of_lesson = {}
-    for number, piece in enumerate(pieces):
-        r_hat = of_lesson.setdefault(store.place(piece), 1.0 + 0.1 * (number % 2))
+    of_training = {}
+    for number, task in enumerate(tasks):
+        r_hat = of_training.setdefault(store.place(task), 1.0 + 0.1 * (number % 2))
         none = {"final": {"log_joint": None}, "cut": {"log_joint": r_hat, "n_clusters": None}}
-        store.keep(piece, Outcome(pd.DataFrame({"method": []}), {}, 1.0, none))
-    assert sorted(store.r_hats(pieces)) == sorted(of_lesson.values())
-    apart = sum(value > 1.05 for value in of_lesson.values())
-    assert 0 < apart < len(of_lesson)
-    assert f"Chains disagree in {apart} of {len(of_lesson)} lessons" in chains_of(pieces, store)[0]
-    store.keep(replace(pieces[0], seed=9), Outcome(pd.DataFrame({"method": []}), {}, 1.0, {}))
-    assert chains_of([replace(pieces[0], seed=9)], store) == []
+        store.keep(task, Outcome(pd.DataFrame({"method": []}), {}, 1.0, none))
+    assert sorted(store.r_hats(tasks)) == sorted(of_training.values())
+    apart = sum(value > 1.05 for value in of_training.values())
+    assert 0 < apart < len(of_training)
+    assert (
+        f"Chains disagree in {apart} of {len(of_training)} trainings" in chains_of(tasks, store)[0]
+    )
+    store.keep(replace(tasks[0], seed=9), Outcome(pd.DataFrame({"method": []}), {}, 1.0, {}))
+    assert chains_of([replace(tasks[0], seed=9)], store) == []

@@ -106,13 +106,13 @@ def test_two_trials_give_no_verdict(evidence):
     tables = make("kem-peers", given).tables
     verdicts = tables["Verdicts"]["mean gain"]
     assert tables["Mean gain of KEM"].stack().to_dict() == verdicts.to_dict()
-    assert tables["Verdicts"]["verdict"].tolist() == ["2 trials say little"] * 2
+    assert tables["Verdicts"]["verdict"].tolist() == ["2 trials are too few"] * 2
     users = tables["Verdicts"]["users"].droplevel("other").to_dict()
     assert users == {"Tiny": 2 * 4, "Batches": 2 * 3}  # other ones in each trial
     own = given.selections
     own = own[(own["study"] == "tiny") & (own["method"] == "KEM") & (own["time_step"] == 1)]
     assert (
-        tables["Milliseconds a selection"]
+        tables["Milliseconds per selection"]
         .loc[("Tiny", "KEM"), 2]
         .startswith(f"{1000 * own['seconds'].mean():.1f} ± ")
     )
@@ -130,15 +130,15 @@ def test_a_person_is_in_several_trials_where_they_deal_the_same_users(evidence, 
 
 def test_what_is_selected():
     """Users count once each: one is there in two trials, and is right in one of them."""
-    walks = [(0, "u", "AA"), (1, "u", "AA"), (0, "v", "AB"), (0, "w", "BB")]
+    trajectories = [(0, "u", "AA"), (1, "u", "AA"), (0, "v", "AB"), (0, "w", "BB")]
     rows = [
         {"study": "s", "method": "KEM", "trial": trial, "user": user, "person": user}
         | {"time_step": t, "composition": name, "seconds": 0.001 * (1 + t), "log_likelihood": 0.0}
         | {"size": 1 + t, "dropped": None if t == 0 else float(name == "B"), "cover95": 1.0 - trial}
-        for trial, user, walk in walks
-        for t, name in enumerate(walk)
+        for trial, user, trajectory in trajectories
+        for t, name in enumerate(trajectory)
     ]
-    table = make("kem-peers", given(rows)).tables["What is selected"]
+    table = make("kem-peers", given(rows)).tables["Summary of selections"]
     assert table.loc[("s", "KEM")].to_dict() == {
         "users": 3,
         "size at the first time step": "1.0",
@@ -206,16 +206,16 @@ def test_the_grid_says_sizes_truths_and_r_hats():
         for user, compositions in enumerate([("SE0", "LIN0"), ("LIN0", "SE0"), ("LIN0", "SE0")])
         for step, (composition, size) in enumerate(zip(compositions, (1, 3), strict=True))
     ]
-    pieces = [SimpleNamespace(name="s", methods={m: None}) for m in ("KEM", "KEM joint")]
+    tasks = [SimpleNamespace(name="s", methods={m: None}) for m in ("KEM", "KEM joint")]
     r_hats = {"KEM": [1.01, 1.02], "KEM joint": [1.3]}
     evidence = given(rows)
-    evidence.settings, evidence.pieces = default(), pieces
+    evidence.settings, evidence.tasks = default(), tasks
     evidence.store = SimpleNamespace(r_hats=lambda own: r_hats[next(iter(own[0].methods))])
     (table,) = make("kem-grid", evidence).tables.values()
-    row = table.loc[("s", "joint", "pilot", "process")]
+    row = table.loc[("s", "joint", "pilot", "posterior")]
     assert row["truth found, per cent"] == "67"
     assert row["log-likelihood"] == "-1.50"
     assert (row["size at the first time step"], row["at the last"]) == ("1.0", "3.0")
     assert row["features dropped a step"] == "0.50"
     assert row["largest R-hat"] == "1.30"
-    assert table.loc[("s", "cut", "pilot", "process"), "largest R-hat"] == "1.02"
+    assert table.loc[("s", "cut", "pilot", "posterior"), "largest R-hat"] == "1.02"

@@ -69,9 +69,9 @@ def test_many_time_steps_are_bonferronis():
 
 def test_says_nothing_from_little():
     """Fails where two trials of many users, or ten of two users, are taken for evidence."""
-    assert found([-1.0], trials=2)["verdict"] == "2 trials say little"
-    assert found([-1.0], trials=1)["verdict"] == "1 trial says little"
-    assert found([-1.0], users=LEAST_USERS - 1)["verdict"] == "5 users say little"
+    assert found([-1.0], trials=2)["verdict"] == "2 trials are too few"
+    assert found([-1.0], trials=1)["verdict"] == "1 trial is too few"
+    assert found([-1.0], users=LEAST_USERS - 1)["verdict"] == "5 users are too few"
     assert found([-1.0], users=LEAST_USERS, trials=LEAST_TRIALS)["verdict"] == "behind"
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from kem_pymc._jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
-from kem_pymc.lanes import padded
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 30, 33, 64, 65, 131]
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from kem_pymc.gp.compare import largest_likelihoods
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 

@@ -25,7 +25,7 @@ def plain(x):
 
 def test_functions_have_the_covariance_of_the_composition():
     n = 20_000
-    functions = kem.draw_functions("LIN0 x SE1 + PER1", POINTS, VALUES, n, rng=3)
+    functions = kem.gp.draw_functions("LIN0 x SE1 + PER1", POINTS, VALUES, n, rng=3)
     assert functions.shape == (n, 3)
     expected = plain(POINTS)
     variance = np.diag(expected)
@@ -36,22 +36,22 @@ def test_functions_have_the_covariance_of_the_composition():
 
 def test_every_draw_may_have_values_of_its_own():
     values = {"SE0.amplitude": [1e-12, 1.0], "SE0.lengthscale": 1.0, "noise": [1.0, 2.0]}
-    small, large = kem.draw_functions("SE0", [0.0, 1.0], values, 2)
+    small, large = kem.gp.draw_functions("SE0", [0.0, 1.0], values, 2)
     assert np.abs(small).max() < 1e-4 < np.abs(large).min()
 
 
 def test_the_same_generator_gives_the_same_functions():
-    one, other = (kem.draw_functions("PER1", POINTS, VALUES, 2, rng=5) for _ in range(2))
+    one, other = (kem.gp.draw_functions("PER1", POINTS, VALUES, 2, rng=5) for _ in range(2))
     np.testing.assert_array_equal(one, other)
 
 
 def test_white_has_no_function():
-    np.testing.assert_array_equal(kem.draw_functions("WHITE", POINTS, {}, 2), np.zeros((2, 3)))
+    np.testing.assert_array_equal(kem.gp.draw_functions("WHITE", POINTS, {}, 2), np.zeros((2, 3)))
 
 
 def test_refusals():
     def drawn(x=POINTS, **changes):
-        return lambda: kem.draw_functions("PER1", x, VALUES | changes, 2)
+        return lambda: kem.gp.draw_functions("PER1", x, VALUES | changes, 2)
 
     refused(drawn(**{"PER1.period": np.nan}), "PER1.period", "finite")
     refused(drawn(**{"PER1.period": [1.0, 2.0, 3.0]}), "PER1.period", "2 draws")

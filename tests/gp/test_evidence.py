@@ -9,12 +9,15 @@ from scipy.optimize import approx_fprime
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from kem_pymc.compiled import pointer, types
+from kem_pymc._jit.decorators import pointer, types
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import _log_integral, laplace
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.objective import Coordinates, Objective, flat_prior, normal_prior, study_prior
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.priors import study_prior
 
 POOL = CandidatePool(["LIN0", "SE0"])
 FLOOR = math.log(0.01)

@@ -9,8 +9,9 @@ from numba.core import types
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import multivariate_normal, norm
 
-from kem_pymc.compiled import pointer
+from kem_pymc._jit.decorators import pointer
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.fit import (
     aic,
     bic,
@@ -18,10 +19,11 @@ from kem_pymc.gp.fit import (
     fit,
     leave_one_out,
 )
-from kem_pymc.gp.objective import Coordinates, Objective, flat_prior, normal_prior, study_prior
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.prior_table import NOISE_FLOOR
+from kem_pymc.selection.priors import study_prior
 
 POOL = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=2, interactions=True)
 COMPOSITIONS = ["WHITE", "LIN0", "SE0", "LIN0 + PER0", "LIN0 x SE1 + PER1", "ARD"]

@@ -44,7 +44,7 @@ def plain(number):
 
 
 def test_they_are_the_plain_ones_everywhere(crew):
-    found = list(kem.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, crew))
+    found = list(kem.gp.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, crew))
     assert [len(block) for block in found] == [5] * 9
     for number in range(45):
         row = found[number // 5][number % 5]
@@ -65,7 +65,7 @@ def test_no_more_blocks_are_made_than_are_worked_on(crew):
                 under_way.append(len(made) - come)
                 yield result
 
-    list(kem.log_likelihoods(blocks(12, 2, made), "LIN0 + SE1", VALUES, NOISE, Watched()))
+    list(kem.gp.log_likelihoods(blocks(12, 2, made), "LIN0 + SE1", VALUES, NOISE, Watched()))
     assert made == list(range(12))
     assert max(under_way) == crew.width
 
@@ -73,23 +73,25 @@ def test_no_more_blocks_are_made_than_are_worked_on(crew):
 def test_a_cohort_is_cut_into_blocks(monkeypatch):
     monkeypatch.setattr("kem_pymc.gp.many.BLOCK", 3)
     whole = next(blocks(1, 8))
-    found = list(kem.log_likelihoods(whole, "LIN0 + SE1", VALUES, NOISE))
+    found = list(kem.gp.log_likelihoods(whole, "LIN0 + SE1", VALUES, NOISE))
     assert [len(block) for block in found] == [3, 3, 2]
     for number, row in enumerate(row for block in found for row in block):
         np.testing.assert_allclose(row[~np.isnan(row)], plain(number), rtol=1e-10)
 
 
 def test_no_users():
-    assert list(kem.log_likelihoods([], "LIN0 + SE1", VALUES, NOISE)) == []
+    assert list(kem.gp.log_likelihoods([], "LIN0 + SE1", VALUES, NOISE)) == []
 
 
 def test_what_is_refused():
     with pytest.raises(InputError, match=r"SE1\.lengthscale"):
-        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES | {"SE1.lengthscale": -1}, 1))
+        list(
+            kem.gp.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES | {"SE1.lengthscale": -1}, 1)
+        )
     with pytest.raises(InputError, match="noise"):
-        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES, 0.0))
+        list(kem.gp.log_likelihoods(blocks(1, 2), "LIN0 + SE1", VALUES, 0.0))
     with pytest.raises(InputError, match=r"is a str\. Give a Cohort"):
-        list(kem.log_likelihoods(["LIN0"], "LIN0 + SE1", VALUES, NOISE))
+        list(kem.gp.log_likelihoods(["LIN0"], "LIN0 + SE1", VALUES, NOISE))
     further = {name.replace("SE1", "SE2"): value for name, value in VALUES.items()}
-    with pytest.raises(InputError, match="SE2 looks at input dimension 2 of 2"):
-        list(kem.log_likelihoods(blocks(1, 2), "LIN0 + SE2", further, NOISE))
+    with pytest.raises(InputError, match=r"SE2 uses input dimension 2, but .* is 2\. Use"):
+        list(kem.gp.log_likelihoods(blocks(1, 2), "LIN0 + SE2", further, NOISE))

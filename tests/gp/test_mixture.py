@@ -4,7 +4,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from kem_pymc.gp.mixture import Mixture
-from kem_pymc.gp.predict import Component, Prediction, averaged
+from kem_pymc.gp.prediction import Component, Prediction, averaged
 
 WEIGHTS, MEANS, SDS = np.array([0.2, 0.7, 0.1]), [-1.0, 0.5, 4.0], [0.3, 1.0, 2.0]
 MIXTURE = Mixture(WEIGHTS, np.array(MEANS)[:, None], np.array(SDS)[:, None])

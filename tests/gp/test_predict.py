@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import norm
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.gp.predict import Component, Conditioned, Prediction, covariance_factor, predict
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.predict import Conditioned, covariance_factor, predict
+from kem_pymc.gp.prediction import Component, Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 

@@ -30,7 +30,7 @@ def wrong_slope(x, z, lengthscale):
         (("shift",), lambda x, z, c: pt.minimum(x - c, z - c), "positive semi-definite"),
         ((), lambda x, z: pt.sqrt(x * z), "no finite value at x = -1.3"),
         (("mixture",), lambda x, z, a: pt.abs(x - z) ** a / pt.abs(x - z), "no finite value"),
-        (("lengthscale",), wrong_slope, "isn't its slope"),
+        (("lengthscale",), wrong_slope, "differs from finite differences"),
     ],
 )
 def test_what_is_wrong(hyperparameters, expression, complaint):

@@ -35,8 +35,8 @@ FEATURES = ("day", "week", "age")
         ("CAT1 x LIN0", "a straight line in day that differs between levels of week"),
         ("LIN0 x SE1", "a smooth curve in week that grows or shrinks in proportion to day"),
         ("PER0 x SE0", "a rhythm in day that changes smoothly along day"),
-        ("PER0 x PER0", "a rhythm in day with two patterns in one"),
-        ("PER0 x PER1", "a rhythm in day that comes back with a rhythm in week"),
+        ("PER0 x PER0", "a rhythm in day with two multiplied patterns"),
+        ("PER0 x PER1", "a rhythm in day that repeats with a rhythm in week"),
         ("SE0 x SE1", "a smooth surface over day and week together"),
         ("SE0 x SE1 x SE2", "a smooth function of all 3 features together"),
         (
@@ -65,7 +65,7 @@ def test_values_give_rhythms_a_period_and_curves_a_length():
         "SE0": "a smooth curve in day (changing over about 250)",
         "LIN0 x PER1": "a rhythm in week (repeating every 0.25) "
         "that grows or shrinks in proportion to day",
-        "PER0 x PER0": "a rhythm in day with two patterns in one "
+        "PER0 x PER0": "a rhythm in day with two multiplied patterns "
         "(repeating every 2; repeating every 5)",
         "SE2": "a smooth curve in age",  # its length isn't known
     }

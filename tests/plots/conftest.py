@@ -9,13 +9,13 @@ import pytest
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
-from kem_pymc.gp.objective import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
 from kem_pymc.selection.considered import Considered
 from kem_pymc.selection.selection import Selection
 

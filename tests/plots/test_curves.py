@@ -5,9 +5,9 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.plots import few_and_many, predictions
-from kem_pymc.scaling import Scaling
 
 
 class Study:
@@ -128,7 +128,7 @@ def test_a_section_holds_the_other_features_at_their_median(make_selection, poin
         ({"feature": "weight", "study": Study}, "no feature 'weight'"),
         ({"feature": 2}, "no feature 2"),
         ({"truth": ([0], [0])}, "Choose one with feature="),
-        ({"study": Weekly}, "names 1 features"),
+        ({"study": Weekly}, "number of features is 1 in the study, but 2"),
     ],
 )
 def test_what_can_not_be_drawn_is_refused(make_selection, points, options, message):
@@ -168,7 +168,7 @@ def test_methods_make_rows_of_different_colours_in_a_given_figure(make_selection
 
 def test_rows_of_unequal_length_or_none_are_refused(make_selection, points):
     selection = make_selection("SE0", *points(4))
-    with pytest.raises(InputError, match="as many as the others"):
+    with pytest.raises(InputError, match="the same number of selections"):
         few_and_many({"KEM": [selection], "ARD": [selection] * 2})
     with pytest.raises(InputError, match="at least one"):
         few_and_many([])

@@ -83,7 +83,7 @@ def test_methods_stand_side_by_side_and_truths_below_each_other(texts):
 def test_where_nobody_is():
     table = TABLE[~((TABLE["method"] == "ARD") & (TABLE["time_step"] == 1))]
     ax = compositions(table, columns="method")[1, 1]
-    assert [text.get_text() for text in ax.texts] == ["nobody"]
+    assert [text.get_text() for text in ax.texts] == ["no users"]
 
 
 def test_at_most_four_time_steps_from_first_to_last():
@@ -108,7 +108,7 @@ def test_long_names_are_cut_to_the_panel(drawn):
         ({}, {}, "no compositions to draw"),
         (WALKS, {"most": 0}, "no compositions to draw"),
         (WALKS, {"time_steps": [7]}, "no time step 7 to draw"),
-        (WALKS, {"time_steps": []}, "no time step at all"),
+        (WALKS, {"time_steps": []}, "no time step in time_steps="),
         (TABLE, {"columns": "metod"}, "no column 'metod'"),
         (TABLE.drop(columns="time_step"), {}, "no column 'time_step'"),
     ],

@@ -178,7 +178,7 @@ def test_a_second_frame_is_where_users_end_up(make_evolutions, texts):
     assert frame in around
     widths = sorted(box.get_path().get_extents().width for box in around)
     assert widths[1] == pytest.approx(widths[0] + 5)
-    assert any("Second frame: pilot users end up there" in text for text in texts(ax))
+    assert any("Second frame: final composition of pilot users" in text for text in texts(ax))
     assert not any("frame" in text for text in texts(evolution_graph(make_evolutions(PAPER))))
 
 
@@ -189,5 +189,5 @@ def test_nothing_is_left_behind_in_pyplot(make_evolutions):
 
 @pytest.mark.parametrize("options", [{"minimum_probability": 1.5}, {"max_nodes": 1}])
 def test_a_graph_of_nothing_is_refused(make_evolutions, options):
-    with pytest.raises(InputError, match="draw no graph"):
+    with pytest.raises(InputError, match="There is no graph with minimum_probability="):
         evolution_graph(make_evolutions(PAPER), **options)

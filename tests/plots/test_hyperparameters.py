@@ -8,7 +8,7 @@ from matplotlib import pyplot
 from kem_pymc.errors import InputError
 from kem_pymc.plots import hyperparameters
 from kem_pymc.plots.hyperparameters import _samples
-from tests.evolution.evolutions_by_hand import evolutions
+from tests.evolutions.by_hand import evolutions
 
 
 def test_clusters_count_by_their_members():

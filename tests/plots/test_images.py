@@ -17,7 +17,7 @@ from matplotlib.testing.compare import compare_images
 from PIL import Image
 
 from kem_pymc import plots
-from kem_pymc.scaling import Scaling
+from kem_pymc.data.scaling import Scaling
 from tests.diagnostics.conftest import mixing, posterior_of
 from tests.plots.test_frequencies import TABLE, WALKS
 from tests.plots.test_graph import PAPER

@@ -53,5 +53,5 @@ def test_what_cannot_be_drawn_is_refused(sharing):
         mean_process(replace(sharing, shared=None))
     with pytest.raises(InputError, match="no feature 'height'"):
         mean_process(sharing, ["height"])
-    with pytest.raises(InputError, match="no feature to draw against"):
+    with pytest.raises(InputError, match="features= is empty"):
         mean_process(sharing, [])

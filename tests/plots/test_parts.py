@@ -25,7 +25,7 @@ def test_curves_are_the_components_and_crosses_leave_only_noise(make_selection, 
         at = line(ax, "mean").get_xdata()
         share = selection.predict(at).components[name]
         np.testing.assert_allclose(line(ax, "mean").get_ydata(), share.mean)
-        crosses = line(ax, "data less the other components").get_ydata()
+        crosses = line(ax, "data minus the other components").get_ydata()
         np.testing.assert_allclose(crosses - fitted.components[name].mean, y - fitted.mean)
         assert ax.get_title(loc="right") == f"sd {fitted.components[name].mean.std():.2g}"
     assert linear.get_ylim() == periodic.get_ylim()
@@ -39,12 +39,12 @@ def test_every_kind_of_component_has_its_axes_named(make_selection, points):
     product = next(name for name in named if name.startswith("LIN0"))
     assert named.pop(product) == ("age", "bmi")
     assert named == {
-        "CONST": ("age", "share of steps"),
-        "SE2": ("day", "share of steps"),
-        "ARD": ("observed steps", "share of steps"),
+        "CONST": ("age", "contribution to steps"),
+        "SE2": ("day", "contribution to steps"),
+        "ARD": ("observed steps", "contribution to steps"),
     }
     bars = [ax for ax in axes[0].figure.axes if ax.get_label() == "<colorbar>"]
-    assert [bar.get_ylabel() for bar in bars] == ["share of steps"]
+    assert [bar.get_ylabel() for bar in bars] == ["contribution to steps"]
 
 
 def test_a_map_is_centred_on_no_effect(make_selection, points):

@@ -82,7 +82,7 @@ def test_the_legend_of_given_axes_is_inside(drawn):
     ("change", "options", "message"),
     [
         (lambda frame: frame, {}, "no column 'unit'"),
-        (lambda frame: frame.assign(value=-np.inf), {"unit": "trial"}, "not all finite"),
+        (lambda frame: frame.assign(value=-np.inf), {"unit": "trial"}, "aren't finite numbers"),
         (lambda frame: frame.assign(time_step="first"), {"unit": "trial"}, "'time_step' is empty"),
         (lambda frame: frame[:0], {"unit": "trial"}, "is empty"),
         (lambda frame: frame, {"unit": "trial", "level": 95}, "level=95"),

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from kem_pymc import priors
-from kem_pymc.cohort import Cohort
-from kem_pymc.commands import learning
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.run import sample
+from kem_pymc.cli import learning
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection import walk
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.runs.sampling import sample
+from kem_pymc.selection import online
 from kem_pymc.selection.kem import KEMSelector
 
 #: Names of users, features and the target, as a hostile table might have them.
@@ -57,14 +57,14 @@ def fitted(folder: Path, features=(FEATURE,), candidates=("LIN0", "SE0")) -> Pat
     }
     (folder / "settings.json").write_text(json.dumps(settings))
     new = cohort(users=2, features=features, seed=1)
-    walks = walk.walk(KEMSelector(learned), new)
+    trajectories = online.select_online(KEMSelector(learned), new)
     rows = [
         {"user": label, "time_step": step, **selection.to_row()}
-        for label, own in walks.items()
+        for label, own in trajectories.items()
         for step, selection in enumerate(own)
     ]
     pd.DataFrame(rows).to_csv(folder / "selections.csv", index=False)
-    walk.predictions(walks, new).to_csv(folder / "predictions.csv", index=False)
+    online.predictions(trajectories, new).to_csv(folder / "predictions.csv", index=False)
     return folder
 
 

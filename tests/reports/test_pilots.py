@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 from scipy import stats
 
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.reports.pilots import pilots
-from kem_pymc.scaling import Scaling
 from tests.reports.conftest import FEATURE, USER, cohort
 
 

@@ -13,10 +13,10 @@ import xarray as xr
 import kem_pymc as kem
 from kem_pymc import Composition, Evolutions
 from kem_pymc.diagnostics.parts import headline
-from kem_pymc.reports import people
+from kem_pymc.reports import users
 from kem_pymc.reports.page import policy
 from kem_pymc.reports.report import report
-from kem_pymc.reports.short import lines
+from kem_pymc.reports.summary import lines
 from tests.plots.conftest import shared_by_three_features
 from tests.refusals import refused
 from tests.reports.conftest import FEATURE, TARGET, USER
@@ -175,7 +175,7 @@ def test_what_users_share_is_told_by_feature(sharing, tmp_path):
     assert section.index("age 42 %") < section.index("11 % 5 %")  # the most relevant one first
     labels = [a["aria-label"] for a in page.all("svg") if a.get("role") == "img"]
     assert [label.split(":")[0] for label in labels] == [
-        f"What all users share, against {name}" for name in ("age", FEATURE)
+        f"Shared part as a function of {name}" for name in ("age", FEATURE)
     ]
 
 
@@ -216,8 +216,8 @@ def test_diagnostics_and_settings_are_told(page, study):
     assert len(found.warnings) == 2
     for warning in found.warnings:
         what, _, helps = warning.rpartition(". ")
-        assert f"{what}. What helps: {helps}" in page.text
-    assert "too few draws to tell" in page.text
+        assert f"{what}. Remedy: {helps}" in page.text
+    assert "too few chains or draws to assess" in page.text
     for words in ("1, fixed", "LogNormal(2, 0.5)", "kem-pymc", "Transactions on Machine Learning"):
         assert words in page.text
 
@@ -239,9 +239,9 @@ def test_users_who_all_have_noise_are_a_reason_to_look_again(study, noise, hint)
     rows = [{"kind": "part", "probability": 0.5}, {"kind": "nothing", "probability": noise}]
     found = SimpleNamespace(parts=pd.DataFrame(rows), mean_changes=1.0)
     moment = SimpleNamespace(composition=Composition(), share=0.4)
-    people = [SimpleNamespace(moments=[moment])]
+    user_reports = [SimpleNamespace(moments=[moment])]
     look = SimpleNamespace(label=str, words=str)
-    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, people, found))
+    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, user_reports, found))
     assert ("--feedback joint" in told) == hint
     assert "has probability 0.40 on average" in told
 
@@ -254,7 +254,7 @@ def test_the_headline_is_the_probabilities_of_parts(page, study):
     assert places == sorted(places)
     assert (
         places[-1]
-        < page.text.index("too few draws to tell")
+        < page.text.index("too few chains or draws to assess")
         < page.text.index("The graph of evolutions")
     )
     for row in found.parts.itertuples():
@@ -276,7 +276,7 @@ def test_people_read_of_noise_only_and_of_time_steps_from_1(html, page):
 def test_a_kernel_that_nobody_has_shows_its_users_once(wide_study, tmp_path):
     html = report(wide_study, tmp_path / "r.html").read_text("utf-8")
     kernels = html.split('<details class="kernel"')[1:]
-    counts = [kernel.count("no dataset has this kernel most probably") for kernel in kernels]
+    counts = [kernel.count("no cluster of the representative clustering has") for kernel in kernels]
     assert max(counts) == 1
 
 
@@ -287,13 +287,13 @@ def test_parts_that_are_missing_are_named_with_their_command(folder):
     page = Page(report(folder).read_text("utf-8"))
     sections = [a["id"] for a in page.all("section")]
     assert sections == ["short", "graph", "shared", "kernels", "study", "cite"]
-    assert "diagnostics come from kem fit" in page.text
-    assert "new users come from kem select" in page.text
+    assert "diagnostics are written by kem fit" in page.text
+    assert "new users are written by kem select" in page.text
     assert (folder / "report.html").is_file()
 
 
 def test_pictures_end_where_the_page_would_get_too_large(folder, monkeypatch):
-    monkeypatch.setattr(people, "ROOM", 0)
+    monkeypatch.setattr(users, "ROOM", 0)
     page = Page(report(folder).read_text("utf-8"))
     assert "they are left out for the last 2 of 3 users. Their kernels are all listed." in page.text
     assert "they are left out for the last 1 of 2 users" in page.text
@@ -306,7 +306,7 @@ def test_pictures_end_where_the_page_would_get_too_large(folder, monkeypatch):
 def test_selections_without_predictions(folder):
     (folder / "predictions.csv").unlink()
     page = Page(report(folder).read_text("utf-8"))
-    assert "Predictions for new users come from kem select --predictions" in page.text
+    assert "Predictions for new users are written by kem select --predictions" in page.text
     assert "new-0-0" not in {a.get("id") for a in page.all("g")}
 
 
@@ -350,12 +350,12 @@ def _full(*_):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("evolutions.json", "{}", "doesn't hold evolutions"),
+        ("evolutions.json", "{}", "doesn't contain evolutions"),
         ("settings.json", "no json", "settings.json can't be read"),
-        ("settings.json", "[]", "holds no settings"),
+        ("settings.json", "[]", "contains no settings"),
         ("selections.csv", "a,b\n1,2\n", "lacks the columns user, time_step"),
         ("selections.csv", "user,time_step,n_points,composition\n", "is empty"),
-        ("selections.csv", "user,time_step,n_points,composition\n1,0,3,PER0\n", "isn't of this"),
+        ("selections.csv", "user,time_step,n_points,composition\n1,0,3,PER0\n", "isn't a kernel"),
         ("predictions.csv", "user,time_step\n1,2\n", "lacks the columns point, seen"),
     ],
 )
@@ -367,9 +367,9 @@ def test_files_that_cant_be_used(folder, name, content, words):
 
 def test_folders_that_cant_be_used(tmp_path, folder, wide_study):
     refused(lambda: report(tmp_path / "none"), "no folder")
-    refused(lambda: report(tmp_path), "holds no evolutions.json")
+    refused(lambda: report(tmp_path), "contains no evolutions.json")
     shutil.copy(wide_study / "evolutions.json", folder)
-    refused(lambda: report(folder), "other candidates")
+    refused(lambda: report(folder), "have different candidates")
     shutil.rmtree(folder / "posterior.zarr")
     (folder / "posterior.zarr").mkdir()
     refused(lambda: report(folder), "can't be read")

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.plots.style import spelled
 from kem_pymc.reports.values import intervals, medians, weighted_quantiles
-from kem_pymc.scaling import Scaling
 
 
 def study(label, *natural, scaling=None, features=("week", "age"), counts=None):

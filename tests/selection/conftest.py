@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kem_pymc.evolution.evolutions import Evolutions
-from kem_pymc.scaling import Scaling
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.evolutions.evolutions import Evolutions
 from tests.selection.pilots import POOL, pilot_cluster
 
 

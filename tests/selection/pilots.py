@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from kem_pymc.evolution.clusters import Cluster
-from kem_pymc.gp.objective import Coordinates
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 

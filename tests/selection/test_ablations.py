@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.kem import KEMSelector
 from tests.selection.pilots import pilot_cluster, user

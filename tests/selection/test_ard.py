@@ -7,11 +7,12 @@ import pytest
 from scipy.stats import norm
 
 from kem_pymc import priors
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.objective import Coordinates, Objective
-from kem_pymc.scaling import Scaling
+from kem_pymc.gp.objective import Objective
 from kem_pymc.selection.ard import ARDSelector
 from tests.selection.pilots import user
 
@@ -109,7 +110,7 @@ def test_awkward_data_are_fine():
     [
         ({"dimension": 0}, r"no ARD kernel on 0 dimensions\. Give"),
         ({"dimension": 1, "fit": "bic"}, r"no fit 'bic'\. Use one of ml, map"),
-        ({"dimension": 1, "runs": 0}, r"runs=0 leaves nothing to do\. Give"),
+        ({"dimension": 1, "runs": 0}, r"runs=0 is too small\. Give"),
     ],
 )
 def test_unknown_options_are_refused(arguments, message):

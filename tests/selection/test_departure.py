@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit, logsumexp
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import synthetic
@@ -142,7 +142,7 @@ def test_it_is_kept_in_files(sharing, tmp_path):
 
 
 def test_what_does_not_fit_is_refused(learned, sharing):
-    with pytest.raises(InputError, match="share something"):
+    with pytest.raises(InputError, match="only for evolutions with a shared part"):
         replace(learned, unshared=sharing.unshared)
     for wrong in (
         {"unshared": learned},  # over several time steps

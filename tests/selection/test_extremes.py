@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from kem_pymc import InputError, KEMSelector
-from kem_pymc.selection.walk import walk_user
+from kem_pymc import KEMSelector
+from kem_pymc.errors import InputError
+from kem_pymc.selection.online import select_online_for_user
 
 
 def sound(selection, x):
@@ -32,9 +33,9 @@ def sound(selection, x):
 def test_users_with_few_or_repeated_rows(learned, x):
     y = np.sin(3 * x) + 0.1 * np.arange(len(x))
     ends = [*np.unique(x, return_index=True)[1][1:], len(x)]
-    walk = walk_user(KEMSelector(learned), (x[:, None], y, np.array(ends)))
-    assert len(walk) == len(set(x))
-    assert all(sound(selection, np.linspace(-1, 4, 5)) for selection in walk)
+    trajectory = select_online_for_user(KEMSelector(learned), (x[:, None], y, np.array(ends)))
+    assert len(trajectory) == len(set(x))
+    assert all(sound(selection, np.linspace(-1, 4, 5)) for selection in trajectory)
 
 
 def test_a_user_with_thousands_of_rows(learned):

@@ -1,4 +1,4 @@
-"""The walk along hand-made evolutions: what is considered, how it is judged, what is said."""
+"""Online selection along hand-made evolutions: compositions considered, scores, messages."""
 
 import itertools
 import math
@@ -10,12 +10,14 @@ from scipy.stats import multivariate_normal, norm
 
 from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.gp import fit as fit_module
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import Fit
-from kem_pymc.gp.objective import Coordinates, Objective, normal_prior
-from kem_pymc.selection import judge
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import normal_prior
+from kem_pymc.selection import scorer
 from kem_pymc.selection.kem import KEMSelector
 from tests.selection.pilots import POOL, pilot_cluster, user
 
@@ -71,10 +73,10 @@ def evidence_at(where, x, y, values, normals):
 
 
 def test_a_leaf_stays_and_says_so(learned):
-    with pytest.warns(SelectionWarning, match=r"No pilot user had LIN0 \+ PER0 .*stays\. Give"):
+    with pytest.warns(SelectionWarning, match=r"No pilot user had LIN0 \+ PER0 .*is kept\. Give"):
         selection = KEMSelector(learned).select(*user(10), previous="LIN0 + PER0")
     assert names(selection) == {"LIN0 + PER0"}
-    assert "stays" in selection.message
+    assert "is kept" in selection.message
     assert row(selection, "LIN0 + PER0").probability == 1
     # Its prior is what its clusters say as a child of LIN0.
     typical = learned.typical("LIN0 + PER0")
@@ -117,7 +119,13 @@ def test_improbable_children_are_left_out(learned):
     assert names(KEMSelector(rare, max_candidates=1).select(*user(5))) == {"LIN0"}
 
 
-def test_process_criterion_by_hand(learned):
+def test_the_old_name_of_the_criterion_works_with_a_warning(learned):
+    with pytest.warns(FutureWarning, match="now criterion='posterior'"):
+        selector = KEMSelector(learned, criterion="process")
+    assert selector.criterion == "posterior"
+
+
+def test_posterior_criterion_by_hand(learned):
     x, y = user(12)
     selection = KEMSelector(learned).select(x, y, previous="LIN0")
     for child in learned.children("LIN0"):
@@ -136,7 +144,7 @@ def test_process_criterion_by_hand(learned):
 def test_every_criterion_sorts_by_its_score(learned):
     x, y = user(12)
     for criterion, way in itertools.product(
-        ("process", "bic", "aic", "laplace", "loo"), ("pilot", "ml")
+        ("posterior", "bic", "aic", "laplace", "loo"), ("pilot", "ml")
     ):
         rows = KEMSelector(learned, way, criterion).select(x, y, previous="LIN0").considered
         assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
@@ -232,7 +240,7 @@ def test_draws_without_the_parent_have_no_say(learned):
     assert names(leaf) == {"LIN0 + PER0"}
 
 
-@pytest.mark.parametrize("criterion", ["process", "bic", "laplace", "loo"])
+@pytest.mark.parametrize("criterion", ["posterior", "bic", "laplace", "loo"])
 def test_a_clear_wave_is_found_and_its_absence_too(learned, criterion):
     selector = KEMSelector(learned, criterion=criterion)
     waves = [selector.select(*user(60, s), previous="LIN0") for s in range(10)]
@@ -287,11 +295,11 @@ def test_map_needs_priors(learned):
     ("options", "message"),
     [
         ({"fit": "bayes"}, r"no fit 'bayes'\. Use one of pilot, map, ml\."),
-        ({"criterion": "dic"}, r"no criterion 'dic'\. Use one of process, bic, aic, laplace, loo"),
-        ({"minimum_probability": 1.5}, r"is no probability\. Give 0 to 1"),
-        ({"max_candidates": 0}, r"max_candidates=0 leaves nothing to do\. Give"),
-        ({"runs": 0}, r"runs=0 leaves nothing to do\. Give"),
-        ({"average": 0}, r"average=0 leaves nothing to do\. Give"),
+        ({"criterion": "dic"}, r"There is no criterion 'dic'\. Use one of posterior, bic, aic"),
+        ({"minimum_probability": 1.5}, r"isn't a probability\. Give a number from 0 to 1"),
+        ({"max_candidates": 0}, r"max_candidates=0 is too small\. Give"),
+        ({"runs": 0}, r"runs=0 is too small\. Give"),
+        ({"average": 0}, r"average=0 is too small\. Give"),
     ],
 )
 def test_unknown_options_are_refused(learned, options, message):
@@ -310,7 +318,7 @@ def test_unknown_options_are_refused(learned, options, message):
         ([["a"]], [1.0], None, r"all numbers"),
         ([[1.0]], [1.0], "RQ0", r"RQ0 is not in the candidate pool"),
         ([[1.0]], [1.0], "nonsense", r"not a base kernel"),
-        ([[1.0]], [1.0], "SE3", r"dimension 3 of 1"),
+        ([[1.0]], [1.0], "SE3", r"dimension 3, but the number of dimensions is 1"),
         ([[1.0]], [1.0], 7, r"previous is a int\. Give"),
     ],
 )
@@ -371,7 +379,7 @@ def test_many_points_are_screened_and_the_best_two_fitted_to_all(learned, monkey
     )
     data = user(150)
     whole = KEMSelector(more).select(*data, previous="LIN0")
-    monkeypatch.setattr(judge, "MANY", 150)
+    monkeypatch.setattr(scorer, "MANY", 150)
     monkeypatch.setattr(fit_module, "MANY", 150)
     monkeypatch.setattr(fit_module, "FEW", 60)
     screened = KEMSelector(more, progress=True).select(*data, previous="LIN0")

@@ -9,16 +9,19 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from kem_pymc import priors
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.datasets.simulate import covariance
 from kem_pymc.errors import InputError
-from kem_pymc.evolution.moves.seating import open_cluster
-from kem_pymc.evolution.state import attach, empty_state
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.objective import Coordinates, Objective, study_prior
+from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.scaling import Scaling
-from kem_pymc.selection.memoryless import MemorylessSelector, best_kernel
+from kem_pymc.sampler.moves.seating import open_cluster
+from kem_pymc.sampler.search import best_kernel, one_data_set
+from kem_pymc.sampler.state import attach, empty_state
+from kem_pymc.selection.memoryless import MemorylessSelector
+from kem_pymc.selection.priors import study_prior
 from tests.selection.pilots import user
 
 TABLE = priors.synthetic()
@@ -53,7 +56,7 @@ def test_what_is_searched_is_the_posterior(selector):
         where = Coordinates(SMALL, Composition.parse(text))
         values = np.full(len(where), 0.3)
         h, log_noise = where.expand(values)
-        study = selector._study(x, y)
+        study = one_data_set(SMALL, selector._table, x, y)
         state = empty_state(study, 2, 1)
         attach(study, state, 0, open_cluster(study, state, 0, where.inclusion, h, log_noise))
 
@@ -87,7 +90,7 @@ def test_a_search_only_improves(selector):
     for steps in (1, 100, 5000):
         included = np.zeros(3, dtype=np.bool_)
         h, rng = np.zeros(len(SMALL.hyperparameters)), np.random.default_rng(3)
-        study = selector._study(x, y)
+        study = one_data_set(SMALL, selector._table, x, y)
         log_noise = best_kernel(study, included, h, 0.0, steps, rng)
         state = empty_state(study, 2, 1)
         attach(study, state, 0, open_cluster(study, state, 0, included, h, log_noise))
@@ -134,10 +137,10 @@ def test_units_do_not_matter():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fit": "pilot"}, "go by pilot users"),
-        ({"criterion": "process"}, "go by pilot users"),
-        ({"steps": 0}, "leaves nothing to do"),
-        ({"runs": 0}, "leaves nothing to do"),
+        ({"fit": "pilot"}, "need pilot users"),
+        ({"criterion": "posterior"}, "need pilot users"),
+        ({"steps": 0}, "is too small"),
+        ({"runs": 0}, "is too small"),
         ({"fit": "nonsense"}, "no fit"),
     ],
 )

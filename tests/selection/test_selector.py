@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.considered import Draw
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.selector import previous_composition
-from kem_pymc.transforms import Transform
 from tests.selection.pilots import user
 from tests.shown import printed, read
 from tests.statistical.geweke import SharedFunction

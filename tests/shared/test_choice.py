@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.datasets import synthetic
 from kem_pymc.errors import InputError
 from kem_pymc.shared import learn_shared
@@ -90,7 +90,7 @@ def test_words_say_what_is_shared_and_how_much():
 def test_one_user_shares_nothing():
     one = make_cohort(alone, users=1)
     assert learn_shared(one).nothing
-    with pytest.raises(InputError, match=r"One user shares nothing\. Give two"):
+    with pytest.raises(InputError, match=r"can't be learned from one user\. Give at least two"):
         learn_shared(one, "linear")
 
 

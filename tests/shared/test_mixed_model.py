@@ -5,8 +5,9 @@ import pandas as pd
 import statsmodels.api as sm
 from scipy.linalg import block_diag
 
+from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import SharedKernel
-from kem_pymc.gp.objective import Coordinates, Objective
+from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool

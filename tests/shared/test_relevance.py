@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.relevance import relevance_by_feature

@@ -14,32 +14,32 @@ import pymc as pm
 from scipy import stats
 
 from kem_pymc import priors
-from kem_pymc.compiled import compiled
-from kem_pymc.evolution.concentration import Concentration
-from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.moves.sweep import JOINT, Schedule, spare_room
-from kem_pymc.evolution.process import (
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.concentration import Concentration
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.sampler.joint_density import (
     draw_concentration,
     draw_population,
     log_joint,
     simulate_targets,
 )
-from kem_pymc.evolution.shared import SharedByUser
-from kem_pymc.evolution.state import (
+from kem_pymc.sampler.moves.sweep import JOINT, Schedule, spare_room
+from kem_pymc.sampler.state import (
+    CompiledModel,
     State,
-    Study,
+    allocate_slot,
     attach,
     draw_kernel,
     empty_state,
-    give_slot,
+    free_slot,
     likelihood_upto,
     pick,
     process_above,
     process_of_parent,
-    take_slot,
 )
-from kem_pymc.kernels.pool import CandidatePool
-from tests.evolution.conftest import CONCENTRATION, make_cohort
+from tests.tiny_study import CONCENTRATION, make_cohort
 
 CANDIDATES = ("LIN0", "SE0", "LIN0 x PER0")
 
@@ -56,7 +56,7 @@ TABLE = priors.synthetic().replace(
 #: Batches whose means give the standard error of a chain.
 BATCHES = 50
 
-Move = Callable[[Study, State, np.random.Generator], object]
+Move = Callable[[CompiledModel, State, np.random.Generator], object]
 
 
 class SharedFunction:
@@ -74,14 +74,14 @@ class Setting(NamedTuple):
 
     Attributes
     ----------
-    study : Study
+    study : CompiledModel
     parents : (N, C) bool
         Fixed parent composition of each dataset, where memberships are; empty otherwise.
     schedule : Schedule
         What there has to be room for.
     """
 
-    study: Study
+    study: CompiledModel
     parents: np.ndarray
     schedule: Schedule
 
@@ -132,12 +132,12 @@ def _seat_forward(study, state, parents, rng):
                     slots[n] = state.live[k]
                     log_weights[n] = math.log(state.occupants[slots[n]])
                     n += 1
-            slots[n] = take_slot(state)
+            slots[n] = allocate_slot(state)
             log_weights[n] = math.log(state.concentration[0])
             draw_kernel(study, state, process, slots[n], rng)
             chosen = pick(log_weights, n + 1, rng)
             if chosen < n:
-                give_slot(state, slots[n])
+                free_slot(state, slots[n])
             attach(study, state, dataset, slots[chosen])
 
 
@@ -162,7 +162,7 @@ def forward(setting: Setting, rng: np.random.Generator, out: np.ndarray) -> Stat
     return state
 
 
-def statistic_names(study: Study) -> list[str]:
+def statistic_names(study: CompiledModel) -> list[str]:
     """Return the names of the statistics, in their order."""
     candidates = range(len(CANDIDATES))
     hyper = range(len(study.layout.positive))

@@ -10,15 +10,15 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from kem_pymc.evolution.cluster_model import ClusterModel
-from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.moves.sweep import JOINT, start, sweep
-from kem_pymc.evolution.process import log_joint
 from kem_pymc.kernels.pool import CandidatePool
-from tests.evolution.conftest import CONCENTRATION, make_cohort
+from kem_pymc.model.cluster_model import ClusterModel
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves.sweep import JOINT, start, sweep
 from tests.statistical.calibration import p_value, rank_among, rank_picture, ranks
 from tests.statistical.geweke import CANDIDATES, TABLE
+from tests.tiny_study import CONCENTRATION, make_cohort
 
 POOL = CandidatePool(list(CANDIDATES))
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))

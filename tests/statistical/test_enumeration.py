@@ -7,11 +7,11 @@ import pymc as pm
 import pytest
 
 from kem_pymc import priors
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.datasets.simulate import covariance
-from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.moves.sweep import CUT, JOINT, start, sweep
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.engine import Engine
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, start, sweep
 from tests.statistical.enumeration import (
     Problem,
     cut_posterior,

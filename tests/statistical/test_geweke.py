@@ -8,19 +8,20 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from kem_pymc.compiled import compiled
-from kem_pymc.evolution.concentration import Concentration
-from kem_pymc.evolution.moves.composition import Odds
-from kem_pymc.evolution.moves.concentration import redraw_concentration
-from kem_pymc.evolution.moves.extension import extend_or_contract
-from kem_pymc.evolution.moves.local import local_step
-from kem_pymc.evolution.moves.path import redraw_path
-from kem_pymc.evolution.moves.path_split_merge import split_or_merge_paths
-from kem_pymc.evolution.moves.population import redraw_population
-from kem_pymc.evolution.moves.refit import refit_composition
-from kem_pymc.evolution.moves.seating import reseat
-from kem_pymc.evolution.moves.split_merge import split_or_merge
-from kem_pymc.evolution.moves.sweep import (
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.model.concentration import Concentration
+from kem_pymc.priors.population import population_parameter
+from kem_pymc.sampler.moves.composition import Odds
+from kem_pymc.sampler.moves.concentration import redraw_concentration
+from kem_pymc.sampler.moves.extension import extend_or_contract
+from kem_pymc.sampler.moves.local import local_step
+from kem_pymc.sampler.moves.path import redraw_path
+from kem_pymc.sampler.moves.path_split_merge import split_or_merge_paths
+from kem_pymc.sampler.moves.population import redraw_population
+from kem_pymc.sampler.moves.refit import refit_composition
+from kem_pymc.sampler.moves.seating import gibbs_reassign
+from kem_pymc.sampler.moves.split_merge import split_or_merge
+from kem_pymc.sampler.moves.sweep import (
     CUT,
     EVERYWHERE,
     JOINT,
@@ -29,7 +30,6 @@ from kem_pymc.evolution.moves.sweep import (
     sweep,
     within_processes,
 )
-from kem_pymc.population import population_parameter
 from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
 JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
@@ -66,7 +66,7 @@ def paths(study, state, rng):
 
 @compiled
 def seatings(study, state, rng):
-    reseat(study, state, np.arange(state.assignment.shape[0]), 3, rng)
+    gibbs_reassign(study, state, np.arange(state.assignment.shape[0]), 3, rng)
 
 
 @compiled
@@ -130,7 +130,7 @@ def refits(study, state, rng):
     _refits(study, state, False, rng)
 
 
-def walks(study, state, rng):
+def random_walks(study, state, rng):
     _steps(study, state, True, NEVER, 0.0, rng)
 
 
@@ -178,7 +178,7 @@ CASES = {
     "extension of a cluster": (extensions_of_clusters, FIXED, 4000, 10),
     "refit of a component": (refitted_components, FREE, 2000, 10),
     "refit of a cluster": (refits, FIXED, 2000, 10),
-    "random walk": (walks, FREE, 6000, 10),
+    "random walk": (random_walks, FREE, 6000, 10),
     "split and merge": (splits, FIXED, 6000, 10),
     "split and merge of paths": (path_splits, SHARED, 6000, 3),
     "split and merge of paths, one time step": (path_splits, SHARED_ONE, 4000, 3),

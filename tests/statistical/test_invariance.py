@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kem_pymc.cohort import Cohort
-from kem_pymc.evolution.engine import Engine
-from kem_pymc.evolution.process import log_joint
-from kem_pymc.evolution.state import copy_state
-from tests.evolution.conftest import CONCENTRATION, cohort, engine, pool, table  # noqa: F401  fixtures
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.model.engine import Engine
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.state import copy_state
+from tests.tiny_study import CONCENTRATION, cohort, engine, pool, table  # noqa: F401  fixtures
 
 
 def relabelled(structure, order):

@@ -5,9 +5,9 @@ import pytest
 
 from kem_pymc import datasets, priors
 from kem_pymc.diagnostics.convergence import RHAT, scalar_r_hats
-from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.run import sample
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.runs.sampling import sample
 
 #: Effective draws of 4 x 300, at least.
 ENOUGH = 150

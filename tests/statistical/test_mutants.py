@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kem_pymc.evolution.moves import (
+from kem_pymc.sampler.moves import (
     component,
     composition,
     concentration,
@@ -41,7 +41,7 @@ WALK_PASS = """
 def one_pass(study, state, rng):
     for slot in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            walk(study, state, slot, 0.0, rng)
+            random_walk(study, state, slot, 0.0, rng)
 """
 PATH_PASS = """
 
@@ -101,7 +101,7 @@ FAULTS = {
     ),
     "no_restaurant_denominators": Fault(
         (composition, component),
-        {"return target, log_seating": "return target, 0.0"},
+        {"return target, log_assignments": "return target, 0.0"},
         COMPOSITION_PASS,
         "composition of a component, likelihood off",
     ),

@@ -2,8 +2,8 @@
 
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.figures.tables import step_table
-from kem_pymc.experiments.scores import LEVELS
 from kem_pymc.experiments.summaries import tidy
+from kem_pymc.selection.scores import LEVELS
 
 
 def make(evidence: Evidence) -> Output:

@@ -31,7 +31,7 @@ def make(evidence: Evidence) -> Output:
         tidy(table, SCORE),
         tables={
             "Mean test log-likelihood": wide.sort_values("mean rank"),
-            "By time step": step_table(evidence, SCORE),
+            "Mean test log-likelihood by time step": step_table(evidence, SCORE),
         },
         notes=[f"Intervals are those of the difference to {OURS}, paired by trial."],
     )

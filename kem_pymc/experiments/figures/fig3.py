@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kem_pymc.evolution.evolutions import Evolutions
+from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.plots import evolution_graph
 
@@ -12,12 +12,12 @@ def make(evidence: Evidence) -> Output:
     """Return graphs of the evolutions of each study's first trial, for every training."""
     rows, panels = [], []
     order = list(evidence.settings.methods)
-    first = [piece for piece in evidence.pieces if piece.trial == 0]
-    for piece in sorted(first, key=lambda p: min(map(order.index, p.methods))):
-        method = next(iter(piece.methods))
-        for name, evolutions in evidence.store.known(piece).items():
-            rows += _edges(piece.name, method, name, evolutions)
-            panels.append((f"{evidence.title(piece.name)}: {method}{_step(name)}", evolutions))
+    first = [task for task in evidence.tasks if task.trial == 0]
+    for task in sorted(first, key=lambda p: min(map(order.index, p.methods))):
+        method = next(iter(task.methods))
+        for name, evolutions in evidence.store.known(task).items():
+            rows += _edges(task.name, method, name, evolutions)
+            panels.append((f"{evidence.title(task.name)}: {method}{_step(name)}", evolutions))
     figure = Figure(figsize=(9, 3.6 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
     for ax, (title, evolutions) in zip(axes, panels, strict=True):

@@ -18,7 +18,7 @@ def make(evidence: Evidence) -> Output:
     persons = table.assign(user=table["person"])
     for ax, value, label in (
         (left, "log_likelihood", "test log-likelihood"),
-        (right, "seconds", "seconds a selection"),
+        (right, "seconds", "seconds per selection"),
     ):
         log_likelihood(
             persons, time_step="points", value=value, unit="user", label=label, legend=False, ax=ax
@@ -32,7 +32,7 @@ def make(evidence: Evidence) -> Output:
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
-            "Milliseconds a selection": time_table(evidence),
+            "Milliseconds per selection": time_table(evidence),
             "Seconds to learn": _learning(evidence),
         },
         [UNITS],
@@ -42,8 +42,8 @@ def make(evidence: Evidence) -> Output:
 def _learning(evidence: Evidence) -> pd.DataFrame:
     """Return the mean time that the training of each method took, in seconds per trial."""
     rows: dict[str, list[float]] = {}
-    for piece in evidence.pieces:
-        for method in piece.methods:
-            rows.setdefault(method, []).append(evidence.store.seconds(piece))
+    for task in evidence.tasks:
+        for method in task.methods:
+            rows.setdefault(method, []).append(evidence.store.seconds(task))
     texts = {m: plus_minus(sum(v) / len(v), interval(v), 1) for m, v in rows.items()}
     return pd.DataFrame({"seconds": texts}).rename_axis("method")

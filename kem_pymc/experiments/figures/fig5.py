@@ -34,7 +34,7 @@ def make(evidence: Evidence) -> Output:
         _draw(table),
         {
             f"{SHOWN} most frequent compositions": _listed(frequent, table["method"].unique()),
-            "What the paper says of KEM": _claims(table, ends),
+            "The paper's claims about KEM": _claims(table, ends),
         },
     )
 

@@ -38,10 +38,10 @@ def make(evidence: Evidence) -> Output:
         {
             "Mean test log-likelihood": step_table(evidence, "log_likelihood"),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
-            "Milliseconds a selection": time_table(evidence),
+            "Milliseconds per selection": time_table(evidence),
             "Test users": _users(evidence, table),
         },
-        [UNITS, "The axis may leave out the worst tenth of the means; the table has them all."],
+        [UNITS, "The axis may exclude the lowest tenth of the means; the table contains all."],
     )
 
 

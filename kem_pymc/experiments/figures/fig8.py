@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 import kem_pymc.priors as prior_tables
-from kem_pymc.cohort import Cohort
+from kem_pymc.data.cohort import Cohort
 from kem_pymc.datasets.simulate import draw_function, draw_hyperparameters
-from kem_pymc.evolution.model import EvolutionModel
-from kem_pymc.evolution.moves.sweep import CUT, start, sweep
 from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.plots import style
+from kem_pymc.sampler.moves.sweep import CUT, start, sweep
 
 #: Sizes that are varied one at a time, and the typical values of the others.
 USERS, STEPS, DIMENSIONS = (3, 6, 12, 24, 48), (2, 4, 6, 8, 10, 20), (2, 5, 10, 20)
@@ -112,5 +112,5 @@ def _draw(table: pd.DataFrame) -> Figure:
         style.tidy(ax)
     axes[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes[0].yaxis.set_major_formatter(ScalarFormatter())
-    axes[0].set_ylabel("milliseconds a draw (quartiles)")
+    axes[0].set_ylabel("milliseconds per draw (quartiles)")
     return figure

@@ -6,7 +6,7 @@ from kem_pymc.experiments.figures.output import Evidence, Output
 from kem_pymc.experiments.summaries import interval, plus_minus, tidy
 
 #: Fit and criterion of methods that don't specify them: the selector's defaults.
-DEFAULTS = {"fit": "pilot", "criterion": "process"}
+DEFAULTS = {"fit": "pilot", "criterion": "posterior"}
 
 
 def make(evidence: Evidence) -> Output:
@@ -23,10 +23,10 @@ def make(evidence: Evidence) -> Output:
         tidy(table, "log_likelihood", "size", "dropped"),
         tables={"Targets by fit and criterion": pd.DataFrame(list(rows.values()), index=index)},
         notes=[
-            "Log-likelihoods are means over users and time steps; intervals are those of trials. "
-            "The truth is found where the selected composition is the user's true one, at the last "
-            "time step. R-hat is the largest of the number of clusters and the log joint density, "
-            "over all lessons."
+            "Log-likelihoods are means over users and time steps; intervals are over trials. The "
+            "truth is found if the composition selected at the last time step is the user's true "
+            "one. R-hat is the largest value for the number of clusters and the log joint density "
+            "in all trainings."
         ],
     )
 
@@ -41,8 +41,8 @@ def _row(evidence: Evidence, own: pd.DataFrame, study: str, method: str) -> dict
     steps = own.groupby("time_step")
     last = own[own["time_step"] == own["time_step"].max()]
     by_trial = own.groupby("trial")["log_likelihood"].mean()
-    pieces = [p for p in evidence.pieces if p.name == study and method in p.methods]
-    r_hats = evidence.store.r_hats(pieces)
+    tasks = [p for p in evidence.tasks if p.name == study and method in p.methods]
+    r_hats = evidence.store.r_hats(tasks)
     known = last["truth"].fillna("").astype(bool)
     found = (last["truth"] == last["composition"])[known]
     return {

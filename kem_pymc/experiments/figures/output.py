@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kem_pymc.experiments.piece import Piece
 from kem_pymc.experiments.settings import Settings
 from kem_pymc.experiments.store import Store
+from kem_pymc.experiments.task import Task
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Evidence:
     Attributes
     ----------
     settings : Settings
-    pieces : list of Piece
+    tasks : list of Task
         Tasks that the figure needs; their results are stored.
     store : Store
     """
 
     settings: Settings
-    pieces: list[Piece]
+    tasks: list[Task]
     store: Store
 
     @cached_property
@@ -36,7 +36,7 @@ class Evidence:
         distinct users: in studies where every trial has different users, it also contains the
         trial.
         """
-        table = self.store.selections(self.pieces)
+        table = self.store.selections(self.tasks)
         own = [name for name, study in self.settings.studies.items() if study.users == "new"]
         table["person"] = table["user"].mask(
             table["study"].isin(own), table["trial"].astype(str) + ": " + table["user"]

@@ -31,8 +31,8 @@ def make(evidence: Evidence) -> Output:
             "Verdicts": verdict_table(evidence, table),
             "Mean test log-likelihood": step_table(evidence, "log_likelihood", table),
             "Gain of KEM, paired": gain_table(evidence, "log_likelihood"),
-            "Milliseconds a selection": time_table(evidence),
-            "What is selected": selection_table(evidence, evidence.selections),
+            "Milliseconds per selection": time_table(evidence),
+            "Summary of selections": selection_table(evidence, evidence.selections),
         },
         [UNITS, VERDICTS],
     )

@@ -49,7 +49,7 @@ def make(evidence: Evidence) -> Output:
         tables={"Features dropped per time step": wide},
         notes=[
             "Intervals are over distinct users. "
-            "The paper's setting is KEM, ml, bic; its intervals are over test users or trials, "
-            "which it doesn't say."
+            "The paper's setting is KEM, ml, bic; the paper doesn't state whether its intervals "
+            "are over test users or over trials."
         ],
     )

@@ -11,8 +11,9 @@ OURS = "KEM"
 
 #: Explanation of the units of log-likelihoods, for readers.
 UNITS = (
-    "Log-likelihoods are means over points, in nats. Targets are in standard deviations of the "
-    "pilot users' targets; in simulated studies, and with the priors `synthetic`, as they are."
+    "Log-likelihoods are means over points, in nats. Targets are in units of the standard "
+    "deviation of the pilot users' targets; with the priors `synthetic`, which the synthetic "
+    "studies use, they aren't scaled."
 )
 
 
@@ -57,11 +58,12 @@ def time_table(evidence: Evidence, table: pd.DataFrame | None = None) -> pd.Data
 
 #: Explanation of the columns of `verdict_table`, for readers.
 VERDICTS = (
-    f"Behind: the mean gain's 95 % interval over users lies below -{MARGIN}, or at a time step the "
-    f"gain is below -{STEP_MARGIN} and its interval below zero (Bonferroni over the study's time "
-    f"steps). Undecided: the interval holds both -{MARGIN} and 0. Below {LEAST_TRIALS} trials or "
-    f"{LEAST_USERS} distinct test users there is no verdict. The interval over deals is Student's, "
-    "over means of trials."
+    f"Behind: the 95 % interval of the mean gain over users lies below -{MARGIN}, or at a time "
+    f"step the gain is below -{STEP_MARGIN} and its interval below zero (Bonferroni-corrected for "
+    f"the study's time steps). Undecided: the interval contains both -{MARGIN} and 0. Ahead: the "
+    f"interval lies above zero. Not behind: all other cases. With fewer than {LEAST_TRIALS} trials "
+    f"or {LEAST_USERS} distinct test users there is no verdict. The interval over deals is "
+    "Student's t interval over the means of trials."
 )
 
 
@@ -113,8 +115,8 @@ def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     time step; first selections aren't counted.
     """
     table = table.sort_values("time_step", kind="stable")
-    walks = table.groupby(["study", "trial", "method", "user"], sort=False)["composition"]
-    before = walks.shift()
+    trajectories = table.groupby(["study", "trial", "method", "user"], sort=False)["composition"]
+    before = trajectories.shift()
     table = table.assign(stays=(table["composition"] == before).where(before.notna()))
     values = ["size", "dropped", "stays", "cover95"]
     rows = {}

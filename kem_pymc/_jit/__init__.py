@@ -1,0 +1,1 @@
+"""How functions are compiled: the only package that knows Numba's private parts."""

@@ -1,0 +1,181 @@
+"""Cache of compiled code on disk: its folder, its invalidation, and writes by several processes."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import IndexDataCacheFile, _CacheLocator
+
+PACKAGE = Path(__file__).parents[1]
+
+#: Whether this process can be forked, so that new processes have all compiled code already.
+FORKS = sys.platform == "linux"
+
+
+#: Strings by which source files with compiled code are found.
+MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
+
+
+@cache
+def source_stamp() -> str:
+    """Return a hash of all source files with compiled functions, or types of their arguments.
+
+    Numba detects changes in the file of a compiled function, but not in the files of functions
+    that it calls. With the stamp, every cached function depends on all of these files.
+    """
+    digest = sha256(numba.__version__.encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_bytes()
+        if any(mark in source for mark in MARKS):
+            digest.update(source)
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled code: ``KEM_CACHE``, or one in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("KEM_CACHE") or Path(base) / "kem_pymc")
+
+
+class PackageCacheLocator(_CacheLocator):
+    """Locator of this package's compiled functions: :func:`cache_folder`, with a common stamp."""
+
+    def __init__(self, py_func: Callable, py_file: str) -> None:
+        self._py_func = py_func
+        self._py_file = py_file
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> str:
+        return source_stamp()
+
+    def get_disambiguator(self) -> str:
+        place = f"{self._py_file}:{self._py_func.__code__.co_firstlineno}"
+        return sha256(place.encode()).hexdigest()[:16]
+
+    @classmethod
+    def from_function(cls, py_func: Callable, py_file: str) -> "PackageCacheLocator | None":
+        if not Path(py_file).is_relative_to(PACKAGE):
+            return None
+        locator = cls(py_func, py_file)
+        try:
+            locator.ensure_cache_path()
+        except OSError:  # a read-only home: Numba's own locators may still find a folder
+            return None
+        return locator
+
+
+#: Locators of compiled functions, in the order in which Numba tries them.
+LOCATORS = [
+    f"{__name__}.{PackageCacheLocator.__qualname__}",
+    "UserProvidedCacheLocator",
+    "InTreeCacheLocator",
+    "UserWideCacheLocator",
+    "IPythonCacheLocator",
+]
+
+
+@contextmanager
+def package_locators() -> Iterator[None]:
+    """Let Numba look for cached code of functions that are decorated here by :data:`LOCATORS`."""
+    before = numba.config.CACHE_LOCATOR_CLASSES
+    numba.config.CACHE_LOCATOR_CLASSES = ",".join(LOCATORS)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_LOCATOR_CLASSES = before
+
+
+class _CacheFiles(IndexDataCacheFile):
+    """Files of a function's cached code, which several processes may write at the same time.
+
+    Numba numbers the files of a function's signatures in the order in which they are saved. Two
+    processes that save two signatures at the same time would use the same number, and then load
+    the wrong code. Here, the file name is a hash of the signature and the sources, and a file is
+    written before it is added to the index.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        known = self._load_index()
+        if not known:  # existing files belong to other sources
+            pattern = self._data_name_pattern.replace("{number:d}", "*")
+            for old in Path(self._cache_path).glob(pattern):
+                old.unlink(missing_ok=True)
+        digest = sha256(repr((self._source_stamp, key)).encode()).hexdigest()
+        name = self._data_name(int(digest[:16], 16))
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+    def _load_index(self) -> dict:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):  # its types are those of another version's modules
+            return {}
+
+
+def several_may_write(function: Any) -> Any:
+    """Return a Numba function after making its cache safe for simultaneous writes by processes."""
+    cache, locator = function._cache, function._cache._impl.locator
+    cache._cache_file = _CacheFiles(
+        cache.cache_path, cache._impl.filename_base, locator.get_source_stamp()
+    )
+    return function
+
+
+def compile_side_by_side(functions: Sequence[Any], arguments: tuple, cores: int) -> None:
+    """Compile functions for the same arguments in parallel, in at most `cores` processes.
+
+    Functions that are in the cache already aren't compiled. If this process can't be forked, or
+    there is only work for one process, none are: they are then compiled at their first calls.
+
+    Parameters
+    ----------
+    functions : sequence of functions decorated with :data:`compiled`
+    arguments : tuple
+        Arguments of the functions, of which only the types matter.
+    cores : int
+    """
+    signature = tuple(numba.typeof(argument) for argument in arguments)
+    new = [f for f in functions if not _is_cached(f, signature)]
+    shares = [new[k::cores] for k in range(min(cores, len(new)))]
+    if not FORKS or len(shares) < 2:
+        return
+    context: Any = multiprocessing.get_context("fork")
+    others = [
+        context.Process(target=_compile_share, args=(share, signature), daemon=True)
+        for share in shares[1:]
+    ]
+    with warnings.catch_warnings():
+        # Compiling needs no lock that another thread may hold.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+        for process in others:
+            process.start()
+    for function in shares[0]:
+        function.compile(signature)
+    for process in others:
+        process.join()
+
+
+def _is_cached(function: Any, signature: tuple) -> bool:
+    cache = function._cache
+    codegen = function.targetctx.codegen()
+    return cache._index_key(signature, codegen) in cache._cache_file._load_index()
+
+
+def _compile_share(functions: Sequence[Any], signature: tuple) -> None:
+    # Ctrl-C is handled by the parent process. It also compiles functions that are missing in the
+    # cache, so it raises any error that is suppressed here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(Exception):
+        for function in functions:
+            function.compile(signature)

@@ -1,0 +1,1 @@
+"""What surrounds the statistics: processes, files, machines, and how objects are displayed."""

@@ -1,0 +1,327 @@
+"""Execution of independent tasks: in this process, in several processes, or on a Dask cluster.
+
+A function is called with each task. Its result depends on the task alone, which includes any seed,
+so results are the same wherever tasks are executed. If a worker dies, its tasks are given to other
+workers, so this takes time but no result is lost. Linear algebra uses one thread per worker, also
+in this process: see `resources.one_blas_thread`.
+"""
+
+import multiprocessing
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol
+
+import cloudpickle
+
+from kem_pymc._system.certificates import VARIABLE, given_certificates
+from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on, usable_cores
+from kem_pymc.errors import InputError, WorkerError
+
+#: Number of consecutive deaths of workers, without a result in between, after which work stops.
+PATIENCE = 3
+
+#: Seconds to wait for the response of a scheduler.
+PATIENCE_SECONDS = 10.0
+
+
+#: Function of a task's number and result that returns the task that follows, or None.
+type Following[T, R] = Callable[[int, R], T | None]
+
+
+def nothing_follows(number: int, result: Any) -> None:
+    """Return None: no task follows."""
+
+
+class Workers(Protocol):
+    """Interface of workers that execute tasks.
+
+    Attributes
+    ----------
+    width : int
+        Number of tasks to submit at a time so that no worker is idle.
+    """
+
+    @property
+    def width(self) -> int: ...
+
+    def close(self) -> None:
+        """Close the connection to the workers, which can't be used afterwards."""
+        ...
+
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as results arrive.
+
+        Parameters
+        ----------
+        function : callable
+            Function of one task. It is sent to other processes once, by value.
+        tasks : sequence
+            Tasks, each of which is sent separately.
+        following : callable
+            Called with a number and a result after it was yielded; returns the task that follows
+            under the same number, or None.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
+        ...
+
+
+def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
+    """Return workers on this machine or on a Dask cluster.
+
+    Parameters
+    ----------
+    cores : int, optional
+        Number of processes on this machine; with 1, tasks are executed in this process. By
+        default, one per core.
+    cluster : str, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, to use instead of processes on
+        this machine.
+
+    Raises
+    ------
+    InputError
+        If both are given, no scheduler responds at the address, its certificates are missing or
+        different, or Dask isn't installed.
+    """
+    if cluster is not None:
+        if cores is not None:
+            raise InputError("Both cores and a cluster are given. Give one of them.")
+        return Cluster(cluster)
+    count = cores or usable_cores()
+    return Here() if count == 1 else Processes(count)
+
+
+def in_order[T, R](
+    crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[R], Any]
+) -> list[R]:
+    """Return the results in the order of their tasks; `tell` is called with each on arrival."""
+    results: dict[int, R] = {}
+    for number, result in crew.each(function, tasks):
+        results[number] = result
+        tell(result)
+    return [results[number] for number in range(len(tasks))]
+
+
+class Here:
+    """Execute tasks in this process, one after the other."""
+
+    width = 1
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result; see :meth:`Workers.each`."""
+        for number, first in enumerate(tasks):
+            task: T | None = first
+            while task is not None:
+                with one_blas_thread():
+                    result = function(task)
+                yield number, result
+                task = following(number, result)
+
+
+class Processes:
+    """Execute tasks in processes on this machine.
+
+    Parameters
+    ----------
+    cores : int
+        Number of processes.
+    """
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.width = 2 * cores
+        # Forked processes have the compiled code already; forking is only safe on Linux.
+        self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+    def close(self) -> None:
+        """Do nothing: processes end with each call of :meth:`each`."""
+
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
+        sent = cloudpickle.dumps(function)
+        left = dict(enumerate(tasks))
+        deaths = 0
+        while left:
+            pool = ProcessPoolExecutor(
+                min(self.cores, len(left)), self._context, _take_function, (sent,)
+            )
+            try:
+                futures: dict[Future, int] = {pool.submit(_do, task): n for n, task in left.items()}
+                waiting = set(futures)
+                while waiting:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        result = future.result()
+                        deaths = 0
+                        number = futures.pop(future)
+                        del left[number]
+                        yield number, result
+                        task = following(number, result)
+                        if task is not None:
+                            left[number] = task
+                            again = pool.submit(_do, task)
+                            futures[again] = number
+                            waiting.add(again)
+            except BrokenProcessPool:
+                deaths += 1
+                if deaths == PATIENCE:
+                    raise WorkerError(_dead(deaths)) from None
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Cluster:
+    """Execute tasks on a Dask cluster.
+
+    Parameters
+    ----------
+    address : str
+        Address of the scheduler. If it begins with ``tls://``, certificates are read from the
+        folder that the environment variable ``KEM_CERTIFICATES`` names.
+
+    Raises
+    ------
+    InputError
+        If no scheduler responds at the address, certificates are missing or different from the
+        scheduler's, or Dask isn't installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise InputError(
+                "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
+            ) from None
+        try:
+            own = given_certificates() if address.startswith("tls://") else None
+            self._client = Client(
+                address, timeout=PATIENCE_SECONDS, set_as_default=False, security=own
+            )
+        except InputError:
+            raise
+        except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+            if address.startswith("tls://"):
+                raise InputError(
+                    f"No Dask scheduler with the same certificates responds at {address}. "
+                    f"Set {VARIABLE} to the folder of certificates that its `kem cluster` uses."
+                ) from error
+            raise InputError(
+                f"No Dask scheduler responds at {address}. Start one with: kem cluster"
+            ) from error
+
+    @property
+    def width(self) -> int:
+        """Two tasks for every thread that the cluster has at present."""
+        return 2 * max(1, sum(self._client.nthreads().values()))
+
+    def close(self) -> None:
+        """Close the connection to the scheduler."""
+        self._client.close()
+
+    def each[T, R](
+        self,
+        function: Callable[[T], R],
+        tasks: Sequence[T],
+        following: Following[T, R] = nothing_follows,
+    ) -> Iterator[tuple[int, R]]:
+        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+
+        Raises
+        ------
+        WorkerError
+            If workers keep dying.
+        """
+        from distributed import CancelledError, KilledWorker, as_completed
+
+        # Dask recomputes a result, unlike scattered data, if all workers that held it have died. It
+        # is replicated to all workers at once, or Dask would prefer the worker that holds it.
+        shared = self._client.submit(bytes, cloudpickle.dumps(function), pure=False)
+        self._client.replicate([shared])
+        futures = {
+            self._client.submit(_do_with, shared, task, pure=False): number
+            for number, task in enumerate(tasks)
+        }
+        try:
+            coming = as_completed(futures, loop=self._client.loop)
+            for future in coming:
+                try:
+                    result = future.result()
+                except (KilledWorker, CancelledError):
+                    raise WorkerError(_dead(PATIENCE)) from None
+                number = futures.pop(future)
+                future.release()
+                yield number, result
+                task = following(number, result)
+                if task is not None:
+                    again = self._client.submit(_do_with, shared, task, pure=False)
+                    futures[again] = number
+                    coming.add(again)
+        finally:
+            self._client.cancel(list(futures))
+
+
+def _dead(deaths: int) -> str:
+    return (
+        f"{deaths} workers died in a row without a result. "
+        "They may need more memory; use fewer at a time."
+    )
+
+
+class _Given(threading.local):
+    """Function that a worker applies to tasks, and the bytes from which it was loaded.
+
+    Every thread has a separate copy, because a function may have state that changes in a call.
+    """
+
+    sent = b""
+    function: Callable[[Any], Any]
+
+
+_given = _Given()
+
+
+def _take_function(sent: bytes) -> None:
+    one_blas_thread_from_now_on()
+    _given.sent, _given.function = sent, cloudpickle.loads(sent)
+
+
+def _do(task: Any) -> Any:
+    return _given.function(task)
+
+
+def _do_with(sent: bytes, task: Any) -> Any:
+    if _given.sent != sent:
+        _take_function(sent)
+    return _given.function(task)

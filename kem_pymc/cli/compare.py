@@ -1,0 +1,205 @@
+"""``kem compare``: compare KEM with its baselines on the user's own table."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from kem_pymc.cli import folders, options, screen
+from kem_pymc.cli.reproduce import chains_of, check, run_all, show
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    from kem_pymc.experiments.figures.output import Evidence
+    from kem_pymc.experiments.settings import Settings
+    from kem_pymc.experiments.task import Task
+
+EXAMPLE = (
+    "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
+)
+
+#: Names of the output pages, and the figure of ``kem reproduce`` that each is made like.
+PAGES = {
+    "log-likelihood": "kem-fig6",
+    "verdicts": "kem-peers",
+    "features-dropped": "kem-table2",
+    "calibration": "kem-calibration",
+}
+#: Names of the tables of priors in the settings, by their names on the command line.
+TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
+    None: "default",
+    "default": "default",
+    "unit": "paper",
+    "synthetic": "synthetic",
+}
+
+#: File that lists the pilot users and the test users of each trial.
+ROLES = "users.csv"
+
+#: Explanation of the scores, for pages and screen.
+UNITS = (
+    "Scores are log predictive densities of the points of the next time step, averaged over "
+    "points, in nats per point; higher is better. A gain of 0.1 nats per point means that the "
+    "predictive density of a point is 1.1 times as large under KEM as under the other method."
+)
+
+METHODS = ("KEM", "Stratified", "Final", "ARD", "Two-level GP", "Mixed model", "Pooled GP")
+
+
+def compare(
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Table with one row per point: .csv or .parquet.",
+            rich_help_panel="Table",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the results; a comparison in it is resumed."
+        ),
+    ],
+    user: options.User = None,
+    time: options.Time = None,
+    target: options.Target = None,
+    features: options.Features = None,
+    categorical: options.Categorical = None,
+    batch: options.Batch = None,
+    skip_gaps: options.SkipGaps = False,
+    missing: options.Missing = None,
+    transform: options.Transform = None,
+    candidates: options.Candidates = None,
+    base: options.Base = None,
+    interactions: options.Interactions = False,
+    priors: options.PriorTable = None,
+    trials: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random splits into pilot and test users.")
+    ] = 10,
+    quick: options.Quick = False,
+    cores: options.Tasks = None,
+    cluster: options.ClusterAddress = None,
+    seed: options.TrialSeed = 0,
+) -> None:
+    """Compare KEM with its baselines on your own users, as the paper does on its data sets.
+
+    In each trial, a random half of the users are pilot users. Kernels are selected for the other
+    users at every time step, and each selection is scored on the points of the next time step. If
+    there are enough trials and users to tell, the output states whether KEM predicts worse than
+    another method.
+    """
+    from kem_pymc._system.executors import workers
+    from kem_pymc.cli.job import pool_of, scaling_of, table_of
+    from kem_pymc.cli.tables import read_cohort
+    from kem_pymc.experiments import runner
+    from kem_pymc.experiments.figures.output import Evidence
+    from kem_pymc.experiments.settings import Figure, Study, default
+    from kem_pymc.experiments.store import Store, code
+
+    check(out)
+    columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}
+    named: dict[str, Any] = {
+        "features": options.listed(features),
+        "categorical": options.listed(categorical),
+    }
+    cohort = read_cohort(
+        data, **columns, **named, skip_gaps=skip_gaps, missing=missing, scope="pilot"
+    )
+    if cohort.n_users < 2 or cohort.max_steps < 2:
+        raise InputError(
+            f"{data} has {cohort.n_users} users and at most {cohort.max_steps} time steps. "
+            "Give at least 2 users and 2 time steps; --batch sets the points per time step."
+        )
+    scaling = scaling_of(cohort, priors, table_of(priors), transform)
+    pool = pool_of(cohort, options.listed(candidates), options.listed(base), interactions)
+    study = Study(
+        title=data.stem,
+        data="table",
+        pool=pool.names,
+        priors=TABLES[priors],
+        transform=transform,
+        judged="next",
+        trials=trials,
+    )
+    known = default()
+    known = known.model_copy(update={"studies": {**known.studies, "table": study}})
+    figure = Figure(studies=["table"], methods=list(METHODS))
+    tasks = runner.tasks_of(known, [figure], trials=None, quick=quick, seed=seed)
+    tasks = [replace(task, cohort=cohort) for task in tasks]
+    store = Store(out)
+    pilots, tests = (own.n_users for own in tasks[0].users())
+    shortened = _shortened(known, trials)
+    screen.say(f"{cohort!r}; in each trial {pilots} pilot users and {tests} test users.")
+    screen.modelled(cohort, scaling)
+    if quick:
+        screen.say(shortened)
+    with closing(workers(cores, cluster)) as crew, folders.alone(out):
+        run_all(tasks, store, crew)
+        done = max(task.trial for task in tasks) + 1
+        heading = [
+            f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
+            f"{done} random splits into {pilots} pilot and {tests} test users, listed in {ROLES}. "
+            "Intervals are 95 % intervals over distinct users, after averaging each user's trials.",
+            UNITS,
+            *([] if transform is None else [_transformed(transform, cohort.target)]),
+            *([shortened] if quick else []),
+            *chains_of(tasks, store),
+        ]
+        for line in heading[1:]:
+            screen.say(line)
+        write_roles(tasks, out / ROLES)
+        screen.say(f"Pilot and test users of each trial: {out / ROLES}")
+        _write_pages(Evidence(known, tasks, store), out, heading)
+
+
+def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
+    from kem_pymc.experiments import report
+
+    for name, like in PAGES.items():
+        output = report.make(like, evidence)
+        if like == "kem-table2":
+            output.notes = []  # they are about the paper's data
+        files = report.write(name, output, out, heading)
+        show(output.tables)
+        for note in output.notes if like == "kem-peers" else []:
+            screen.say(note)
+        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def _transformed(name: str, target: str) -> str:
+    """Return a paragraph on the transform of the target and on the unit of the scores."""
+    return (
+        f"The modelled quantity is {name} of {target}, with parameters learned from the pilot "
+        f"users of each split. Scores are those of {target} in its original unit, so they can be "
+        "compared with scores for another transform, or without one."
+    )
+
+
+def _shortened(settings: "Settings", trials: int) -> str:
+    """Return a paragraph on the numbers that `--quick` reduces."""
+    less, usual = settings.quick, settings.sampling["cut"]
+    draws = less.sampling["cut"]
+    return (
+        f"Quick: at most {less.trials} random splits instead of {trials}, {less.test_users} test "
+        f"users in each, {draws.chains} x {draws.draws} draws instead of "
+        f"{usual.chains} x {usual.draws}. These numbers are too small for conclusions."
+    )
+
+
+def write_roles(tasks: "list[Task]", file: Path) -> None:
+    """Write a CSV file of the role (pilot or test) of each user in each trial."""
+    import pandas as pd
+
+    from kem_pymc._system.spreadsheet import escape
+
+    trials = {task.trial: task for task in tasks}
+    rows = [
+        {"trial": trial, "user": user, "role": role}
+        for trial, task in sorted(trials.items())
+        for role, cohort in task.users()._asdict().items()
+        for user in cohort.users
+    ]
+    escape(pd.DataFrame(rows)).to_csv(file, index=False)

@@ -1,0 +1,201 @@
+"""Learn evolutions on the command line: sample with progress bars, and write the results."""
+
+import shlex
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import Any, cast
+
+import arviz as az
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from kem_pymc._system.executors import Workers
+from kem_pymc.cli import screen
+from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.cli.waiting import waiting
+from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.model.ablations import final_model_of, unshared_model_of
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.model.step import EvolutionStep
+from kem_pymc.plots import evolution_graph
+from kem_pymc.runs import folder as run_folder
+from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.progress import duration
+from kem_pymc.runs.sampling import Outcome, begin, fresh_seed, go_on, ready_step
+
+#: Advice if chains disagree.
+REMEDY = (
+    "Sample more draws with --draws and --tune, or weight the chains with kem.diagnostics.stack in "
+    "Python."
+)
+
+#: Number of draws per file of a run.
+CHUNK = 100
+
+#: Names of the runs of the final model and the unshared final model, in the folder of a run.
+FINAL, UNSHARED = "final", "unshared"
+
+
+def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
+    """Compile and return the sampling step of a model, with a message while this takes time."""
+    with waiting("Compiling the sampler, about a minute the first time"):
+        return ready_step(model, crew)
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether a folder contains a run that can be resumed."""
+    return (path / run_folder.NAME).is_file()
+
+
+def sample(
+    model: EvolutionModel,
+    step: EvolutionStep,
+    sampler: dict[str, Any],
+    path: Path,
+    crew: int | Workers,
+) -> Outcome:
+    """Sample with progress bars until complete or interrupted; resume a run if there is one.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    step : EvolutionStep
+        Sampling step of the model, from :func:`ready`.
+    sampler : dict
+        ``draws``, ``tune``, ``chains`` and optionally ``random_seed``; ignored if a run is resumed.
+    path : Path
+        Folder of the run, to which draws are written while sampling.
+    crew : int or Workers
+        Number of chains to run at a time, or workers; from :func:`kem_pymc.runs.sampling.where`.
+
+    Returns
+    -------
+    Outcome
+        The posterior draws, and whether chains failed or were interrupted.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If an interruption came before the first posterior draw.
+    InputError, SamplingError
+        As in :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
+    """
+    if has_begun(path):
+        run = RunFolder.open(path)
+        screen.say(f"Resuming the run in {path}")
+        return go_on(model, step, run, crew, progress=True)
+    counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
+    seed = sampler.get("random_seed")
+    plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
+    with waiting("Timing a few draws"):
+        pace = step.seconds_per_draw()
+    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
+    seconds = pace * plan.total * ceil(plan.chains / at_a_time)
+    text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws: {time}"
+    screen.say(text.format(**counts, time=duration(seconds)))
+    return begin(model, step, plan, path, crew, progress=True)
+
+
+def sample_ends(
+    model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: int | Workers
+) -> dict[str, Outcome]:
+    """Sample the final model and, if users share a mean process, the same model without it.
+
+    The final model learns the kernels with which users end up, from their last datasets. The
+    arguments are those of :func:`sample`; draws are written to subfolders of the run's folder. If
+    a model is interrupted before its first draw, the result lacks it; models that follow an
+    incomplete one are not sampled.
+    """
+    models = {FINAL: (final_model_of, "Model of the final kernels of pilot users:")}
+    if model.shared is not None:
+        models[UNSHARED] = unshared_model_of, "The same without a shared function:"
+    found: dict[str, Outcome] = {}
+    for name, (of, title) in models.items():
+        ends = of(model)
+        screen.say(title)
+        try:
+            found[name] = sample(ends, ready(ends, crew), sampler, path / name, crew)
+        except KeyboardInterrupt:
+            break
+        if not found[name].complete:
+            break
+    return found
+
+
+def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -> Evolutions:
+    """Write posteriors, summary, evolutions and graph; print and return the evolutions.
+
+    Messages name the folder as `out`, the path to which it is moved at the end.
+    """
+    idata = outcome.idata
+    final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
+    learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
+    found = diagnose(idata)
+    apart = disagreement(found)
+    if apart:  # kem select warns of it, too
+        learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
+    learned.save(folder / EVOLUTIONS)
+    write_posterior(idata, folder / "posterior.zarr")
+    for name, own in ends.items():
+        write_posterior(own.idata, folder / f"{name}.zarr")
+    summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
+    _draw(learned, folder / "evolutions.png")
+    screen.parts(found)
+    screen.evolutions(learned)
+    (screen.warn if apart else screen.say)(verdict(idata, apart, out))
+    return learned
+
+
+def write_posterior(idata: xr.DataTree, path: Path) -> None:
+    """Write a posterior to a folder that ``xarray.open_datatree`` opens, and read it to verify."""
+    idata.to_zarr(path)
+    draws = idata["posterior"].sizes["draw"]
+    with xr.open_datatree(path, engine="zarr") as back:
+        for first in range(0, draws, CHUNK):  # reading all at once would double the memory
+            part = {"draw": slice(first, first + CHUNK)}
+            written, read = (tree["posterior"].dataset.isel(part) for tree in (idata, back))
+            xr.testing.assert_equal(read, written)
+
+
+def _draw(learned: Evolutions, path: Path) -> None:
+    try:
+        axes = evolution_graph(learned)
+    except InputError:  # every evolution is improbable, so there is nothing to draw
+        return
+    cast(Figure, axes.get_figure(root=True)).savefig(path, dpi=150)
+
+
+def summary(idata: xr.DataTree) -> pd.DataFrame:
+    """Return ArviZ's summary of the quantities that don't depend on the labels of clusters."""
+    names = [*SCALARS, "noise", "dataset_log_likelihood"]
+    table = az.summary(idata, var_names=names, round_to="none")
+    return table[table["mean"].notna()]  # NaN at time steps that a user lacks
+
+
+def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
+    """Return a sentence or two on whether the chains agree, with advice if they don't.
+
+    `apart` is the text from :func:`kem_pymc.diagnostics.diagnosis.disagreement`, which is empty if
+    chains agree.
+    """
+    posterior = idata["posterior"]
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    if chains < 2 or draws < ENOUGH_DRAWS:
+        return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
+    command = shlex.join(["kem", "diagnose", str(out)])
+    rhat = {name: value for name, value in scalar_r_hats(idata).items() if value is not None}
+    texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
+    still = [text for name, text in texts.items() if rhat[name] > RHAT]
+    if still and not apart:
+        apart = f"The chains still differ in {' and '.join(still)}."
+    if apart:
+        return f"{apart} {REMEDY} For details, run `{command}`."
+    return (
+        f"The chains agree in {', '.join([*texts.values(), 'the graph'])} and which parts matter. "
+        f"To check every dataset, run `{command}`."
+    )

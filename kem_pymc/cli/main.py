@@ -1,0 +1,141 @@
+"""The ``kem`` command-line program: its commands, and how errors become messages and exit codes.
+
+Exit codes are 0 for success, 2 for invalid input, 1 for any other error, and 130 for Ctrl-C.
+Modules that are slow to import are imported by the commands when they run, so that ``kem --help``
+responds at once.
+"""
+
+import shlex
+import sys
+import warnings
+from io import TextIOWrapper
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kem_pymc.cli import (
+    cluster,
+    compare,
+    completion,
+    diagnose,
+    doctor,
+    fit,
+    init,
+    quickstart,
+    report,
+    reproduce,
+    screen,
+    select,
+    wording,
+)
+from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning, WorkerError
+
+
+class _Kem(TyperGroup):
+    """Command group that prints errors as messages, with a traceback only under ``--debug``."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the requested command; turn an exception into a message and an exit code."""
+        debug = ctx.params["debug"]
+        with warnings.catch_warnings():
+            if not debug:  # users of the command line can't act on warnings of other packages
+                warnings.simplefilter("ignore")
+                for category in (DataWarning, SelectionWarning):
+                    warnings.simplefilter("always", category)
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                screen.warn("Interrupted before the command was complete.")
+                raise typer.Exit(130) from None
+            except Exception as error:
+                if isinstance(error, typer.Abort | BrokenPipeError) or hasattr(error, "exit_code"):
+                    raise  # typer handles these
+                if debug:
+                    screen.errors.print_exception()
+                theirs = isinstance(error, InputError)
+                ours = not (theirs or isinstance(error, SamplingError | WorkerError))
+                screen.complain(_fault(error, debug) if ours else str(error))
+                raise typer.Exit(2 if theirs else 1) from error
+
+
+class _Command(TyperCommand):
+    """Command whose messages on invalid input name options instead of Python arguments.
+
+    With a study file, messages keep the arguments, since study files are written in Python.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; reword the message if it raises an `InputError`."""
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            if ctx.params.get("study") is not None:
+                raise
+            options = [name for parameter in self.params for name in parameter.opts]
+            raise InputError(wording.at_command_line(str(error), options)) from error
+
+
+def _show_warning(message: Any, *_: Any) -> None:
+    screen.warn(str(message))
+
+
+def _fault(error: Exception, shown: bool) -> str:
+    what = f"{type(error).__name__}: {error}".rstrip(".: ")
+    command = shlex.join(["kem", "--debug", *sys.argv[1:]])
+    remedy = (
+        "Report it with the traceback above." if shown else f"To see the traceback, run: {command}"
+    )
+    return f"kem failed unexpectedly: {what}. {remedy}"
+
+
+app = typer.Typer(
+    cls=_Kem,
+    no_args_is_help=True,
+    add_completion=False,  # see completion.py
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        screen.console.print(f"kem_pymc {version('kem-pymc')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: kem quickstart --out kem-quickstart")
+def kem(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and warnings.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    show_completion: completion.ShowCompletion = None,
+    install_completion: completion.InstallCompletion = None,
+) -> None:
+    """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
+
+
+app.command(cls=_Command, epilog=quickstart.EXAMPLE)(quickstart.quickstart)
+app.command(cls=_Command, epilog=fit.EXAMPLE)(fit.fit)
+app.command(cls=_Command, epilog=diagnose.EXAMPLE)(diagnose.diagnose)
+app.command(cls=_Command, epilog=select.EXAMPLE)(select.select)
+app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
+app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
+app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
+app.command(cls=_Command, epilog=reproduce.EXAMPLE)(reproduce.reproduce)
+app.command(cls=_Command, epilog=cluster.EXAMPLE)(cluster.cluster)
+app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
+
+
+def main() -> None:
+    """Run the ``kem`` command."""
+    for stream in (sys.stdout, sys.stderr):  # some encodings lack characters
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    completion.prepare()
+    app()

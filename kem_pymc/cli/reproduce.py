@@ -1,0 +1,293 @@
+"""``kem reproduce``: reproduce the paper's figures and tables, from the data to the plots."""
+
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kem_pymc.cli import folders, options, screen
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+    from kem_pymc._system.executors import Workers
+    from kem_pymc.experiments.settings import Settings
+    from kem_pymc.experiments.store import Store
+    from kem_pymc.experiments.task import Task
+
+EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
+
+#: Argument that stands for all figures of the Kernel Evolution Model.
+ALL = "kem-all"
+
+#: Subfolder that marks a folder as an experiment, which can be continued.
+RUNS = "runs"
+
+
+def figure_names() -> list[str]:
+    """Return the names of the figures.
+
+    Only the settings are read, since shell completion waits for the result.
+    """
+    text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
+    return [*tomllib.loads(text)["figures"], ALL]
+
+
+def reproduce(
+    figure: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, "
+            "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
+            "kem-choices, or kem-all.",
+            autocompletion=figure_names,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the results; an experiment in it is resumed."
+        ),
+    ],
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of trials; by default as in the paper."
+        ),
+    ] = None,
+    quick: options.Quick = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML file of studies and methods; by default the package's."
+        ),
+    ] = None,
+    data_home: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of data files; by default KEM_DATA."),
+    ] = None,
+    cores: options.Tasks = None,
+    cluster: options.ClusterAddress = None,
+    seed: options.TrialSeed = 0,
+) -> None:
+    """Reproduce a figure or table of the paper: write its values, a picture, and a page of text.
+
+    Values are written as a tidy CSV file. Trials whose results are already in the folder aren't
+    run again, so an interrupted command can be continued. Studies whose data files are missing are
+    left out, with a warning.
+    """
+    from kem_pymc._system.executors import workers
+    from kem_pymc.experiments import report, runner
+    from kem_pymc.experiments import settings as given
+    from kem_pymc.experiments.figures.output import Evidence
+    from kem_pymc.experiments.store import Store
+
+    known = given.default() if settings is None else given.read(_text(settings))
+    names = list(known.figures) if figure == ALL else [figure]
+    unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
+    if unknown:
+        raise InputError(
+            f"There is no figure {unknown[0]!r}. Use one of {', '.join(report.MODULES)}, {ALL}."
+        )
+    check(out)
+    scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
+    wanted = {name: runner.tasks_of(known, [known.figures[name]], **scale) for name in names}
+    absent = _absent([task for tasks in wanted.values() for task in tasks])
+    store = Store(out)
+    with closing(workers(cores, cluster)) as crew, folders.alone(out):
+        for name in names:
+            tasks = [task for task in wanted[name] if task.name not in absent]
+            if wanted[name] and not tasks:
+                continue
+            run_all(tasks, store, crew)
+            output = report.make(name, Evidence(known, tasks, store))
+            left_out = [s for s in known.figures[name].studies if s in absent]
+            output.notes += [
+                f"Left out: {known.studies[s].title}, without data files." for s in left_out
+            ]
+            heading = _heading(known, tasks, store, quick)
+            files = report.write(name, output, out, heading)
+            show(output.tables)
+            screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"The settings {path} can't be read. Give a TOML file.") from error
+
+
+def check(out: Path) -> None:
+    """Check that an experiment may be written to a folder.
+
+    Raises
+    ------
+    InputError
+        If the path is a file, or a folder with contents that aren't an experiment.
+    """
+    if out.is_file():
+        raise InputError(f"{out} is a file. Choose a folder with --out.")
+    known = {folders.LOCK}  # left by a command that was killed early
+    strange = out.is_dir() and {path.name for path in out.iterdir()} - known
+    if strange and not (out / RUNS).is_dir():
+        raise InputError(
+            f"The folder {out} isn't empty and doesn't contain an experiment. "
+            "Choose another with --out."
+        )
+
+
+def _absent(tasks: "list[Task]") -> list[str]:
+    """Return the names of the studies whose data files are missing, with a warning for each."""
+    from kem_pymc.datasets import DataFileNotFoundError
+
+    absent: list[str] = []
+    for task in {(task.name, task.folds): task for task in tasks}.values():
+        try:
+            task.users()
+        except DataFileNotFoundError as error:
+            if task.name not in absent:
+                screen.warn(f"{task.study.title} is left out. {error}")
+                absent.append(task.name)
+    return absent
+
+
+def run_all(tasks: "list[Task]", store: Any, crew: "Workers") -> None:
+    """Run the tasks whose results are missing, with a progress bar.
+
+    The bar shows the last task that was completed and the time left. Without a terminal, a line is
+    printed every half minute, and one at the end.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from kem_pymc.experiments.runner import run_tasks
+    from kem_pymc.runs.progress import Lines, time_left
+
+    if not tasks:
+        return
+    columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
+    quiet = not screen.console.is_terminal
+    known = {id(task) for task in tasks if not store.missing(task)}
+    total = len(tasks) - len(known)
+    if total:
+        screen.say(_ahead(tasks, total))
+    lines, began, done = Lines(screen.say), monotonic(), 0
+    with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
+        bar = progress.add_task("Compiling, then learning", total=total)
+
+        def tell(task: "Task") -> None:
+            nonlocal done
+            if id(task) in known:
+                return
+            done += 1
+            so_far = time_left(done, total, monotonic() - began)
+            what = f"{task.study.title}, trial {task.trial + 1}: {', '.join(task.methods)}"
+            progress.update(bar, advance=1, description=f"{so_far}. Done: {what}")
+            if quiet and done == total:
+                screen.say(f"{so_far}: {what}")
+            elif quiet:
+                lines.say(f"{so_far}. Done: {what}")
+
+        run_tasks(tasks, store, crew, tell)
+
+
+def _ahead(tasks: "list[Task]", total: int) -> str:
+    """Return a sentence on the number of tasks that are about to be run."""
+    kept = f" ({len(tasks) - total} more are already complete)" if total < len(tasks) else ""
+    return (
+        f"Number of tasks: {total}{kept}. In each task, a group of methods learns and selects. The "
+        "first task takes longest, since it compiles; the time that the others take is estimated "
+        "after it."
+    )
+
+
+def _heading(settings: "Settings", tasks: "list[Task]", store: "Store", quick: bool) -> list[str]:
+    from importlib.metadata import version
+
+    if not tasks:
+        return [f"kem_pymc {version('kem-pymc')}."]
+    trials: dict[str, int] = {}
+    for task in tasks:
+        trials[task.name] = max(trials.get(task.name, 0), task.trial + 1)
+    counts = ", ".join(f"{settings.studies[name].title} {n}" for name, n in trials.items())
+    lines = [
+        f"Made by kem_pymc {', '.join(store.codes(tasks))}, seed {tasks[0].seed}.",
+        f"Trials: {counts}. Intervals are 95 % intervals over distinct users, "
+        "after averaging each user's trials.",
+        "Time steps count from 1, as in the paper; in the CSV file from 0.",
+    ]
+    if any(task.cohort is not None or task.study.judged == "next" for task in tasks):
+        lines.append("Trials on real data are random splits of the same users.")
+    if any(task.folds for task in tasks):
+        lines.append("In each trial, a different part of the pilot users is held out.")
+    if quick:
+        lines.append("Quick: too few trials, users and draws for conclusions.")
+    return [*lines, *chains_of(tasks, store)]
+
+
+def chains_of(tasks: "list[Task]", store: "Store") -> list[str]:
+    """Return a line on the number of trainings whose chains disagree; empty if it is unknown."""
+    from kem_pymc.diagnostics.convergence import RHAT
+
+    r_hats = store.r_hats(tasks)
+    if not r_hats:
+        return []
+    apart = sum(r_hat > RHAT for r_hat in r_hats)
+    return [
+        f"Chains disagree in {apart} of {len(r_hats)} trainings: R-hat of the number of clusters "
+        f"or of the log joint density is above {RHAT}."
+    ]
+
+
+def show(tables: "dict[str, pd.DataFrame]") -> None:
+    """Print the tables of a figure.
+
+    A table that is too wide for the screen is split by study; parts that are still too wide are
+    printed without intervals, in blocks of as many columns as fit.
+    """
+    shortened = False
+    for title, table in tables.items():
+        parts = {title: table}
+        if table.index.nlevels > 1 and not _fits(table):
+            studies = table.groupby(level=0, sort=False)
+            parts = {f"{title}: {study}": part.droplevel(0) for study, part in studies}
+        for heading, part in parts.items():
+            screen.heading(heading)
+            short = part
+            if not _fits(part):
+                short = part.map(lambda cell: str(cell).split(" ± ")[0])
+                shortened |= not short.equals(part.map(str))
+            for columns in _blocks(short):
+                screen.console.print(_printable(columns))
+    if shortened:
+        screen.say("Intervals are in the files; they don't fit on this screen.")
+
+
+def _blocks(table: "pd.DataFrame") -> Iterator["pd.DataFrame"]:
+    """Yield blocks of as many columns as fit on the screen, at least one."""
+    while table.shape[1]:
+        widths = range(table.shape[1], 1, -1)
+        width = next((w for w in widths if _fits(table.iloc[:, :w])), 1)
+        yield table.iloc[:, :width]
+        table = table.iloc[:, width:]
+
+
+def _fits(table: "pd.DataFrame") -> bool:
+    return screen.fits(_printable(table))
+
+
+def _printable(table: "pd.DataFrame") -> "Table":
+    flat = table.reset_index() if table.index.names != [None] else table
+    names = [" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in flat]
+    made = screen.table(*names)
+    for row in flat.itertuples(index=False):
+        made.add_row(*(str(value) for value in row))
+    return made

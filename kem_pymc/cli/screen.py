@@ -1,0 +1,178 @@
+"""Print messages of the commands, and tables of kernels and of their evolutions."""
+
+import textwrap
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+
+from kem_pymc.cli.folders import EVOLUTIONS
+
+if TYPE_CHECKING:
+    from kem_pymc.data.cohort import Cohort
+    from kem_pymc.data.scaling import Scaling
+    from kem_pymc.diagnostics.diagnosis import Diagnosis
+    from kem_pymc.evolutions.evolutions import Evolutions
+    from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.model.evolution_model import EvolutionModel
+    from kem_pymc.selection.selection import Selection
+
+#: Evolutions with a smaller probability, or in a smaller share of draws, aren't printed.
+LEAST = 0.05
+
+#: If fewer evolutions than this are left, this many are printed, the most frequent ones.
+FEW = 10
+
+#: Maximum numbers of parents, of children of each parent, and of users that are printed.
+PARENTS, CHILDREN, USERS = 8, 5, 20
+
+NBSP = "\N{NO-BREAK SPACE}"
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """Print an error message."""
+    errors.print(f"[bold red]Error[/] {escape(message)}", soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Print a warning."""
+    errors.print(f"[yellow]Warning[/] {escape(message)}", soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """Print a message."""
+    console.print(escape(message), soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """Print a heading."""
+    console.print(f"\n[bold]{escape(text)}[/]")
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table in the style of the commands; columns in `right` are right-aligned."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left")
+    return made
+
+
+def fits(made: Table) -> bool:
+    """Return whether a table fits on the screen with every cell on one line."""
+    anything = console.options.update(max_width=10_000)
+    return Measurement.get(console, anything, made).maximum <= console.width
+
+
+def study(cohort: "Cohort", pool: "CandidatePool") -> None:
+    """Print the data, the features and the candidates of a study."""
+    lists = {"Data": [repr(cohort).removeprefix("Cohort(").removesuffix(")")]}
+    if cohort.dimension > 1:
+        lists["Features"] = [f"{i} {name}" for i, name in enumerate(cohort.features)]
+    lists["Candidates"] = pool.names
+    for title, items in lists.items():
+        first, *rest = wrapped(items, ", ", console.width - 12)
+        console.print(f"[bold]{title:<12}[/]{escape(first)}")
+        for line in rest:
+            say(f"{'':12}{line}")
+
+
+def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
+    """Print the transform of the target, or warn if a transform may help."""
+    import numpy as np
+
+    from kem_pymc.data.transforms import advice
+
+    if scaling is not None and scaling.transform is not None:
+        say(f"The modelled quantity is {scaling.target_label(cohort.target)}.")
+    elif found := advice(np.concatenate(cohort.targets)):
+        warn(f"{cohort.target} {found}. See --transform.")
+
+
+def shared(model: "EvolutionModel") -> None:
+    """Print what the users of a model share or, if nothing, which features have no effect."""
+    if model.shared is not None:
+        say(model.shared.describe(model.cohort.features))
+        return
+    looked_at = {d for candidate in model.pool for d in candidate.dimensions}
+    idle = [model.cohort.features[d] for d in sorted(model.cohort.constant - looked_at)]
+    if idle:
+        say(
+            f"Features without effect: {', '.join(idle)}. They don't change within users, and "
+            "users share no function."
+        )
+
+
+def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
+    """Return lines of about `width` characters that join the items without breaking any."""
+    separator = separator.rstrip().replace(" ", NBSP) + " "  # lines break after the space
+    glued = separator.join(item.replace(" ", NBSP) for item in items)
+    lines = textwrap.wrap(glued, max(width, 12), break_long_words=False, break_on_hyphens=False)
+    return [line.replace(NBSP, " ") for line in lines]
+
+
+def broken(composition: str, width: int) -> str:
+    """Return a composition as text with line breaks between its candidates."""
+    from kem_pymc.kernels.prose import readable
+
+    return "\n".join(wrapped(readable(composition).split(" + "), " + ", width))
+
+
+def evolutions(learned: "Evolutions") -> None:
+    """Print a table of the main evolutions, by parent and child."""
+    numbers = ("probability", "in draws")
+    made = table("from", "to", *numbers, right=numbers)
+    frame = learned.to_frame()
+    main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]
+    if len(main) < FEW:  # the posterior is diffuse: show the most frequent
+        main = frame.loc[frame["occurrence"].nlargest(FEW).index.sort_values()]
+    width = (console.width - 30) // 2
+    by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
+    for parent, rows in islice(by_parent, PARENTS):
+        for i, row in enumerate(islice(rows, CHILDREN)):
+            first = "" if i else broken(parent, width)
+            child = "[dim]stays[/]" if row.child == parent else broken(row.child, width)
+            made.add_row(first, child, f"{row.probability:.2f}", f"{row.occurrence:.0%}")
+    heading("Learned evolutions")
+    say("Probability of the next kernel, and share of posterior draws with this evolution.")
+    console.print(made)
+    say(f"{made.row_count} of {len(frame)} evolutions are shown; all are in {EVOLUTIONS}.")
+    if learned.final is not None:
+        from kem_pymc.evolutions.novelty import ends_of
+
+        say(
+            f"Final kernels of pilot users: {ends_of(learned)}. New kernels come from this "
+            "distribution."
+        )
+
+
+def parts(found: "Diagnosis") -> None:
+    """Print which parts of kernels are probable at users' last time steps."""
+    from kem_pymc.diagnostics.parts import headline
+
+    heading("Which parts matter")
+    for sentence in headline(found.parts, found.shares):
+        say(sentence)
+
+
+def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]") -> None:
+    """Print one row per user: each new kernel, with the number of points when it was selected."""
+    from kem_pymc.kernels.prose import readable
+
+    shown = dict(islice(trajectories.items(), USERS))
+    made = table("user", "kernel (number of points when selected)", "points", right=("points",))
+    width = console.width - max(len(str(user)) for user in shown) - len("points") - 12
+    for user, trajectory in shown.items():
+        changes = [next(same) for _, same in groupby(trajectory, key=lambda s: s.composition)]
+        lines = wrapped([f"{readable(s.label())} ({len(s.y)})" for s in changes], " → ", width)
+        made.add_row(escape(str(user)), "\n".join(lines), str(len(trajectory[-1].y)))
+    console.print(made)
+    if len(trajectories) > USERS:
+        say(f"The first {USERS} of {len(trajectories)} users.")

@@ -1,0 +1,298 @@
+"""Read tables of data from CSV and parquet files."""
+
+import textwrap
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types as dtypes
+
+from kem_pymc._system.display import some
+from kem_pymc.cli import screen
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.columns import Columns, feature_columns
+from kem_pymc.data.validation import FEW_CELLS, FILE_ROWS, not_numbers, place
+from kem_pymc.errors import DataWarning, InputError
+
+#: Maximum number of unused columns that are named.
+UNUSED_SHOWN = 10
+
+#: Regular expression of a time stamp that ends in a UTC offset.
+OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+
+#: Names of other separators than commas, for an error message.
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+def read_cohort(
+    path: Path,
+    *,
+    user: str | None,
+    time: str | None,
+    target: str | None,
+    features: Sequence[str] | None,
+    batch: int | None,
+    skip_gaps: bool,
+    scope: Literal["pilot", "new"],
+    missing: Literal["error", "drop"] | None = None,
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+) -> Cohort:
+    """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
+
+    For pilot users, the features are printed and, if they weren't named, the unused columns with
+    the reasons. If dates become a feature, a message explains how.
+
+    Returns
+    -------
+    Cohort
+        The users, in the units of the table.
+
+    Raises
+    ------
+    InputError
+        If the table can't be used, or the user, time or target column isn't named.
+    """
+    if user is None or time is None or target is None:
+        raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
+    table = read_table(path, user, time)
+    if features is not None and scope == "new":
+        lacking = [name for name in features if name not in table]
+        if lacking:
+            raise InputError(
+                f"{path} lacks the pilot study's features {', '.join(lacking)}. "
+                "Give a table with the same features under the same names."
+            )
+    for name in features or ():
+        if name in table and dtypes.is_string_dtype(table[name]) and _all_dates(table[name]):
+            table[name] = _dates(table[name])  # so that errors can mention dates
+    roles = {"user": user, "time": time, "target": target}
+    columns = feature_columns(
+        table, **roles, features=features, categorical=categorical, scope=scope
+    )
+    if scope == "pilot":
+        _say(columns)
+    cohort = Cohort.from_frame(
+        table,
+        **roles,
+        features=columns.names,
+        categorical=columns.levels,
+        batch=batch,
+        gaps="skip" if skip_gaps else "error",
+        missing=missing or "error",
+        scope=scope,
+    )
+    if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
+        screen.say(f"As a feature, {time} is the number of days since the user's first row.")
+    return cohort
+
+
+def read_future(
+    path: Path,
+    data: Path,
+    *,
+    user: str,
+    time: str,
+    target: str,
+    features: Sequence[str],
+    levels: Mapping[str, Sequence[str]],
+) -> dict[Hashable, np.ndarray]:
+    """Read the inputs of users' future points, whose targets aren't known yet.
+
+    Parameters
+    ----------
+    path : Path
+        Table of the future points, with the columns of `data`; a target in it is ignored.
+    data : Path
+        Table of the users' points so far. Days in `path` count from each user's first row in it.
+    user, time, target : str
+        Names of the columns.
+    features : sequence of str
+        Names of the study's features.
+    levels : mapping of str to sequence of str
+        Levels of the features that are categories.
+
+    Returns
+    -------
+    dict
+        Inputs, shape (m, D), of the users who have future points.
+
+    Raises
+    ------
+    InputError
+        If a table can't be used, or `path` has a user who isn't in `data`.
+    """
+    past, coming = (read_table(file, user, time) for file in (data, path))
+    columns = list(dict.fromkeys((user, time, *features)))
+    missing = [name for name in columns if name not in coming]
+    if missing:
+        raise InputError(
+            f"{path} lacks the columns {', '.join(missing)}. "
+            "Give a table with the columns of --data; it needs no targets."
+        )
+    if coming.empty:
+        raise InputError(f"{path} has no rows. Give at least one future point.")
+    known = {str(label): label for label in past[user].unique()}
+    labels = coming[user].astype(str)
+    strange = ~labels.isin(known).to_numpy()
+    if strange.any():
+        raise InputError(
+            f"User {labels.iloc[strange.argmax()]} in {place(coming.index, strange.argmax())} of "
+            f"{path} has no points in {data}. "
+            "Give future points only of users in that table."
+        )
+    coming[user] = [known[label] for label in labels]
+    # Errors from here on concern rows of `path`, since those of `data` were checked before.
+    past.index.name = coming.index.name
+    coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
+    # Future points are appended to the users' own, so that both are converted in the same way.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        cohort = Cohort.from_frame(
+            pd.concat([past[[*columns, target]], coming[columns].assign(**{target: 0.0})]),
+            user=user,
+            time=time,
+            target=target,
+            features=features,
+            categorical=levels,
+            gaps="skip",
+            scope="new",
+        )
+    counts = coming[user].value_counts()
+    return {
+        label: x[-counts[label] :]
+        for label, x in zip(cohort.users, cohort.inputs, strict=True)
+        if label in counts
+    }
+
+
+def _say(columns: Columns) -> None:
+    """Print which columns are features, which aren't and why, and which may be categories."""
+    screen.say(f"Features: {columns}.")
+    if columns.left_out:
+        unused = [f"{name} ({reason})" for name, reason in columns.left_out]
+        screen.say(f"Not used: {some(unused, UNUSED_SHOWN)}.")
+    for name, count in columns.codes:
+        screen.say(
+            f"{name} has {count} different whole numbers. If these are codes of groups, add "
+            f"--categorical {name}."
+        )
+
+
+def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
+    """Read a table of data, one row per point.
+
+    Parameters
+    ----------
+    path : Path
+        CSV file with a header, or parquet file.
+    user : str
+        Name of the column of user labels. In a CSV file, labels become integers only if they are
+        all written as such, without leading zeros.
+    time : str
+        Name of the column of times, which may be dates as text, like 2024-05-31.
+
+    Returns
+    -------
+    DataFrame
+        The table. Rows of a CSV file are numbered for error messages.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or isn't such a table.
+    """
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise InputError(f"{path} is neither .csv nor .parquet. Convert it to one of them.")
+    if not path.is_file():
+        raise InputError(f"There is no file {path}. Give the path of a table with --data.")
+    try:
+        table = _read_csv(path, user) if kind == ".csv" else pd.read_parquet(path)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error}). Check the file.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} isn't text in UTF-8. Save it again as CSV in that encoding."
+        ) from error
+    except Exception as error:  # pandas and pyarrow raise many types if it is no table
+        raise InputError(
+            f"{path} doesn't contain a table. Give a CSV file with a header, or a parquet file."
+        ) from error
+    if kind == ".csv" and user in table:
+        table[user] = _labels(table[user])
+    if time in table and pd.api.types.is_string_dtype(table[time]):
+        table[time] = _dates(table[time])
+    return table
+
+
+def _read_csv(path: Path, user: str) -> pd.DataFrame:
+    names = pd.read_csv(path, nrows=0).columns
+    for separator, text in SEPARATORS.items():
+        if len(names) == 1 and separator in names[0]:
+            raise InputError(
+                f"The columns of {path} seem to be separated by {text}. "
+                "Separate them by commas, and use points in decimal numbers."
+            )
+    table = pd.read_csv(path, dtype={user: str})
+    if not isinstance(table.index, pd.RangeIndex):  # pandas used columns as an index
+        raise InputError(
+            f"Rows of {path} have more cells than its header. Give every column a name."
+        )
+    with path.open(encoding="utf-8") as file:
+        lines = sum(1 for _ in file)
+    # Empty lines and cells that span several lines make line numbers differ from row numbers.
+    exact = lines == len(table) + 1
+    first, name = (2, FILE_ROWS[0]) if exact else (1, FILE_ROWS[1])
+    table.index = pd.RangeIndex(first, first + len(table), name=name)
+    return table
+
+
+def _labels(labels: pd.Series) -> pd.Series:
+    try:
+        numbers = labels.astype("int64")
+    except (ValueError, OverflowError):
+        return labels
+    return numbers if numbers.astype(str).equals(labels.astype(str)) else labels
+
+
+def _all_dates(values: pd.Series) -> bool:
+    known = values.dropna()
+    return bool(pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce").notna().all())
+
+
+def _dates(times: pd.Series) -> pd.Series:
+    """Convert text to dates, in UTC if offsets differ, as before and after a clock change.
+
+    Raises
+    ------
+    InputError
+        If a cell isn't a date, or only some cells have a UTC offset.
+    """
+    try:
+        return pd.to_datetime(times, format="ISO8601")
+    except ValueError:
+        pass
+    known = times.dropna()
+    dates = pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce")
+    words = not_numbers(known)
+    bad = words if words.mean() < FEW_CELLS else dates.isna().to_numpy()
+    if bad.any():
+        cell = textwrap.shorten(known.iloc[bad.argmax()], 30, placeholder="...")
+        where = place(known.index, bad.argmax())
+        raise InputError(
+            f"Column {times.name!r} is neither all numbers nor all dates: {cell!r} in {where}. "
+            "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
+        )
+    offset = known.str.contains(OFFSET)
+    if not offset.all():
+        other = place(known.index, offset.argmin())
+        raise InputError(
+            f"Some times in column {times.name!r} have a UTC offset, others, as in {other}, don't. "
+            "Write all of them with an offset, or none."
+        )
+    return pd.to_datetime(times, format="ISO8601", utc=True)

@@ -1,0 +1,282 @@
+"""Scaling of inputs and targets, learned from pilot users, and conversion back to their units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.transforms import Name, Transform
+from kem_pymc.data.validation import check_varies, frozen
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import base_kernel, category_offset
+from kem_pymc.kernels.composition import Candidate, Factor
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Linear scaling of inputs and targets, with an optional transform of the target.
+
+    The codes of categories aren't scaled: with L levels, 1 / L - 1/2 is added to them, from which
+    the kernel CAT determines L.
+
+    Parameters
+    ----------
+    feature_low, feature_high : ndarray, shape (D,)
+        Values of the features, in the users' units, that become 0 and 1.
+    target_mean, target_sd : float
+        Mean and standard deviation of the target, in its unit; the target becomes (y - mean) / sd.
+        With a transform g they are those of g(y), which becomes (g(y) - mean) / sd.
+    transform : Transform, optional
+        Transform g of a skewed target.
+
+    Raises
+    ------
+    InputError
+        If a value isn't finite, a range is empty, or the sd isn't positive.
+    """
+
+    feature_low: np.ndarray
+    feature_high: np.ndarray
+    target_mean: float
+    target_sd: float
+    transform: Transform | None = None
+
+    def __post_init__(self) -> None:
+        low, high = frozen(self.feature_low), frozen(self.feature_high)
+        sound = low.ndim == 1 and low.shape == high.shape and bool(np.all(low < high))
+        numbers = [*np.ravel(low), *np.ravel(high), self.target_mean, self.target_sd]
+        if not (sound and np.all(np.isfinite(numbers)) and self.target_sd > 0):
+            raise InputError(
+                "The scaling has an empty or infinite range. "
+                "Give finite values, with each feature_low below its feature_high, and a positive "
+                "target_sd."
+            )
+        object.__setattr__(self, "feature_low", low)
+        object.__setattr__(self, "feature_high", high)
+        object.__setattr__(self, "target_mean", float(self.target_mean))
+        object.__setattr__(self, "target_sd", float(self.target_sd))
+
+    @classmethod
+    def identity(cls, dimension: int) -> Self:
+        """Return the scaling that changes nothing, for D = `dimension` features."""
+        return cls(np.zeros(dimension), np.ones(dimension), 0.0, 1.0)
+
+    @classmethod
+    def none(cls, cohort: Cohort) -> Self:
+        """Return the scaling that changes nothing except the codes of categories."""
+        dimension = cohort.dimension
+        return cls(*_ranges(cohort, np.zeros(dimension), np.ones(dimension)), 0.0, 1.0)
+
+    @classmethod
+    def unit(cls, cohort: Cohort, transform: Name | None = None) -> Self:
+        """Return the scaling of features to [0, 1] and of the target to mean 0, sd 1.
+
+        It is computed from this cohort only, with each point counted once: give it the pilot users
+        (section 10.2.1).
+
+        Parameters
+        ----------
+        cohort : Cohort
+            Pilot users.
+        transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
+            Transform that is applied to the target before it is scaled, see
+            :class:`kem_pymc.data.transforms.Transform`.
+
+        Raises
+        ------
+        InputError
+            If a feature or the target is constant, or the target can't be transformed.
+        """
+        x, y = np.concatenate(cohort.inputs), np.concatenate(cohort.targets)
+        check_varies((*cohort.features, cohort.target), np.column_stack([x, y]))
+        learned = None if transform is None else Transform.learn(transform, y)
+        ranges = _ranges(cohort, x.min(axis=0), x.max(axis=0))
+        y = cls(*ranges, 0.0, 1.0, learned).targets_of(cohort)
+        return cls(*ranges, y.mean(), y.std(), learned)
+
+    def inputs(self, x: npt.ArrayLike) -> np.ndarray:
+        """Scale inputs, shape (..., D).
+
+        Raises
+        ------
+        InputError
+            If there are not D columns.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        if x.shape[-1:] != self.feature_low.shape:
+            raise InputError(
+                f"The inputs have shape {x.shape}. "
+                f"Give {len(self.feature_low)} columns, one per feature of the pilot cohort."
+            )
+        return (x - self.feature_low) / (self.feature_high - self.feature_low)
+
+    def targets(self, y: npt.ArrayLike, whose: str = "") -> np.ndarray:
+        """Scale targets.
+
+        Parameters
+        ----------
+        y : array_like, any shape
+            Targets, in the users' units.
+        whose : str
+            Origin of the targets for error messages, like " of user 3".
+
+        Raises
+        ------
+        InputError
+            If a target can't be transformed.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        y = y if self.transform is None else self.transform.forward(y, whose)
+        return (y - self.target_mean) / self.target_sd
+
+    def targets_of(self, cohort: Cohort) -> np.ndarray:
+        """Scale the targets of all users of a cohort, and concatenate them to shape (n,).
+
+        Raises
+        ------
+        InputError
+            If a target can't be transformed.
+        """
+        users = zip(cohort.users, cohort.targets, strict=True)
+        return np.concatenate([self.targets(y, f" of user {user}") for user, y in users])
+
+    def targets_back(self, y: npt.ArrayLike) -> np.ndarray:
+        """Convert scaled targets, or quantiles of them, to the target's unit."""
+        back = self.mean_back(y)
+        return back if self.transform is None else self.transform.inverse(back)
+
+    @property
+    def target_unit(self) -> float:
+        """Standard deviation of the target, in its unit.
+
+        With a transform, half of the distance between mean - sd and mean + sd of the transformed
+        target, both transformed back.
+        """
+        low, high = self.targets_back([-1.0, 1.0])
+        return float(high - low) / 2
+
+    def target_label(self, target: str) -> str:
+        """Return a label of the quantity in whose unit :meth:`mean_back` and :meth:`sd_back` are.
+
+        This is the target, or the transformed target.
+        """
+        return target if self.transform is None else self.transform.label(target)
+
+    def mean_back(self, mean: npt.ArrayLike) -> np.ndarray:
+        """Convert a scaled mean to the unit of the target, or of the transformed target."""
+        return np.asarray(mean) * self.target_sd + self.target_mean
+
+    def sd_back(self, sd: npt.ArrayLike) -> np.ndarray:
+        """Convert a scaled sd to the unit of the target, or of the transformed target."""
+        return np.asarray(sd) * self.target_sd
+
+    def variance_back(self, variance: npt.ArrayLike) -> np.ndarray:
+        """Convert a scaled variance to the squared unit of the target, or transformed target."""
+        return np.asarray(variance) * self.target_sd**2
+
+    def hyperparameters_back(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert the hyperparameters of a kernel, and the noise variance, to the users' units.
+
+        The result is the same kernel for unscaled data: lengthscales, periods and shifts are in the
+        feature's unit (PER's lengthscale has none), amplitudes and the noise variance in the
+        target's unit squared, or that of the transformed target. With LIN an amplitude is the
+        variance of a slope.
+
+        Parameters
+        ----------
+        values : mapping of str to number or array
+            Values in scaled units, by name, like ``{"SE3.lengthscale": 0.2, "noise": 0.1}``: those
+            of a selection, or draws of a :class:`kem_pymc.ClusterModel`.
+
+        Returns
+        -------
+        dict
+            Values in the users' units, by the same names.
+
+        Raises
+        ------
+        InputError
+            If a name isn't the name of a hyperparameter.
+        """
+        return {name: self._back(name, value) for name, value in values.items()}
+
+    def _back(self, name: str, value: Any) -> Any:
+        if name == "noise":
+            return value * self.target_sd**2
+        extent = self.feature_high - self.feature_low
+        candidate = Candidate.parse(name.partition(".")[0], len(extent))
+        kinds = {h.name: h.kind for h in candidate.hyperparameters}
+        if name not in kinds:
+            raise InputError(
+                f"{name!r} isn't a hyperparameter of {candidate}. "
+                f"Use a name like {next(iter(kinds))}."
+            )
+        if kinds[name] == "amplitude":
+            units = [extent[f.dimension] ** base_kernel(f.base).degree for f in candidate.factors]
+            return value * (self.target_sd**2 / float(np.prod(units)))
+        # The factor: SE3 both in SE3.lengthscale and in LIN0 x SE3.SE3#2.x.
+        own = name.split(".")[-2].partition("#")[0]
+        factor = Factor.parse(own)
+        if kinds[name] in base_kernel(factor.base).unitless:
+            return value
+        origin = self.feature_low[factor.dimension] if kinds[name] == "shift" else 0.0
+        return value * extent[factor.dimension] + origin
+
+    def apply(self, cohort: Cohort) -> Cohort:
+        """Return the cohort in scaled units.
+
+        Its truth is removed, because it is in the users' units.
+        """
+        return replace(
+            cohort,
+            inputs=tuple(self.inputs(x) for x in cohort.inputs),
+            targets=tuple(self.targets(y) for y in cohort.targets),
+            truth=None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scaling as a dict of lists and floats, which JSON stores without rounding."""
+        return {
+            "feature_low": self.feature_low.tolist(),
+            "feature_high": self.feature_high.tolist(),
+            "target_mean": self.target_mean,
+            "target_sd": self.target_sd,
+            **({} if self.transform is None else {"transform": self.transform.to_dict()}),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the scaling from the output of :meth:`to_dict`.
+
+        Raises
+        ------
+        InputError
+            If an entry is missing or unknown, or the values don't define a scaling.
+        """
+        known = set(cls.__dataclass_fields__)
+        if not known - {"transform"} <= set(state) <= known:
+            raise InputError(
+                f"A scaling can't be read from the entries {sorted(state)}. "
+                f"Give {', '.join(cls.__dataclass_fields__)}."
+            )
+        transform = state.get("transform")
+        if transform is None:
+            return cls(**state)
+        if not isinstance(transform, Mapping) or set(transform) != {"name", "parameter"}:
+            raise InputError("A transform can't be read. Give its name and its parameter.")
+        return cls(**{**state, "transform": Transform(**transform)})
+
+
+def _ranges(cohort: Cohort, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the low and high ends of the ranges of features, shape (D,) each.
+
+    For a category the range has length 1, so that scaling only adds the offset to its codes.
+    """
+    for name, levels in cohort.levels.items():
+        d = cohort.features.index(name)
+        low[d] = -category_offset(len(levels))
+        high[d] = low[d] + 1.0
+    return low, high

@@ -1,0 +1,12 @@
+"""What was learned: the graph of parents and children, in memory and in files."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.evolutions.evolutions import Evolutions
+
+__all__ = ["Evolutions"]
+
+__getattr__ = lazily(__name__, {"Evolutions": "evolutions"})

@@ -1,0 +1,540 @@
+"""Evolutions learned from the pilot users: which kernels follow which, and their typical values."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Self
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kem_pymc._system.display import Display, Displayed, Listing, from_to, number, some
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions import files
+from kem_pymc.evolutions.children import TAILS, Child, children_below
+from kem_pymc.evolutions.clusters import Cluster, Typical, summarise
+from kem_pymc.evolutions.from_posterior import (
+    read_clusters,
+    read_concentration,
+    read_population,
+    read_shared,
+    study_settings,
+)
+from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
+from kem_pymc.gp.mean_process import MeanProcess
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Displays show at most this many parents, this many children of each with at least this
+#: probability, and this many features.
+PARENTS, CHILDREN, LEAST, FEATURES = 6, 5, 0.02, 15
+
+#: Maximum number of characters of a message on the content of a file.
+MESSAGE = 500
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evolutions(Displayed):
+    """Learned evolutions of kernels, from which kernels are selected for new users.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    scaling : Scaling
+        Transformation from the users' units to those of the hyperparameters; learned from pilot
+        users only.
+    features, target : tuple of str (D,), str
+        Names of the columns.
+    levels : dict of str to tuple of str, optional
+        Names of the levels of categorical features, by feature.
+    clusters : tuple of Cluster
+        Clusters of all posterior draws.
+    n_draws : int
+        Number of posterior draws.
+    concentration : float or tuple of float (n_draws,)
+        Concentration alpha of every parent's process; in every draw, if it was learned.
+    population : dict of str to tuple of float (n_draws,), optional
+        Population parameters of the priors, by name, in every draw.
+    priors : dict, optional
+        The study's priors, as returned by `Priors.to_dict`.
+    settings, versions : dict, optional
+        Settings with which the posterior was sampled, and versions of the packages used.
+    shared : MeanProcess, optional
+        Mean process that all users share, in scaled units, given all pilot users.
+    final : Evolutions, optional
+        Final compositions of the pilot users, from the posterior of :func:`kem_pymc.final_model`.
+        At deployment, kernels that are new below a parent are drawn from these.
+    unshared : Evolutions, optional
+        Final compositions of the pilot users in a model in which they share nothing, from the
+        posterior of :func:`kem_pymc.final_model` with ``shared=None``. They are used for new users
+        whose data don't follow the shared mean process.
+
+    Raises
+    ------
+    InputError
+        If there are no clusters, names, values or numbers of draws don't match, or `final` or
+        `unshared` don't fit the other arguments.
+    """
+
+    pool: CandidatePool
+    scaling: Scaling
+    features: tuple[str, ...]
+    target: str
+    clusters: tuple[Cluster, ...]
+    n_draws: int
+    concentration: float | tuple[float, ...] = 1.0
+    population: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    priors: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    shared: MeanProcess | None = None
+    final: "Evolutions | None" = None
+    unshared: "Evolutions | None" = None
+    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise InputError("There are no clusters to learn from. Sample the posterior first.")
+        if len(self.features) != self.pool.dimension:
+            raise InputError(
+                f"There are {len(self.features)} features and {self.pool.dimension} dimensions. "
+                "Name one feature per dimension of the pool."
+            )
+        if np.shape(self.concentration) not in ((), (self.n_draws,)):
+            raise InputError(
+                f"There are {np.size(self.concentration)} concentrations and {self.n_draws} draws. "
+                "Give one for all draws, or one for each."
+            )
+        if self.final is not None and self.final.pool != self.pool:
+            raise InputError(
+                "The pilot users' final compositions were learned with other candidates. "
+                "Sample kem.final_model with the same pool."
+            )
+        self._check_unshared()
+        for name, values in self.population.items():
+            if len(values) != self.n_draws:
+                raise InputError(
+                    f"There are {len(values)} values of {name} and {self.n_draws} draws. "
+                    "Give one value for each draw."
+                )
+        lengths = {c: len(Coordinates(self.pool, c)) for c in {c.child for c in self.clusters}}
+        for cluster in self.clusters:
+            if len(cluster.values) != lengths[cluster.child] or cluster.draw >= self.n_draws:
+                raise InputError(
+                    f"A cluster of {cluster.child} doesn't fit the pool or the number of draws. "
+                    "Give one value per coordinate, and count draws from 0."
+                )
+
+    def _check_unshared(self) -> None:
+        other = self.unshared
+        if other is None:
+            return
+        same = other.pool == self.pool and other.scaling.to_dict() == self.scaling.to_dict()
+        if (
+            not same
+            or self.shared is None
+            or (other.shared, other.parents) != (None, (Composition(),))
+        ):
+            raise InputError(
+                "unshared= has to contain final compositions without the shared part, with the "
+                "same pool and scaling, and is only for evolutions with a shared part. "
+                "Sample kem.final_model(cohort, pool, shared=None)."
+            )
+
+    @classmethod
+    def from_posterior(
+        cls,
+        idata: "DataTree",
+        max_draws: int = 200,
+        weights: npt.ArrayLike | None = None,
+        *,
+        final: "DataTree | None" = None,
+        unshared: "DataTree | None" = None,
+    ) -> Self:
+        """Extract the evolutions from the posterior of an ``EvolutionModel``.
+
+        Parameters
+        ----------
+        idata : DataTree
+            Posterior with the groups ``posterior`` and ``constant_data``, as returned by
+            ``pm.sample``.
+        max_draws : int
+            Maximum number of draws; more are thinned, evenly over all chains.
+        weights : array_like, shape (chains,), optional
+            Weights of the chains, as returned by :func:`kem_pymc.diagnostics.stack`: each
+            chain gets its share of the draws.
+        final : DataTree, optional
+            Posterior of :func:`kem_pymc.final_model` of the same pilot users, for their final
+            compositions.
+        unshared : DataTree, optional
+            Posterior of :func:`kem_pymc.final_model` with ``shared=None``, in which users share
+            nothing.
+
+        Raises
+        ------
+        InputError
+            If `idata` isn't the posterior of an evolution model, `max_draws` is below 1, the
+            weights aren't one non-negative number for each chain, or `final` or `unshared` don't
+            fit `idata`.
+        """
+        settings = study_settings(idata)
+        shared = read_shared(idata, settings)
+        pool = CandidatePool(settings.pop("pool"), settings.pop("dimension"))
+        clusters, kept = read_clusters(idata, pool, max_draws, weights)
+        concentration: float | tuple[float, ...] = settings["concentration"]
+        if isinstance(concentration, dict):  # the prior, which stays among the settings
+            alpha = read_concentration(idata, settings).ravel()[kept]
+            concentration = tuple(alpha.tolist())
+        else:
+            del settings["concentration"]
+        population = {
+            name: tuple(values.ravel()[kept].tolist())
+            for name, values in read_population(idata, settings).items()
+        }
+        return cls(
+            pool=pool,
+            scaling=Scaling.from_dict(settings.pop("scaling")),
+            features=tuple(settings.pop("features")),
+            target=settings.pop("target"),
+            levels={name: tuple(own) for name, own in settings.pop("levels", {}).items()},
+            clusters=clusters,
+            n_draws=len(kept),
+            concentration=concentration,
+            population=population,
+            priors=settings.pop("priors"),
+            versions=settings.pop("versions"),
+            shared=None if shared is None else shared.process,
+            final=None if final is None else cls._ended(final, max_draws),
+            unshared=None if unshared is None else cls.from_posterior(unshared, max_draws),
+            settings=settings,
+        )
+
+    @classmethod
+    def _ended(cls, final: "DataTree", max_draws: int) -> Self:
+        """Return the final compositions without the shared part, which the evolutions contain."""
+        return replace(cls.from_posterior(final, max_draws), shared=None)
+
+    @cached_property
+    def _by_parent(self) -> dict[Composition, list[Cluster]]:
+        groups: dict[Composition, list[Cluster]] = {}
+        for cluster in self.clusters:
+            groups.setdefault(cluster.parent, []).append(cluster)
+        return groups
+
+    @cached_property
+    def _members(self) -> dict[Composition, np.ndarray]:
+        """Number of members of each parent's process in each draw (n_draws,)."""
+        members = {parent: np.zeros(self.n_draws) for parent in self._by_parent}
+        for cluster in self.clusters:
+            members[cluster.parent][cluster.draw] += cluster.count
+        return members
+
+    @cached_property
+    def _alpha(self) -> np.ndarray:
+        """alpha in each draw (n_draws,)."""
+        return np.broadcast_to(self.concentration, self.n_draws)
+
+    @property
+    def typical_population(self) -> dict[str, float]:
+        """Posterior median of every population parameter, by name.
+
+        Medians don't depend on whether they are taken of values or of their logs.
+        """
+        return {name: float(np.median(values)) for name, values in self.population.items()}
+
+    @property
+    def noise_floor(self) -> float:
+        """Minimum noise variance of fits, in scaled units, from the study's priors."""
+        return float(self.priors.get("noise_floor", NOISE_FLOOR))
+
+    def with_noise_floor(self, noise_floor: float) -> Self:
+        """Return the same evolutions with another minimum noise variance of fits."""
+        priors = {**self.priors, "noise_floor": noise_floor}
+        unshared = self.unshared
+        if unshared is not None:
+            unshared = unshared.with_noise_floor(noise_floor)
+        return replace(self, priors=priors, unshared=unshared)
+
+    @cached_property
+    def _cache(self) -> dict[Any, Any]:
+        return {}
+
+    @property
+    def parents(self) -> tuple[Composition, ...]:
+        """Compositions that some dataset had one time step earlier, the most frequent first."""
+        return tuple(sorted(self._members, key=lambda p: (-self._members[p].sum(), p)))
+
+    def children(self, parent: Composition | str) -> tuple[Child, ...]:
+        """Return the compositions that followed a parent, the most probable first.
+
+        The tuple is empty if no pilot user had the parent.
+        """
+        parent = self._composition(parent)
+        if parent not in self._cache:
+            below = self._by_parent.get(parent, ())
+            members = self._members.get(parent, np.zeros(self.n_draws))
+            found = children_below(below, members, self._alpha, self.noise_floor)
+            self._cache[parent] = tuple(
+                sorted(found, key=lambda c: (-c.probability, c.composition))
+            )
+        return self._cache[parent]
+
+    def probability_of_new(self, parent: Composition | str) -> float:
+        """Return the predictive probability of a kernel not seen below this parent.
+
+        It is the posterior mean of alpha / (alpha + N_parent) over the draws in which the parent
+        has members, and one if no pilot user had the parent.
+        """
+        parent = self._composition(parent)
+        if parent not in self._members:
+            return 1.0
+        draws = self.draws_with(parent)
+        alpha = self._alpha[draws]
+        return float(np.mean(alpha / (alpha + self._members[parent][draws])))
+
+    def typical(self, composition: Composition | str) -> Typical | None:
+        """Return the summary of a composition's clusters below any parent; None if it has none."""
+        composition = self._composition(composition)
+        key = "typical", composition
+        if key not in self._cache:
+            clusters = [c for c in self.clusters if c.child == composition]
+            self._cache[key] = summarise(clusters, self.noise_floor) if clusters else None
+        return self._cache[key]
+
+    def draws_with(self, parent: Composition | str) -> np.ndarray:
+        """Return the draws in which some dataset had this composition one time step earlier."""
+        members = self._members.get(self._composition(parent), np.zeros(self.n_draws))
+        return np.flatnonzero(members)
+
+    def single_draw(self, index: int) -> "Evolutions":
+        """Return the evolutions of one posterior draw.
+
+        Raises
+        ------
+        InputError
+            If there is no such draw.
+        """
+        if not 0 <= index < self.n_draws:
+            raise InputError(f"There is no draw {index}. Give 0 to {self.n_draws - 1}.")
+        key = "draw", index
+        if key not in self._cache:
+            self._cache[key] = self._of_draws(index)
+        return self._cache[key]
+
+    def draw(self, rng: np.random.Generator | int) -> "Evolutions":
+        """Return the evolutions of one posterior draw, chosen at random."""
+        return self.single_draw(int(np.random.default_rng(rng).integers(self.n_draws)))
+
+    def most_probable(self) -> "Evolutions":
+        """Return the evolutions of the draws that have the most frequent graph.
+
+        A draw's graph is the set of its edges. Among equally frequent graphs (in large studies
+        every draw has a different one), the one nearest to the edges' occurrence is taken: that
+        with the smallest sum of squared differences.
+        """
+        edges = {(c.parent, c.child) for c in self.clusters}
+        place = {edge: i for i, edge in enumerate(sorted(edges))}
+        has = np.zeros((self.n_draws, len(place)))
+        for c in self.clusters:
+            has[c.draw, place[c.parent, c.child]] = 1
+        graphs, which, frequency = np.unique(has, axis=0, return_inverse=True, return_counts=True)
+        distance = ((graphs - has.mean(axis=0)) ** 2).sum(axis=1)
+        best = np.lexsort((distance, -frequency))[0]
+        return self._of_draws(np.flatnonzero(which == best))
+
+    def _of_draws(self, draws: npt.ArrayLike) -> "Evolutions":
+        """Return the evolutions of some posterior draws, renumbered from 0."""
+        number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
+        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
+        if isinstance(self.concentration, tuple):
+            state["concentration"] = tuple(self.concentration[draw] for draw in number)
+        state["population"] = {
+            name: tuple(values[draw] for draw in number) for name, values in self.population.items()
+        }
+        return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
+
+    def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
+        """Return the graph of evolutions (paper, fig. 2).
+
+        Nodes are the compositions' labels; edges lead from parent to child and carry
+        ``probability``, ``lower`` and ``upper`` (ends of its 90 % interval), ``count`` and
+        ``occurrence``. Edges of less than `minimum_probability` are left out.
+        """
+        graph = nx.DiGraph()
+        for row in self.to_frame().itertuples(index=False):
+            if row.probability >= minimum_probability:
+                graph.add_edge(
+                    row.parent,
+                    row.child,
+                    probability=row.probability,
+                    lower=row.lower,
+                    upper=row.upper,
+                    count=row.count,
+                    occurrence=row.occurrence,
+                )
+        return graph
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per evolution, with the 90 % interval of its probability."""
+        names = ["parent", "child", "probability", "lower", "upper", "count", "occurrence"]
+        rows = [
+            (
+                *(self.label(p), self.label(c.composition), c.probability),
+                *(*c.interval, c.count, c.occurrence),
+            )
+            for p in self.parents
+            for c in self.children(p)
+        ]
+        return pd.DataFrame(rows, columns=names)
+
+    def label(self, composition: Composition) -> str:
+        """Return a composition's label, with ``ARD`` for the product over all dimensions."""
+        return composition.label(self.pool.dimension)
+
+    def _composition(self, composition: Composition | str) -> Composition:
+        if isinstance(composition, str):
+            return Composition.parse(composition, self.pool.dimension)
+        return composition
+
+    def __repr__(self) -> str:
+        lines = [self._caption()]
+        for parent in self.parents[:PARENTS]:
+            likely = self._likely(parent)
+            text = ", ".join(f"{self.label(c.composition)} {c.probability:.2f}" for c in likely)
+            lines.append(f"  {self.label(parent)} -> {text}")
+        more = len(self.parents) - PARENTS
+        return "\n".join([*lines, f"  and {more} more parents"] if more > 0 else lines)
+
+    def _caption(self) -> str:
+        return (
+            f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
+            f"{', '.join(self.features)} -> {self.target}"
+        )
+
+    def _likely(self, parent: Composition) -> list[Child]:
+        return [c for c in self.children(parent)[:CHILDREN] if c.probability >= LEAST]
+
+    def _display(self) -> Display:
+        rows: list[tuple[str | float, ...]] = []
+        for parent in self.parents[:PARENTS]:
+            first = self.label(parent)
+            for c in self._likely(parent):
+                interval = "{:.2f} to {:.2f}".format(*c.interval)
+                label = self.label(c.composition)
+                rows.append((first, label, c.probability, interval, c.count, c.occurrence))
+                first = ""
+        total = sum(len({c.child for c in own}) for own in self._by_parent.values())
+        alpha = number(float(self._alpha.mean()))
+        if isinstance(self.concentration, tuple):
+            alpha += _interval(self._alpha)
+        columns = ("parent", "child", "probability", "90 % interval", "datasets", "in draws")
+        forms = {"probability": ".2f", "datasets": ".1f", "in draws": ".0%"}
+        more = f"{len(rows)} of {total} evolutions are shown, the most probable below each of the "
+        more += f"{min(PARENTS, len(self.parents))} most frequent of {len(self.parents)} parents."
+        return Display(
+            f"Evolutions from {self.n_draws} draws",
+            {
+                "Target": f"{self.target}, from {some(self.features, FEATURES)}",
+                "Concentration": alpha,
+                **{
+                    name: number(self.typical_population[name]) + _interval(values)
+                    for name, values in self.population.items()
+                },
+            },
+            [Listing(columns, rows, forms, more=more if len(rows) < total else "")],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evolutions) and self.content_hash == other.content_hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all content as plain data, for files."""
+        alpha, label = self.concentration, self.label
+        population = {name: list(values) for name, values in self.population.items()}
+        levels = {name: list(own) for name, own in self.levels.items()}
+        children = sorted({c.child for c in self.clusters})
+        return {
+            "schema_version": files.SCHEMA_VERSION,
+            "dimension": self.pool.dimension,
+            "pool": self.pool.names,
+            "features": list(self.features),
+            **({"levels": levels} if levels else {}),
+            "target": self.target,
+            "scaling": self.scaling.to_dict(),
+            "concentration": list(alpha) if isinstance(alpha, tuple) else alpha,
+            **({"population": population} if population else {}),
+            "priors": self.priors,
+            "settings": self.settings,
+            "versions": self.versions,
+            **({} if self.shared is None else {"shared": self.shared.to_dict()}),
+            **({} if self.final is None else {"final": self.final.to_dict()}),
+            **({} if self.unshared is None else {"unshared": self.unshared.to_dict()}),
+            "n_draws": self.n_draws,
+            "coordinates": {label(c): Coordinates(self.pool, c).names for c in children},
+            "clusters": [
+                {
+                    "draw": c.draw,
+                    "parent": label(c.parent),
+                    "child": label(c.child),
+                    "count": c.count,
+                    "values": list(c.values),
+                }
+                for c in self.clusters
+            ],
+        }
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the content, as stored in files."""
+        return files.content_hash(self.to_dict())
+
+    def save(self, path: str | Path) -> None:
+        """Write the evolutions to a human-readable JSON file, which :meth:`load` reads.
+
+        The file is written atomically.
+
+        Raises
+        ------
+        InputError
+            If the folder doesn't exist or can't be written to.
+        """
+        files.write(self.to_dict(), Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the file is missing, doesn't contain evolutions, was written by a newer version, was
+            changed, or has content that this version can't read; the message states the file and
+            what is wrong with it.
+        """
+        data = files.read(Path(path))
+        try:
+            fields = files.fields(data, path)
+            final, unshared = (
+                None if own is None else cls(**own)
+                for own in map(fields.pop, ("final", "unshared"))
+            )
+            return cls(**fields, final=final, unshared=unshared)
+        except InputError as error:
+            if str(path) in str(error):
+                raise
+            message = shorten(str(error), MESSAGE, placeholder="...")  # it may quote the file
+            raise InputError(f"In {path}: {message}") from error
+
+
+def _interval(values: np.ndarray | tuple[float, ...]) -> str:
+    """Return the 90 % interval of the values of all draws, as text."""
+    low, high = np.quantile(values, TAILS)
+    return f" (90 % interval {from_to(float(low), float(high))})"

@@ -1,0 +1,232 @@
+"""Extract clusters and settings from the DataTree that sampling an ``EvolutionModel`` returns."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.shared_functions import ARRAYS
+from kem_pymc.shared.choice import SharedPart
+from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Required settings.
+NEEDED = (
+    *("pool", "dimension", "features", "target", "scaling"),
+    *("priors", "concentration", "versions"),
+)
+
+
+def study_settings(idata: "DataTree") -> dict[str, Any]:
+    """Return the settings of a study from its posterior's ``constant_data``.
+
+    Settings are stored as the labels of dimension ``setting`` of variable ``study``: each label is
+    a name, a colon and JSON.
+
+    Raises
+    ------
+    InputError
+        If there are no settings, or a required one is missing.
+    """
+    try:
+        labels = idata["constant_data"]["study"].coords["setting"].values
+        pairs = (str(label).split(":", 1) for label in labels)
+        settings = {name: json.loads(text) for name, text in pairs}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            "The posterior contains no settings of a study. Sample it with an EvolutionModel."
+        ) from error
+    for name in NEEDED:
+        if name not in settings:
+            raise InputError(
+                f"The posterior's settings lack {name!r}. "
+                "Sample it again with this version of kem_pymc."
+            )
+    return settings
+
+
+def read_clusters(
+    idata: "DataTree",
+    pool: CandidatePool,
+    max_draws: int,
+    weights: npt.ArrayLike | None = None,
+) -> tuple[tuple[Cluster, ...], np.ndarray]:
+    """Return the clusters of at most `max_draws` draws, and the indices of these draws.
+
+    Draws are spread evenly over all chains, or according to the chains' weights, and numbered from
+    0. The indices are those of the draws of all chains, concatenated chain after chain.
+
+    Raises
+    ------
+    InputError
+        If a variable is missing, the posterior's candidates aren't those of the pool, `max_draws`
+        is below 1, or `weights` isn't one non-negative number for each chain, with a positive sum.
+    """
+    if max_draws < 1:
+        raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
+    order = ("chain", "draw", "user", "time_step")
+    arrays = {}
+    for name in ("assignment", "inclusion", "hyperparameters", "noise"):
+        try:
+            variable = idata["posterior"][name].transpose(*order, ...)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"The posterior lacks the variable {name} with dims user and time_step. "
+                "Sample it with an EvolutionModel."
+            ) from error
+        arrays[name] = variable.values.reshape(-1, *variable.shape[2:])
+        if name == "inclusion" and list(variable.coords["candidate"].values) != pool.names:
+            raise InputError(
+                "The posterior's candidates aren't those of its settings. "
+                "Sample it again, or restore the file."
+            )
+    sizes = idata["posterior"].sizes
+    kept = spread_draws(sizes["chain"], sizes["draw"], max_draws, weights)
+    clusters = [
+        cluster
+        for number, index in enumerate(kept)
+        for cluster in _clusters_of_draw(number, pool, *(arrays[name][index] for name in arrays))
+    ]
+    return tuple(clusters), kept
+
+
+def read_concentration(idata: "DataTree", settings: Mapping[str, Any]) -> np.ndarray:
+    """Return alpha in every draw (chain, draw), whether it was learned or fixed.
+
+    Raises
+    ------
+    InputError
+        If alpha was learned, but the posterior lacks it.
+    """
+    posterior = idata["posterior"]
+    if not isinstance(settings["concentration"], Mapping):
+        shape = posterior.sizes["chain"], posterior.sizes["draw"]
+        return np.full(shape, float(settings["concentration"]))
+    try:
+        return posterior["concentration"].transpose("chain", "draw").values
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "The posterior lacks the concentration, which was learned according to its settings. "
+            "Sample it with an EvolutionModel."
+        ) from error
+
+
+def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the population parameters of the priors in every draw (chain, draw), by name.
+
+    Raises
+    ------
+    InputError
+        If the posterior lacks a parameter that the settings contain.
+    """
+    found = {}
+    for name in settings.get("population", {}):
+        try:
+            found[name] = idata["posterior"][name].transpose("chain", "draw").values
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"The posterior lacks the population parameter {name}, which is in its settings. "
+                "Sample it with an EvolutionModel."
+            ) from error
+    return found
+
+
+def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
+    """Return the part that the pilot users of a posterior share; None if they share nothing.
+
+    Raises
+    ------
+    InputError
+        If the posterior lacks this part, although its settings contain it.
+    """
+    data = settings.get("shared")
+    if data is None:
+        return None
+    try:
+        constant = idata["constant_data"]
+        inducing, precision, shift, features, targets = (
+            constant[name].transpose(*dims).values for name, dims in ARRAYS.items()
+        )
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "The posterior lacks the shared part, which is in its settings. "
+            "Sample it with an EvolutionModel."
+        ) from error
+    kernel = {**data["kernel"], "inducing": inducing.tolist()}
+    model = TwoLevel.from_dict({**data, "kernel": kernel}, settings["dimension"])
+    contributions = list(zip(features, targets, strict=True))
+    users = tuple(constant["shared_features"].coords["user"].values.tolist())
+    posterior = SharedPosterior(model, precision, shift, contributions)
+    found = data.get("relevance", {})  # posteriors of earlier versions lack it
+    relevance = {part: tuple(own) for part, own in found.items()}
+    return SharedPart(posterior, users, {}, data["shares"], data["unexplained"], relevance)
+
+
+def spread_draws(
+    chains: int, draws: int, max_draws: int, weights: npt.ArrayLike | None = None
+) -> np.ndarray:
+    """Return at most `max_draws` indices of the concatenated draws of all chains.
+
+    Without weights, they are spread evenly over all draws. With weights, each chain gets its share
+    of the number, rounded by largest remainders, spread evenly over the chain. If a chain's share
+    is more than its number of draws, draws occur more than once.
+
+    Raises
+    ------
+    InputError
+        If there isn't one weight for each chain, or weights are negative, not finite or all zero.
+    """
+    number = min(chains * draws, max_draws)
+    if weights is None:
+        return ((np.arange(number) + 0.5) * chains * draws / number).astype(int)
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (chains,):
+        raise InputError(
+            f"The weights have shape {weights.shape}, but the posterior has {chains} chains. "
+            "Give one weight for each chain."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise InputError(
+            "Some weights are negative or not finite, or all are zero. "
+            "Give non-negative weights with a positive sum."
+        )
+    quota = number * weights / weights.sum()
+    counts = np.floor(quota).astype(int)
+    largest = np.argsort(counts - quota, kind="stable")[: number - counts.sum()]
+    counts[largest] += 1
+    return np.concatenate(
+        [
+            k * draws + ((np.arange(n) + 0.5) * draws / max(n, 1)).astype(int)
+            for k, n in enumerate(counts)
+        ]
+    )
+
+
+def _clusters_of_draw(
+    number: int,
+    pool: CandidatePool,
+    assignment: np.ndarray,
+    inclusion: np.ndarray,
+    hyperparameters: np.ndarray,
+    noise: np.ndarray,
+) -> Iterator[Cluster]:
+    """Yield the clusters of one draw, given as arrays (user, time step, ...)."""
+    steps = assignment.shape[1]
+    firsts, counts = np.unique(assignment[assignment >= 0], return_counts=True)
+    for first, count in zip(firsts, counts, strict=True):
+        user, step = divmod(int(first), steps)
+        parent = Composition() if step == 0 else pool.composition(inclusion[user, step - 1])
+        child = pool.composition(inclusion[user, step])
+        coordinates = Coordinates(pool, child)
+        natural = hyperparameters[user, step][coordinates.places]
+        values = coordinates.from_natural(natural, float(noise[user, step]))
+        yield Cluster(number, parent, child, int(count), tuple(values.tolist()))

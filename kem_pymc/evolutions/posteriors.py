@@ -1,0 +1,119 @@
+"""Reading and validation of the posteriors that ``kem fit`` wrote."""
+
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.from_posterior import study_settings
+from kem_pymc.evolutions.schema import check_settings
+from kem_pymc.kernels.pool import CandidatePool
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Dimensions of variables with one value per draw, and with one per draw and dataset.
+DRAW = ("chain", "draw")
+DATASET = (*DRAW, "user", "time_step")
+
+#: Required variables, with their dimensions and the kinds of their dtypes.
+VARIABLES = {
+    "assignment": (DATASET, "iu"),
+    "inclusion": ((*DATASET, "candidate"), "iub"),
+    "hyperparameters": ((*DATASET, "hyperparameter"), "f"),
+    "noise": (DATASET, "f"),
+    "dataset_log_likelihood": (DATASET, "f"),
+    "n_clusters": (DRAW, "iu"),
+    "log_joint": (DRAW, "f"),
+}
+
+
+def read_posterior(path: Path) -> "DataTree":
+    """Read the posterior of an ``EvolutionModel`` from the folder that ``kem fit`` wrote.
+
+    Raises
+    ------
+    InputError
+        If the posterior can't be read, or isn't valid; the message states why.
+    """
+    import xarray as xr
+
+    try:
+        with xr.open_datatree(path, engine="zarr") as opened:
+            idata = opened.load()
+    except Exception as error:  # for a damaged store, Zarr can raise almost any exception
+        raise _unreadable(path, str(error)) from error
+    try:
+        settings = study_settings(idata)
+        check_settings(settings, path)
+        pool = CandidatePool(settings["pool"], settings["dimension"])
+    except InputError as error:
+        raise _unreadable(path, str(error).split(". ")[0]) from error
+    try:
+        fault = _fault(idata, pool)
+    except Exception as error:  # NumPy decodes labels from bytes, which can fail
+        raise _unreadable(path, str(error)) from error
+    if fault:
+        raise _unreadable(path, fault)
+    return idata
+
+
+def _unreadable(path: Path, reason: str) -> InputError:
+    why = shorten(reason, 300).rstrip(".").replace(". ", ", ")
+    return InputError(
+        f"The posterior in {path} can't be read ({why}). Restore it, or run kem fit again."
+    )
+
+
+def _fault(idata: "DataTree", pool: CandidatePool) -> str:
+    """Return what is wrong with the draws, as text; "" if they are valid."""
+    if "posterior" not in idata.children:
+        return "it has no group posterior"
+    posterior = idata["posterior"]
+    arrays: dict[str, np.ndarray] = {}
+    for name, (dims, kinds) in VARIABLES.items():
+        if name not in posterior:
+            return f"it lacks {name}"
+        variable: Any = posterior[name]
+        if set(variable.dims) != set(dims) or variable.dtype.kind not in kinds:
+            return f"{name} has dimensions {variable.dims} and type {variable.dtype}"
+        arrays[name] = variable.transpose(*dims).values
+    expected = {
+        "candidate": pool.names,
+        "hyperparameter": [h.name for h in pool.hyperparameters],
+    }
+    for name, labels in expected.items():
+        found = posterior.coords[name].values if name in posterior.coords else ()
+        if [str(label) for label in found] != labels:
+            return f"its labels of {name} aren't those of its settings"
+    for name in DATASET:
+        if name not in posterior.coords:
+            return f"it lacks labels of {name}"
+    if not arrays["log_joint"].size:
+        return "it contains no draws"
+    return _fault_of_draws(arrays, pool)
+
+
+def _fault_of_draws(arrays: dict[str, np.ndarray], pool: CandidatePool) -> str:
+    assignment, inclusion = arrays["assignment"], arrays["inclusion"]
+    flat = assignment.reshape(*assignment.shape[:2], -1)
+    here = flat >= 0
+    first = np.take_along_axis(flat, np.clip(flat, 0, flat.shape[-1] - 1), axis=-1)
+    if flat.max() >= flat.shape[-1] or flat.min() < -1 or (first != flat)[here].any():
+        return "assignment refers to datasets that don't represent a cluster"
+    if not here.any() or (here != here[:1, :1]).any():
+        return "assignment has no datasets, or not the same ones in every draw"
+    if inclusion.min() < 0 or inclusion.max() > 1:
+        return "inclusion has values other than 0 and 1"
+    noise = arrays["noise"][assignment >= 0]
+    if not (np.isfinite(noise) & (noise > 0)).all():
+        return "noise has values that aren't positive numbers"
+    counts = [len(c.hyperparameters) for c in pool]
+    active = np.repeat(inclusion.astype(bool), counts, axis=-1) & (assignment >= 0)[..., None]
+    positive = np.array([h.positive for h in pool.hyperparameters])
+    values = arrays["hyperparameters"]
+    with np.errstate(invalid="ignore"):
+        wrong = active & ~(np.isfinite(values) & ((values > 0) | ~positive))
+    return "hyperparameters has values that are out of range" if wrong.any() else ""

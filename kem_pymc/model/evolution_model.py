@@ -1,0 +1,361 @@
+"""The Kernel Evolution Model of a cohort as a PyMC model."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from kem_pymc import priors as prior_tables
+from kem_pymc.data.categories import check_categories
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.cluster_model import (
+    ClusterModel,
+    Likelihood,
+    check_likelihood,
+    scaling_for,
+)
+from kem_pymc.model.concentration import Concentration
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.shared_functions import SharedByUser, shared_arrays, shared_coords
+from kem_pymc.model.step import EvolutionStep  # noqa: F401  registers itself with PyMC
+from kem_pymc.model.variables import (
+    ConcentrationVariable,
+    EngineDensity,
+    HyperparametersVariable,
+    LogLikelihood,
+    NoiseVariable,
+    PopulationVariable,
+    StructureVariable,
+    TargetsVariable,
+)
+from kem_pymc.priors import Priors
+from kem_pymc.priors.distributions import describe, random_variable
+from kem_pymc.priors.population import PopulationParameter, parameters_in
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, Schedule
+from kem_pymc.shared.choice import SharedPart, learn_shared
+from kem_pymc.shared.given import Given
+
+Feedback = Literal["cut", "joint"]
+
+#: Names of the model's variables and dimensions, which population parameters may not have.
+VARIABLES = (
+    *("structure", "hyperparameters", "noise", "targets", "concentration"),
+    *("assignment", "inclusion", "n_clusters", "log_joint", "dataset_log_likelihood"),
+    *("study", "inputs", "n_points", "seating", "chain", "draw"),
+)
+
+
+class EvolutionModel(pm.Model):
+    """The Kernel Evolution Model of a pilot cohort (paper, section 5.2).
+
+    ``pm.sample`` assigns the step method automatically and returns a DataTree whose ``posterior``
+    has dims (chain, draw, user, time_step, ...). Its variables are indexed by dataset, so that
+    labels of clusters can't switch: ``inclusion``, ``hyperparameters`` (NaN where a candidate is
+    out), ``noise``, ``assignment`` (the first dataset in the same cluster), and
+    ``dataset_log_likelihood``. There are also ``n_clusters``, ``log_joint`` and, if they are
+    learned, the parameters that all clusters share: ``concentration``, and population parameters of
+    the priors by name. ``constant_data`` contains ``inputs`` (user, point, feature), scaled as the
+    model uses them and 0 beyond a user's last point, and ``n_points``, the number of points of each
+    dataset.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Pilot users, in original units.
+    pool : CandidatePool
+        Candidates of which compositions consist.
+    priors : Priors, optional
+        Priors of hyperparameters, noise and inclusion; by default :func:`kem_pymc.priors.default`.
+        Population parameters (:func:`kem_pymc.population_parameter`) in them are sampled.
+    concentration : float or PyMC distribution
+        alpha of every Dirichlet process: a positive number, or a Gamma prior
+        (``pm.Gamma.dist(alpha=2, beta=2)``), under which one alpha for all processes is learned;
+        the posterior then has a variable ``concentration``.
+    feedback : {"cut", "joint"}
+        Whether later data influence earlier kernels. Under "cut" they don't, as at deployment: the
+        target is a modular posterior without a joint density. "joint" is the posterior of the whole
+        model.
+    scaling : Scaling, optional
+        Scaling of features and targets; by default the identity or the unit scaling of this cohort,
+        whichever `priors` were made for.
+    likelihood : {"cumulative", "sequential"}
+        Likelihood of dataset (u, t) under its kernel. "cumulative" is that of the paper: the
+        density of all points of the user so far, so that early points count again at every time
+        step. "sequential" is the density of the batch of time step t given the user's earlier
+        points, so that every point counts once, and all targets have one density.
+    shared : "auto", composition, Given, SharedPart or None
+        Part that all users share, in addition to each user's own function: a mean process (Leroy et
+        al. 2022) with this kernel. With "auto" its kernel is one of a handful, or there is no
+        shared part, whichever predicts each pilot user best given all others. None is the paper's
+        model. Every pilot user's kernels describe the residuals from the mean process of all OTHER
+        users, so the density is a pseudo-likelihood (docs/sampler.md). A user-defined mean and
+        covariance, for instance PyMC functions, are given as :class:`kem_pymc.shared.Given`; a
+        :class:`kem_pymc.shared.SharedPart` has been learned before, in the same scaled units.
+    likelihood_power : float
+        Power of the likelihood; 1 gives the posterior, 0 the prior.
+    schedule : Schedule, optional
+        Moves of a sweep; by default those for `feedback`.
+    observed : bool
+        Whether the cohort's targets are observed; if not, ``pm.observe`` can set others.
+
+    Raises
+    ------
+    InputError
+        If dimensions disagree, a number is out of range, an option is unknown, the schedule is for
+        the other target, or population parameters of the priors have the name of another variable
+        or two different priors.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        pool: CandidatePool,
+        priors: Priors | None = None,
+        concentration: float | TensorVariable = 1.0,
+        feedback: Feedback = "cut",
+        *,
+        scaling: Scaling | None = None,
+        likelihood: Likelihood = "cumulative",
+        shared: SharedPart | Given | Composition | str | None = "auto",
+        likelihood_power: float = 1.0,
+        schedule: Schedule | None = None,
+        observed: bool = True,
+    ) -> None:
+        plain = prior_tables.default(pool) if priors is None else priors
+        _check(cohort, pool, feedback, likelihood_power)
+        check_likelihood(likelihood)
+        alpha = Concentration.of(concentration)
+        self.scaling = scaling_for(cohort, plain) if scaling is None else scaling
+        scaled = self.scaling.apply(cohort)
+        if shared is not None and not isinstance(shared, SharedPart):
+            shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
+        if priors is None:  # in units of the variance that is left to explain
+            priors = plain if shared is None else prior_tables.default(pool, shared.unexplained)
+        self.cohort, self.pool, self.priors = cohort, pool, priors
+        self.feedback, self.likelihood = feedback, likelihood
+        self.concentration = concentration if alpha.learned else alpha.value
+        if schedule is not None and schedule.joint != (feedback == "joint"):
+            raise InputError(
+                f"The schedule isn't for feedback={feedback!r}. "
+                "Leave it out, or give a schedule for this feedback."
+            )
+        schedule = schedule or (JOINT if feedback == "joint" else CUT)
+        # Priors are made within the model's context, because some PyMC distributions use it.
+        super().__init__()
+        sequential = likelihood == "sequential"
+        self.shared = None if shared is None or shared.nothing else shared
+        fixed = (
+            None if self.shared is None else SharedByUser.at(self.shared.functions(cohort), scaled)
+        )
+        self.engine = Engine(
+            scaled, pool, priors, alpha, likelihood_power, schedule, sequential, fixed
+        )
+        coords = _coords(cohort, pool, self.settings())
+        if self.shared is not None:
+            coords |= shared_coords(self.shared)
+        _check_names(self.engine.population, coords)
+        self.add_coords(coords)
+        with self:
+            self._build(observed)
+
+    def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:
+        """Register a random variable, as ``pm.Model`` does, without population parameters in it.
+
+        Raises
+        ------
+        InputError
+            If the variable depends on a population parameter. The model's variable of the same name
+            has to be used instead.
+        """
+        _check_no_parameter(rv_var, name)
+        return super().register_rv(rv_var, name, **options)
+
+    def add_named_variable(self, var: Any, dims: Any = None) -> None:
+        """Add a named variable, as ``pm.Model`` does; see :meth:`register_rv`.
+
+        Raises
+        ------
+        InputError
+            If the variable depends on a population parameter.
+        """
+        _check_no_parameter(var, var.name)
+        super().add_named_variable(var, dims)
+
+    def _build(self, observed: bool) -> None:
+        engine, alpha = self.engine, self.engine.concentration
+        by_dataset = ("user", "time_step")
+
+        def variable(op: Any, *parameters: Any, dims: Any = None, **kwargs: Any) -> Any:
+            return self.register_rv(random_variable(op, *parameters), op.name, dims=dims, **kwargs)
+
+        if alpha.learned:
+            concentration = variable(ConcentrationVariable(engine), alpha.shape, alpha.rate)
+        else:
+            concentration = pt.constant(alpha.value)
+        structure = variable(StructureVariable(engine), concentration, dims=(*by_dataset, "slot"))
+        population = [
+            variable(op, *op.constants)
+            for op in (PopulationVariable(engine, i) for i in range(len(engine.population)))
+        ]
+        hyperparameters = variable(
+            HyperparametersVariable(engine),
+            *(structure, *population),
+            dims=(*by_dataset, "hyperparameter"),
+        )
+        noise = variable(NoiseVariable(engine), structure, *population, dims=by_dataset)
+        targets = variable(
+            TargetsVariable(engine),
+            structure,
+            hyperparameters,
+            noise,
+            observed=engine.targets if observed else None,
+            dims=(*by_dataset, "point"),
+        )
+        arrays = (structure, hyperparameters, noise)
+        likelihood = LogLikelihood(engine)(*arrays, targets)
+        log_joint = EngineDensity(engine, "log_joint")(
+            concentration, structure, hyperparameters, noise, likelihood, *population
+        )
+        inclusion = structure[..., 1:].astype("int8")
+        own = pt.arange(structure.shape[0] * structure.shape[1])
+        pm.Deterministic("assignment", structure[..., 0], dims=by_dataset)
+        pm.Deterministic("inclusion", inclusion, dims=(*by_dataset, "candidate"))
+        pm.Deterministic("n_clusters", pt.eq(structure[..., 0].flatten(), own).sum())
+        pm.Deterministic("log_joint", log_joint)
+        pm.Deterministic("dataset_log_likelihood", likelihood, dims=by_dataset)
+        pm.Data("study", np.arange(len(self.coords["setting"])), dims="setting")
+        padded = engine.cohort.padded()
+        inputs = padded.x.transpose(0, 2, 1).copy()
+        pm.Data("inputs", inputs, dims=("user", "point", "feature"))
+        pm.Data("n_points", padded.ends, dims=by_dataset)
+        if self.shared is not None:
+            for name, (values, dims) in shared_arrays(self.shared, self.cohort.users).items():
+                pm.Data(name, values, dims=dims)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the study that are stored with a posterior, as plain data."""
+        population = {p.name: describe(p.prior) for p in self.engine.population}
+        levels = self.cohort.levels
+        return {
+            "pool": [str(c) for c in self.pool],
+            "dimension": self.pool.dimension,
+            "features": list(self.cohort.features),
+            **({"levels": {n: list(own) for n, own in levels.items()}} if levels else {}),
+            "target": self.cohort.target,
+            "scaling": self.scaling.to_dict(),
+            "priors": self.priors.to_dict(),
+            "concentration": self.engine.concentration.to_data(),
+            **({"population": population} if population else {}),
+            "feedback": self.feedback,
+            "likelihood": self.likelihood,
+            "likelihood_power": self.engine.likelihood_power,
+            **({} if self.shared is None else {"shared": self.shared.to_dict()}),
+            "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
+        }
+
+    def cluster(
+        self, idata: Any, chain: int, draw: int, user: Hashable, time_step: int
+    ) -> "ClusterModel":
+        """Return the model of a dataset's cluster in one draw of a posterior.
+
+        Population parameters are fixed at their values in that draw.
+
+        Parameters
+        ----------
+        idata : DataTree
+            Posterior of this model, as returned by ``pm.sample``.
+        chain, draw : int
+            Indices of the chain and of the draw.
+        user : label
+            Label of the user in the cohort.
+        time_step : int
+            Time step of the dataset, from 0.
+
+        Returns
+        -------
+        ClusterModel
+            Model of all datasets in the cluster.
+        """
+        posterior = idata["posterior"].isel(chain=chain, draw=draw)
+        assignment = posterior["assignment"].to_numpy()
+        users = list(self.cohort.users)
+        u = users.index(user)
+        members = [
+            (users[i], int(t)) for i, t in np.argwhere(assignment == assignment[u, time_step])
+        ]
+        inclusion = posterior["inclusion"].to_numpy()
+        parent = self.pool.composition(inclusion[u, time_step - 1]) if time_step else Composition()
+        return ClusterModel(
+            self.cohort,
+            self.pool,
+            self.pool.composition(inclusion[u, time_step]),
+            parent=parent,
+            members=members,
+            priors=self.priors.at(
+                {p.name: float(posterior[p.name]) for p in self.engine.population}
+            ),
+            scaling=self.scaling,
+            likelihood=self.likelihood,
+            shared=self.shared,
+        )
+
+
+def _coords(
+    cohort: Cohort, pool: CandidatePool, settings: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    labelled = all(isinstance(u, int | np.integer) for u in cohort.users)
+    return {
+        "user": list(cohort.users) if labelled else [str(u) for u in cohort.users],
+        "time_step": list(range(cohort.max_steps)),
+        "candidate": pool.names,
+        "hyperparameter": [h.name for h in pool.hyperparameters],
+        "slot": ["assignment", *pool.names],
+        "point": list(range(int(max(e[-1] for e in cohort.ends)))),
+        "feature": list(cohort.features),
+        "setting": [f"{name}: {json.dumps(value)}" for name, value in settings.items()],
+    }
+
+
+def _check_no_parameter(variable: Any, name: str) -> None:
+    inside = parameters_in([variable])
+    if inside:
+        own = inside[0].name
+        raise InputError(
+            f"The variable {name} depends on the population parameter {own}, which is for priors "
+            f"only. Use model[{own!r}] instead, and only in deterministic variables."
+        )
+
+
+def _check_names(
+    population: Sequence[PopulationParameter], coords: Mapping[str, Sequence[Any]]
+) -> None:
+    taken = {p.name for p in population} & {*VARIABLES, *coords}
+    if taken:
+        raise InputError(
+            f"The name {min(taken)} of a population parameter is already used by the model. "
+            "Give the parameter another name."
+        )
+
+
+def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> None:
+    if cohort.dimension != pool.dimension:
+        raise InputError(
+            f"The cohort has {cohort.dimension} features, but the candidate pool has "
+            f"{pool.dimension} dimensions. Make a pool with one dimension for each feature."
+        )
+    check_categories(pool, cohort)
+    if feedback not in ("cut", "joint"):
+        raise InputError(f"feedback={feedback!r} is unknown. Use 'cut' or 'joint'.")
+    if not 0 <= power <= 1:
+        raise InputError(
+            f"The likelihood power is {power}. Give a number from 0 (prior) to 1 (posterior)."
+        )

@@ -1,0 +1,289 @@
+"""The PyMC step method of evolution models, which applies the compiled sweep to a point."""
+
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc.model import modelcontext
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_value_vars_from_user_vars
+from pytensor.graph.traversal import ancestors
+from rich.progress import TextColumn
+from rich.table import Column
+
+from kem_pymc.errors import InputError
+from kem_pymc.model.engine import UNSET, Engine
+from kem_pymc.model.variables import (
+    ConcentrationVariable,
+    HyperparametersVariable,
+    NoiseVariable,
+    PopulationVariable,
+    StructureVariable,
+    TargetsVariable,
+)
+from kem_pymc.sampler.moves.sweep import Schedule, compile_moves, heat, start, sweep
+from kem_pymc.sampler.state import MOVES, State
+
+OURS = (
+    ConcentrationVariable,
+    PopulationVariable,
+    StructureVariable,
+    HyperparametersVariable,
+    NoiseVariable,
+)
+NAMES = ("structure", "hyperparameters", "noise")
+
+
+def point_names(engine: Engine) -> tuple[str, ...]:
+    """Return the names of a model's sampled variables, in the order of the engine's arrays."""
+    return (*NAMES, *engine.learned)
+
+
+@dataclass_state
+class EvolutionStepState(StepMethodState):
+    """State of a step, in addition to the point and the random generator.
+
+    Attributes
+    ----------
+    made, heated : int
+        Number of draws that the chain has made, and number of its first draws that are heated.
+    """
+
+    made: int
+    heated: int
+
+
+class EvolutionStep(BlockedStep):
+    """PyMC step method that makes one sweep over all variables of an evolution model.
+
+    A sweep updates assignments, compositions, hyperparameters and noise of all datasets and, if
+    they are learned, alpha and population parameters.
+
+    ``pm.sample`` assigns the step to every :class:`kem_pymc.EvolutionModel` automatically. Nothing
+    adapts: tuning draws are burn-in, of which up to the first half are made under a rising power of
+    the likelihood if the schedule contains heating. A step depends on the point, the random
+    generator and the number of draws that its chain has made.
+
+    Parameters
+    ----------
+    vars : list of variables
+        Variables of the model (or their value variables).
+    schedule : Schedule, optional
+        Moves of a sweep; by default those of the model.
+    model, rng, initial_point, compile_kwargs, blocked
+        Arguments that PyMC passes.
+
+    Raises
+    ------
+    InputError
+        If a variable that a sweep changes is fixed in the model, or if another variable or a
+        potential depends on one.
+    """
+
+    name = "evolution"
+    default_blocked = True
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "log_density": (np.float64, []),
+        "n_clusters": (np.int64, []),
+        "factorisations": (np.int64, []),
+        "failed_factorisations": (np.int64, []),
+        **{f"acceptance_{move}": (np.float64, []) for move in MOVES},
+    }
+    _state_class = EvolutionStepState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        schedule: Schedule | None = None,
+        model: Any = None,
+        rng: Any = None,
+        initial_point: dict[str, np.ndarray] | None = None,
+        compile_kwargs: dict | None = None,
+        blocked: bool = True,
+    ) -> None:
+        model = modelcontext(model)
+        given = model.value_vars if vars is None else vars
+        self.vars = get_value_vars_from_user_vars(given, model)
+        self.engine: Engine = next(
+            rv.owner.op.engine for rv in model.free_RVs if isinstance(rv.owner.op, OURS)
+        )
+        fixed = set(point_names(self.engine)) - {rv.name for rv in model.free_RVs}
+        if fixed:
+            raise InputError(
+                f"{', '.join(sorted(fixed))} is fixed in this model, but a sweep changes it. "
+                "Observe the targets only; give a fixed concentration as a number, and fix "
+                "population parameters with priors.at."
+            )
+        _check_nothing_below(model)
+        self.schedule = schedule or self.engine.schedule
+        self.start_point = initial_point or model.initial_point()
+        self.y = _observed_targets(model)
+        self.rng = np.random.default_rng(rng)
+        self.made = self.heated = 0
+
+    def setup_chain(self, rng: Any, tune: int, draws: int, made: int = 0) -> None:
+        """Begin a chain, or continue one that has already made some draws.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        tune, draws : int
+            Numbers of tuning draws of the chain and of draws after tuning.
+        made : int
+            Number of draws that the chain has made.
+        """
+        super().setup_chain(rng, tune, draws)
+        self.heated = min(tune // 2, self.schedule.heating)
+        self.made = made
+
+    def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
+        """Make one sweep from a point; return the new point and the sampler statistics.
+
+        Raises
+        ------
+        InputError
+            If the point has probability zero.
+        """
+        names = point_names(self.engine)
+        learned = (point[name] for name in names[len(NAMES) :])
+        study = self.engine.at(self.engine.with_targets(self.y), *learned)
+        if self._is_default(point):
+            state = start(study, self.schedule, self.rng)
+        else:
+            if self.made == 0:  # heating would move the chain away from a given initial point
+                self.heated = 0
+            state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
+            if not np.isfinite(state.log_density[0]):
+                raise InputError(
+                    "The point to continue from has probability zero. "
+                    "Give initial values within the supports of the priors."
+                )
+        state.counts[:] = 0
+        if self.made < self.heated:
+            first, last = (
+                draw * self.schedule.heating // self.heated for draw in (self.made, self.made + 1)
+            )
+            heat(study, state, self.schedule, first, last, self.rng)
+        else:
+            sweep(study, state, self.schedule, self.rng)
+        self.made += 1
+        arrays = self.engine.dump(state, study)
+        return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
+
+    def _is_default(self, point: dict[str, np.ndarray]) -> bool:
+        """Return whether a point is the default one, in place of which the step makes a start.
+
+        Raises
+        ------
+        InputError
+            If only the structure or the noise were given.
+        """
+        if not (point["hyperparameters"] == UNSET).all():
+            return False
+        default = dict(zip(NAMES, self.engine.simplest(), strict=True))
+        for name in ("structure", "noise"):
+            if not np.array_equal(point[name], default[name], equal_nan=True):
+                raise InputError(
+                    f"Initial values were given for {name}, but not for hyperparameters. "
+                    f"Give values for all of {', '.join(NAMES)}, or for none."
+                )
+        return True
+
+    def compile(self, cores: int) -> None:
+        """Compile all functions that a draw calls, on several cores; the step isn't changed."""
+        study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
+        start(study, self.schedule, rng)  # compiles the functions that all moves share
+        compile_moves(study, self.schedule, cores)
+        made, own = self.made, self.rng
+        self.rng = rng
+        self.step(self.start_point)
+        self.made, self.rng = made, own
+
+    def seconds_per_draw(self, draws: int = 4, limit: float = 2.0) -> float:
+        """Return the median time in seconds of a draw of a compiled step; the step isn't changed.
+
+        Two to `draws` draws are timed, for about `limit` seconds. They start from the initial
+        point, with a separate random generator. The first draw doesn't count: it makes the starting
+        state, and may compile.
+        """
+        made, heated, own = self.made, self.heated, self.rng
+        self.made, self.heated, self.rng = 1, 0, np.random.default_rng(0)
+        point = self.start_point
+        seconds: list[float] = []
+        while len(seconds) < 2 or (len(seconds) < draws and sum(seconds) < limit):
+            began = perf_counter()
+            point, _ = self.step(point)
+            seconds.append(perf_counter() - began)
+        self.made, self.heated, self.rng = made, heated, own
+        return float(np.median(seconds[1:]))
+
+    @staticmethod
+    def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004
+        """Return IDEAL for the variables of an evolution model, INCOMPATIBLE for all others."""
+        owner = getattr(var, "owner", None)
+        ours = owner is not None and isinstance(owner.op, OURS)
+        return Competence.IDEAL if ours else Competence.INCOMPATIBLE
+
+    @staticmethod
+    def _progressbar_config(n_chains: int = 1) -> tuple[list, dict]:
+        columns = [
+            TextColumn("{task.fields[n_clusters]}", table_column=Column("Clusters", ratio=1)),
+            TextColumn(
+                "{task.fields[log_density]:0.1f}", table_column=Column("Log density", ratio=1)
+            ),
+        ]
+        return columns, {"n_clusters": [0] * n_chains, "log_density": [0.0] * n_chains}
+
+    @staticmethod
+    def _make_progressbar_update_functions() -> tuple:
+        def update(statistics: dict) -> dict:
+            return {name: statistics[name] for name in ("n_clusters", "log_density")}
+
+        return (update,)
+
+
+def _check_nothing_below(model: Any) -> None:
+    """Check that no other variable depends on those that a sweep changes, as it would be ignored.
+
+    Raises
+    ------
+    InputError
+        If a variable or a potential does.
+    """
+    ours = {rv for rv in model.free_RVs if isinstance(rv.owner.op, OURS)}
+    others = [rv for rv in model.basic_RVs if not isinstance(rv.owner.op, (*OURS, TargetsVariable))]
+    for other in (*others, *model.potentials):
+        above = ours & set(ancestors([other]))
+        if above:
+            raise InputError(
+                f"{other.name} depends on {min(rv.name for rv in above)}, but a sweep would "
+                "ignore this. Put information about a parameter into its prior instead."
+            )
+
+
+def _observed_targets(model: Any) -> np.ndarray:
+    """Return the observed targets (U, T, n), also of a model made by ``pm.observe``."""
+    observed = next(rv for rv in model.observed_RVs if isinstance(rv.owner.op, TargetsVariable))
+    return np.asarray(model.rvs_to_values[observed].eval(), dtype=np.float64)
+
+
+def _statistics(state: State) -> dict[str, Any]:
+    proposed, accepted = state.counts[2::2], state.counts[3::2]
+    rates = accepted / np.maximum(proposed, 1)
+    return {
+        "log_density": float(state.log_density[0]),
+        "n_clusters": int(state.sizes[0]),
+        "factorisations": int(state.counts[0]),
+        "failed_factorisations": int(state.counts[1]),
+        **{
+            f"acceptance_{move}": float(rate) if n else np.nan
+            for move, rate, n in zip(MOVES, rates, proposed, strict=True)
+        },
+    }
+
+
+if EvolutionStep not in STEP_METHODS:
+    STEP_METHODS.append(EvolutionStep)

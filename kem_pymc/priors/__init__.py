@@ -1,0 +1,25 @@
+"""Priors of a study: tables of PyMC distributions, and what the sampler makes of them."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.priors.noise import noise_by_size
+    from kem_pymc.priors.standard import default, paper, synthetic, unit_scale
+    from kem_pymc.priors.table import Priors
+
+__all__ = ["Priors", "default", "noise_by_size", "paper", "synthetic", "unit_scale"]
+
+# PyMC is imported with the first table of distributions.
+__getattr__ = lazily(
+    __name__,
+    {
+        "Priors": "table",
+        "default": "standard",
+        "noise_by_size": "noise",
+        "paper": "standard",
+        "synthetic": "standard",
+        "unit_scale": "standard",
+    },
+)

@@ -1,0 +1,99 @@
+"""Standard tables of priors: those of the paper, and the defaults."""
+
+from typing import Literal
+
+import numpy as np
+import pymc as pm
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors.noise import SameNoise, noise_by_size
+from kem_pymc.priors.table import Priors
+
+
+def _table(
+    lengthscale: tuple[float, float], period: tuple[float, float], scaling: Literal["none", "unit"]
+) -> Priors:
+    return Priors(
+        hyperparameters={
+            "lengthscale": pm.LogNormal.dist(*lengthscale),
+            "period": pm.LogNormal.dist(*period),
+            "amplitude": pm.LogNormal.dist(0, 2),
+            "mixture": pm.LogNormal.dist(0, 1),
+            "shift": pm.Normal.dist(0, 0.1),
+        },
+        noise=noise_by_size(mu=(2, 1, 0), sigma=(0.5, 1, 2)),
+        noise_without_parent=pm.LogNormal.dist(0, 2),
+        scaling=scaling,
+    )
+
+
+def synthetic() -> Priors:
+    """Return the paper's priors for the synthetic study: inputs in [0, 20], data not scaled."""
+    return _table(lengthscale=(0, 2), period=(np.log(5), 0.25), scaling="none")
+
+
+def paper() -> Priors:
+    """Return the paper's priors for real data: features in [0, 1], standardised targets."""
+    return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
+
+
+#: Alias of :func:`paper`, its name in earlier versions.
+unit_scale = paper
+
+#: Expected number of candidates that enter below WHITE, in the default priors.
+ADDITIONS = 1.0
+
+#: Means and sds of the logs of the noise variance and of amplitudes, in the default priors, for
+#: targets whose variance to be explained is one.
+NOISE, AMPLITUDE = (-1.5, 1.2), (-0.7, 1.5)
+
+
+def default(pool: CandidatePool, unexplained: float = 1.0) -> Priors:
+    """Return the default priors, for features in [0, 1] and standardised targets.
+
+    The priors of the noise variance and of amplitudes scale with the variance to be explained: that
+    of the target, or the part that a shared mean leaves unexplained. The noise has the same prior
+    below all parents. (With the priors of the paper, see :func:`paper`, the noise variance has
+    median 7.4 below an empty parent, so that noise alone explains a straight line.) On average one
+    candidate enters below WHITE (the empty composition), whatever the size of the pool; in a pool
+    of one candidate it enters with probability 0.5. The noise variance of a fit is at least 1e-3 of
+    the target's variance: with a smaller one, a single point that a curve misses would cost more
+    than all other points gain.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        Candidates of the study.
+    unexplained : float
+        Variance that is to be explained, as a fraction of the target's, e.g.
+        :attr:`kem_pymc.shared.SharedPart.unexplained`.
+
+    Returns
+    -------
+    Priors
+
+    Raises
+    ------
+    InputError
+        If the variance isn't positive and finite.
+    """
+    if not 0 < unexplained < np.inf:
+        raise InputError(
+            f"unexplained={unexplained} isn't a valid variance. Give a positive number."
+        )
+    noise = pm.LogNormal.dist(NOISE[0] + np.log(unexplained), NOISE[1])
+    table = Priors(
+        hyperparameters={
+            "lengthscale": pm.LogNormal.dist(np.log(0.4), 0.7),
+            "period": pm.LogNormal.dist(np.log(0.2), 0.25),
+            "amplitude": pm.LogNormal.dist(AMPLITUDE[0] + np.log(unexplained), AMPLITUDE[1]),
+            "mixture": pm.LogNormal.dist(0, 1),
+            "shift": pm.Normal.dist(0.5, 0.5),
+        },
+        noise=SameNoise(noise),
+        noise_without_parent=noise,
+        scaling="unit",
+        noise_floor=1e-3,
+    )
+    return table.expecting(min(ADDITIONS, 0.5 * len(pool)), pool)

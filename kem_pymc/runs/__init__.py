@@ -1,0 +1,12 @@
+"""Sampling that writes draws as they come, and resumes."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.runs.sampling import resume, sample
+
+__all__ = ["resume", "sample"]
+
+__getattr__ = lazily(__name__, {"resume": "sampling", "sample": "sampling"})

@@ -1,0 +1,231 @@
+"""Folder of a run: ``run.json`` with its plan and model, and a folder of chunks per chain."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kem_pymc._system.files import write_atomically
+from kem_pymc._system.resources import lock
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.schema import check_run
+from kem_pymc.runs.fingerprint import differences
+from kem_pymc.runs.storage import ChainFiles
+
+SCHEMA_VERSION = 1
+
+NAME = "run.json"
+
+#: Seconds to wait until the processes of a killed run have ended.
+PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Requested numbers of draws and chains of a run, and its random seed.
+
+    Parameters
+    ----------
+    draws, tune, chains : int
+        Posterior draws per chain, tuning draws before them, and number of chains.
+    random_seed : int
+    chunk : int
+        Maximum number of draws per file.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    draws: int
+    tune: int
+    chains: int
+    random_seed: int
+    chunk: int
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least = 0 if name in ("tune", "random_seed") else 1
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < least:
+                raise InputError(
+                    f"{name}={value!r} isn't valid. Give a whole number of at least {least}."
+                )
+            object.__setattr__(self, name, int(value))
+
+    @property
+    def total(self) -> int:
+        """Number of draws per chain, including tuning draws."""
+        return self.tune + self.draws
+
+    def generators(self) -> list[np.random.Generator]:
+        """Return the random generators of the chains, as ``pm.sample`` makes them from the seed."""
+        made = np.random.default_rng(self.random_seed).spawn(self.chains)
+        for generator in made:
+            generator.integers(2**30)  # pm.sample draws this number for the starting point
+        return made
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run that is stored in a folder.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the folder.
+    plan : Plan
+    model : dict
+        Fingerprint of the model.
+    counts : ndarray of int, shape (C,)
+        Number of hyperparameters of every candidate.
+    """
+
+    path: Path
+    plan: Plan
+    model: Mapping[str, Any]
+    counts: np.ndarray
+
+    @classmethod
+    def create(
+        cls, path: Path, plan: Plan, model: Mapping[str, Any], hyperparameters: Mapping[str, list]
+    ) -> "RunFolder":
+        """Create a run in a folder that doesn't contain a run.
+
+        Parameters
+        ----------
+        path : Path
+            Path of the folder, which is created if it doesn't exist.
+        plan : Plan
+        model : mapping
+            Fingerprint of the model.
+        hyperparameters : mapping
+            Names of the hyperparameters of every candidate, in order.
+
+        Raises
+        ------
+        InputError
+            If the folder contains a run, or can't be written to.
+        """
+        if (path / NAME).exists():
+            raise InputError(
+                f"The folder {path} already contains a run. Resume it, or choose another folder."
+            )
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "plan": asdict(plan),
+            "hyperparameters": dict(hyperparameters),
+            "model": dict(model),
+        }
+        text = json.dumps(data, indent=2) + "\n"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_atomically(path / NAME, text.encode())
+        except OSError as error:
+            raise InputError(
+                f"The run can't be written to {path} ({error.strerror}). Choose another folder."
+            ) from error
+        return cls(path, plan, model, _counts(data))
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """Read the run in a folder.
+
+        Raises
+        ------
+        InputError
+            If there is no run, it can't be read, or its format is of another version.
+        """
+        file = path / NAME
+        try:
+            data = json.loads(file.read_text("utf-8"))
+            version = data["schema_version"]
+        except FileNotFoundError as error:
+            raise InputError(f"There is no run in {path}. Give the folder of a run.") from error
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"{file} can't be read. Restore the file.") from error
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"The run in {path} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
+                f"Resume it with the version of kem_pymc that began it{_begun_by(data)}."
+            )
+        check_run(data, file)
+        return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
+
+    def check(self, model: Mapping[str, Any]) -> None:
+        """Check that the run was made with a model of this fingerprint.
+
+        Raises
+        ------
+        InputError
+            If it was made with another model; the message states which parts differ.
+        """
+        found = differences(self.model, model)
+        if found:
+            raise InputError(
+                f"The run in {self.path} can't be resumed, because of a change in "
+                f"{', '.join(found)}. Undo the change, or start a new run."
+            )
+
+    def chain(self, number: int) -> ChainFiles:
+        """Return the files of a chain."""
+        return ChainFiles(self.path / f"chain-{number}", self.counts)
+
+    def length(self, chain: int) -> int:
+        """Return the number of written draws of a chain.
+
+        Raises
+        ------
+        InputError
+            If a file can't be read, or is missing.
+        """
+        return sum(len(chunk) for chunk in self.chain(chain).chunks())
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lock the run against other processes, on systems that can lock files.
+
+        Raises
+        ------
+        InputError
+            If another process has locked the run and doesn't release it within 20 seconds, or the
+            folder can't be written to.
+        """
+        try:
+            file = (self.path / ".lock").open("wb")
+        except OSError as error:
+            raise InputError(
+                f"The run can't be written to {self.path} ({error.strerror}). "
+                "Make the folder writable, then resume the run."
+            ) from error
+        with file:
+            until = time.monotonic() + PATIENCE
+            while not lock(file.fileno(), forks=True):
+                if time.monotonic() > until:
+                    raise InputError(
+                        f"The run in {self.path} is in use by another process. "
+                        "Wait until that process ends, or stop it."
+                    )
+                time.sleep(0.05)
+            yield
+
+
+def _begun_by(data: Mapping[str, Any]) -> str:
+    """Return the version of kem_pymc that began a run, as text for messages; "" if unknown."""
+    try:
+        version = data["model"]["versions"]["kem-pymc"]
+    except (LookupError, TypeError):
+        return ""
+    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f", {version}" if known else ""
+
+
+def _counts(data: Mapping[str, Any]) -> np.ndarray:
+    return np.array([len(names) for names in data["hyperparameters"].values()], dtype=np.int64)

@@ -1,0 +1,301 @@
+"""Sampling that can be resumed, with bitwise identical draws.
+
+Chains write their draws to files while they run, and continue from these files.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import xarray as xr
+
+from kem_pymc._system.executors import Workers, workers
+from kem_pymc._system.resources import usable_cores
+from kem_pymc.errors import InputError, SamplingError, SamplingWarning
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.model.step import EvolutionStep, point_names
+from kem_pymc.runs.chains import Failure, run_in_processes, run_serially
+from kem_pymc.runs.datatree import to_datatree
+from kem_pymc.runs.fingerprint import fingerprint
+from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.interruption import noticing_interruption
+from kem_pymc.runs.progress import Bars
+from kem_pymc.runs.remote_chains import run_on_workers
+
+
+def sample(
+    model: EvolutionModel,
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    cores: int | None = None,
+    cluster: str | None = None,
+    random_seed: int | None = None,
+    folder: str | os.PathLike | None = None,
+    progress: bool = True,
+    chunk: int = 100,
+) -> xr.DataTree:
+    """Sample a model with the same draws as ``pm.sample``, and write them to files during sampling.
+
+    A run that was killed or interrupted is continued by :func:`resume`, which gives the draws
+    that the uninterrupted run would have given. If a chain fails, the others continue.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    draws, tune : int
+        Posterior draws per chain, and tuning draws before them, which aren't returned.
+    chains : int
+    cores : int, optional
+        Number of chains that run at a time, each in a separate process; with 1, all chains run in
+        this process. By default, one per core.
+    cluster : str, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers sample instead.
+        They need not share files with this machine. If a worker dies, its draws are made again.
+    random_seed : int, optional
+        The same seed gives the same draws, for any `cores`, `cluster` and `chunk`.
+    folder : path, optional
+        Folder that the draws are written to; it may not contain a run. By default, draws are kept
+        in a temporary folder until they are returned.
+    progress : bool
+        Whether to report progress: as bars on a terminal, otherwise as lines of text.
+    chunk : int
+        Maximum number of draws per file; files have fewer draws if these take long. A chain that
+        is killed loses at most this many draws.
+
+    Returns
+    -------
+    idata : DataTree
+        Posterior, in the format of ``pm.sample``. After Ctrl-C, or if a chain failed, it has fewer
+        draws or chains.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, the model has unobserved variables besides evolutions, the
+        folder contains a run or can't be written to, or no scheduler responds at the cluster's
+        address.
+    SamplingError
+        If chains failed and no other chain has a posterior draw.
+    KeyboardInterrupt
+        If Ctrl-C was pressed before the first posterior draw.
+
+    Warns
+    -----
+    SamplingWarning
+        If the run was interrupted, or a chain failed.
+    """
+    seed = fresh_seed() if random_seed is None else random_seed
+    plan = Plan(draws, tune, chains, seed, chunk)
+    with ExitStack() as stack:
+        path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
+        crew = stack.enter_context(where(cores, cluster))
+        outcome = begin(model, ready_step(model, crew), plan, Path(path), crew, progress)
+    return _told(outcome, folder)
+
+
+def resume(
+    folder: str | os.PathLike,
+    model: EvolutionModel,
+    *,
+    cores: int | None = None,
+    cluster: str | None = None,
+    progress: bool = True,
+) -> xr.DataTree:
+    """Continue a run of :func:`sample` from its files, up to the planned number of draws.
+
+    Chains that failed are tried again from their last draw. If the run is complete, its draws are
+    only read.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the run.
+    model : EvolutionModel
+        The same model as before.
+    cores, cluster, progress
+        As for :func:`sample`.
+
+    Returns
+    -------
+    idata : DataTree
+        The same as from a run that was never interrupted.
+
+    Raises
+    ------
+    InputError
+        If there is no run in the folder, it was made with another model, other data or another
+        version (the message states which), a file can't be read, or another process is running it.
+    SamplingError, KeyboardInterrupt
+        As for :func:`sample`.
+    """
+    run = RunFolder.open(Path(folder))
+    with where(cores, cluster) as crew:
+        outcome = go_on(model, ready_step(model, crew), run, crew, progress)
+    return _told(outcome, folder)
+
+
+def fresh_seed() -> int:
+    """Return a seed from the system's entropy."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a run.
+
+    Attributes
+    ----------
+    idata : DataTree
+        Posterior, in the format of ``pm.sample``.
+    interrupted : bool
+        Whether Ctrl-C ended the run before it was complete.
+    failures : tuple of Failure
+        Failures of the chains that `idata` lacks.
+    """
+
+    idata: xr.DataTree
+    interrupted: bool
+    failures: tuple[Failure, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every chain has all its draws."""
+        return not (self.interrupted or self.failures)
+
+
+@contextmanager
+def where(cores: int | None, cluster: str | None) -> Iterator[int | Workers]:
+    """Yield the number of chains to run at a time on this machine, or the workers of a cluster.
+
+    Raises
+    ------
+    InputError
+        If `cores` is below 1, both are given, no scheduler responds at the address, or Dask isn't
+        installed.
+    """
+    if cluster is not None:
+        with closing(workers(cores, cluster)) as crew:
+            yield crew
+        return
+    if cores is not None and cores < 1:
+        raise InputError(
+            f"cores={cores} isn't a valid number of chains to run at a time. Give 1 or more."
+        )
+    yield cores or usable_cores()
+
+
+def begin(
+    model: EvolutionModel,
+    step: EvolutionStep,
+    plan: Plan,
+    path: Path,
+    crew: int | Workers,
+    progress: bool,
+) -> Outcome:
+    """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`.
+
+    `crew` is what :func:`where` yields.
+    """
+    hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
+    run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
+    return _carry_out(model, step, run, crew, progress)
+
+
+def go_on(
+    model: EvolutionModel,
+    step: EvolutionStep,
+    run: RunFolder,
+    crew: int | Workers,
+    progress: bool,
+) -> Outcome:
+    """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
+    run.check(fingerprint(model, step.y))
+    return _carry_out(model, step, run, crew, progress)
+
+
+def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> EvolutionStep:
+    """Return the compiled step of a model, so that forked processes needn't compile it again.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+    crew : int or Workers, optional
+        What :func:`where` yields. A number is also the number of cores to compile on, which is all
+        usable cores otherwise.
+
+    Raises
+    ------
+    InputError
+        If the model has unobserved variables besides evolutions.
+    """
+    others = sorted({value.name for value in model.value_vars} - set(point_names(model.engine)))
+    if others:
+        raise InputError(
+            f"The model has unobserved variables {', '.join(others)} besides evolutions. "
+            "Observe them, or use pm.sample."
+        )
+    step = EvolutionStep(model=model, rng=np.random.default_rng(0))
+    step.compile(crew if isinstance(crew, int) else usable_cores())
+    return step
+
+
+def _carry_out(
+    model: EvolutionModel,
+    step: EvolutionStep,
+    run: RunFolder,
+    crew: int | Workers,
+    progress: bool,
+) -> Outcome:
+    """Sample the missing draws of a run, and return its result."""
+    plan = run.plan
+    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
+    with run.alone():
+        lengths = {chain: run.length(chain) for chain in range(plan.chains)}
+        unfinished = [chain for chain, length in lengths.items() if length < plan.total]
+        with noticing_interruption() as interruption, Bars(plan, progress) as bars:
+            if not isinstance(crew, int):
+                failures = run_on_workers(step, run, unfinished, crew, bars, interruption)
+            elif at_a_time == 1:
+                failures = run_serially(step, run, unfinished, bars, interruption)
+            else:
+                failures = run_in_processes(step, run, unfinished, at_a_time, bars, interruption)
+        lengths = {chain: run.length(chain) for chain in range(plan.chains)}
+    failed = {failure.chain for failure in failures}
+    sound = {chain: length for chain, length in lengths.items() if chain not in failed}
+    kept, draws = _choose(sound, plan.tune)
+    if not kept and failures:
+        causes = ", ".join(str(failure) for failure in failures)
+        raise SamplingError(
+            f"No chain was completed: {causes}. Fix the cause, then resume or restart the run."
+        )
+    if not kept:
+        raise KeyboardInterrupt
+    files = {chain: run.chain(chain) for chain in kept}
+    idata = to_datatree(model, step, files, plan.tune, draws, at_a_time)
+    finished = all(length == plan.total for length in sound.values())
+    return Outcome(idata, not finished, tuple(failures))
+
+
+def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
+    """Return the chains, and the number of draws of each, that give the most draws in total."""
+    after = {chain: length - tune for chain, length in lengths.items()}
+    total = {n: n * sum(length >= n for length in after.values()) for n in after.values()}
+    draws = max((n for n in total if n > 0), key=lambda n: total[n], default=0)
+    return [chain for chain, length in after.items() if draws and length >= draws], draws
+
+
+def _told(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
+    """Return the draws of a run, and warn if it was interrupted or chains failed."""
+    how = "" if folder is None else f" Continue with kem_pymc.resume({str(folder)!r}, model)."
+    for failure in outcome.failures:
+        warnings.warn(f"The draws lack a chain: {failure}.{how}", SamplingWarning, stacklevel=3)
+    if outcome.interrupted:
+        warnings.warn(f"Sampling was interrupted.{how}", SamplingWarning, stacklevel=3)
+    return outcome.idata

@@ -1,0 +1,285 @@
+"""Files of a chain's draws, called chunks.
+
+Chunks are written atomically, and each contains everything that is needed to continue from its
+last draw. Rows of members of the same cluster are equal and excluded candidates have NaN, so a
+chunk stores each cluster once, and active hyperparameters only. The format is described in
+docs/runs.md.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import shorten
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from kem_pymc._system.files import write_atomically
+from kem_pymc.errors import InputError
+
+#: Seconds after which a chunk is written, even if it has fewer draws than a file should have.
+LONGEST = 30.0
+
+STATISTIC = "sample_stats."
+
+Point = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of a chain, with the state of the random generator after it.
+
+    Attributes
+    ----------
+    number : int
+        Number of the draw, from 0, counting tuning draws.
+    point : dict
+        Arrays that :mod:`kem_pymc.model.engine` describes, by name.
+    statistics : dict
+        Sample statistics by name.
+    generator : dict
+        State of the bit generator after this draw.
+    """
+
+    number: int
+    point: Point
+    statistics: dict[str, Any]
+    generator: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive draws of a chain.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first draw.
+    points : dict
+        Arrays (draw, user, time step, ...) by name; those of scalars are (draw,).
+    statistics : dict
+        Arrays (draw,) of sample statistics by name.
+    generator : dict
+        State of the bit generator after the last draw.
+    seconds : float
+        Time that the draws took, in seconds.
+    """
+
+    first: int
+    points: Point
+    statistics: dict[str, np.ndarray]
+    generator: Mapping[str, Any]
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.points["structure"])
+
+    @classmethod
+    def of(cls, draws: list[Draw], seconds: float) -> "Chunk":
+        """Return a chunk made of consecutive draws, which took the given time in seconds."""
+        return cls(
+            draws[0].number,
+            {name: np.stack([draw.point[name] for draw in draws]) for name in draws[0].point},
+            {
+                name: np.array([draw.statistics[name] for draw in draws])
+                for name in draws[0].statistics
+            },
+            draws[-1].generator,
+            seconds,
+        )
+
+
+def pack(points: Point) -> Point:
+    """Return points without repetition: one row per cluster, and only active hyperparameters."""
+    structure = points["structure"]
+    first = _first_members(structure)
+    values = points["hyperparameters"][first]
+    small = structure.size == 0 or structure.max() <= np.iinfo(np.int16).max
+    return {
+        **points,
+        "structure": structure.astype(np.int16) if small else structure,
+        "hyperparameters": values[~np.isnan(values)],
+        "noise": points["noise"][first],
+    }
+
+
+def unpack(packed: Point, counts: np.ndarray) -> Point:
+    """Return the original points from packed ones; the inverse of :func:`pack`.
+
+    Parameters
+    ----------
+    packed : dict
+    counts : ndarray of int, shape (C,)
+        Number of hyperparameters of every candidate.
+
+    Raises
+    ------
+    ValueError
+        If the sizes of the arrays don't match.
+    """
+    structure = packed["structure"].astype(np.int32)
+    first = _first_members(structure)
+    active = np.repeat(structure[first][:, 1:] > 0, counts, axis=1)
+    rows = np.full(active.shape, np.nan)
+    rows[active] = packed["hyperparameters"]
+    here = structure[..., 0] >= 0
+    # For every first member, its index among the first members of all draws.
+    places = (np.cumsum(first.ravel()) - 1).reshape(len(structure), -1)
+    draw = np.nonzero(here)[0]
+    cluster = places[draw, structure[..., 0][here]]
+    hyperparameters = np.full((*here.shape, active.shape[1]), np.nan)
+    hyperparameters[here] = rows[cluster]
+    noise = np.full(here.shape, np.nan)
+    noise[here] = packed["noise"][cluster]
+    arrays = {"structure": structure, "hyperparameters": hyperparameters, "noise": noise}
+    return {**packed, **arrays}
+
+
+def _first_members(structure: np.ndarray) -> np.ndarray:
+    """Return which datasets (draw, user, time step) are the first member of their cluster."""
+    users, steps = structure.shape[1:3]
+    return structure[..., 0] == np.arange(users * steps).reshape(users, steps)
+
+
+def encode(chunk: Chunk) -> bytes:
+    """Return a chunk as the bytes of its file."""
+    about = {"generator": chunk.generator, "seconds": chunk.seconds}
+    arrays: dict[str, Any] = {
+        **pack(chunk.points),
+        **{STATISTIC + name: values for name, values in chunk.statistics.items()},
+        "about": np.array(json.dumps(about)),
+    }
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class ChainFiles:
+    """Files of one chain: its chunks, and the traceback of a failure.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the chain.
+    counts : ndarray of int, shape (C,)
+        Number of hyperparameters of every candidate.
+    """
+
+    folder: Path
+    counts: np.ndarray
+
+    def write(self, chunk: Chunk) -> None:
+        """Write a chunk."""
+        self._write(chunk.first, encode(chunk))
+
+    def add(self, first: int, encoded: bytes) -> Chunk:
+        """Write a chunk that begins at draw `first`, encoded by :func:`encode`, and return it."""
+        self._write(first, encoded)
+        return self._read(first, self._path(first))
+
+    def _write(self, first: int, encoded: bytes) -> None:
+        write_atomically(self._path(first), encoded)
+
+    def _path(self, first: int) -> Path:
+        return self.folder / f"draws-{first:06}.npz"
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all chunks in order.
+
+        Raises
+        ------
+        InputError
+            If a chunk can't be read, or is missing.
+        """
+        expected = 0
+        for first, path in self._paths():
+            if first != expected:
+                raise InputError(
+                    f"{path} doesn't follow the draws before it. "
+                    "Restore the missing file, or delete this one and all after it."
+                )
+            chunk = self._read(first, path)
+            expected += len(chunk)
+            yield chunk
+
+    def last(self) -> Chunk | None:
+        """Return the last chunk, or None if there is no chunk."""
+        paths = self._paths()
+        return self._read(*paths[-1]) if paths else None
+
+    def clean(self) -> None:
+        """Create the folder; delete incomplete files of killed processes and an old traceback."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.glob(".draws-*"):
+            path.unlink()
+        self.error.unlink(missing_ok=True)
+
+    @property
+    def error(self) -> Path:
+        """Path of the file that the traceback of a failure is written to."""
+        return self.folder / "error.txt"
+
+    def _paths(self) -> list[tuple[int, Path]]:
+        found = ((path.stem.removeprefix("draws-"), path) for path in self.folder.glob("draws-*"))
+        return sorted(
+            (int(number), path)
+            for number, path in found
+            if number.isdecimal() and path.suffix == ".npz"
+        )
+
+    def _read(self, first: int, path: Path) -> Chunk:
+        try:
+            # If NumPy opened the file itself, it would leave it open if it is damaged.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+                arrays = dict(loaded)
+            about = json.loads(str(arrays.pop("about")))
+            statistics = {
+                name.removeprefix(STATISTIC): arrays.pop(name)
+                for name in list(arrays)
+                if name.startswith(STATISTIC)
+            }
+            points = unpack(arrays, self.counts)
+            np.random.PCG64().state = about["generator"]
+            chunk = Chunk(first, points, statistics, about["generator"], float(about["seconds"]))
+            if set(map(len, (*statistics.values(), points["structure"]))) != {len(chunk)}:
+                raise ValueError("its arrays have different lengths")
+        except Exception as error:  # for a damaged file, NumPy can raise almost any exception
+            raise InputError(
+                f"The draws in {path} can't be read ({shorten(str(error), 200)}). "
+                "Restore the file, or delete it and all after it to draw them again."
+            ) from error
+        return chunk
+
+
+@dataclass
+class Writer:
+    """Collect the draws of a chain, and write them in chunks.
+
+    Parameters
+    ----------
+    files : ChainFiles
+    size : int
+        Maximum number of draws per chunk.
+    """
+
+    files: ChainFiles
+    size: int
+    _pending: list[Draw] = field(default_factory=list)
+    _since: float = field(default_factory=monotonic)
+
+    def add(self, draw: Draw) -> None:
+        """Add a draw; write a chunk if it has `size` draws or `LONGEST` seconds have passed."""
+        self._pending.append(draw)
+        if len(self._pending) >= self.size or monotonic() - self._since > LONGEST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the draws that aren't written yet; if this fails, they are kept for later."""
+        if self._pending:
+            now = monotonic()
+            self.files.write(Chunk.of(self._pending, now - self._since))
+            self._pending, self._since = [], now

@@ -1,0 +1,1 @@
+"""The sampler: its state, the joint density, and one module per move."""

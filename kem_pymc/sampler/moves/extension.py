@@ -1,0 +1,167 @@
+"""Multiply a candidate by a factor, or remove one of its factors, and keep everything else.
+
+LIN0 becomes LIN0 x PER0, or the other way round. The amplitude and the hyperparameters of factors
+that both candidates have stay as they are; only those of the factor that enters are drawn. Where a
+factor hardly varies, a product is the same function with and without it. But a swap, which draws
+all values of the candidate that enters, seldom moves from one to the other where several clusters
+change together.
+
+The values that both have are mapped one to one with Jacobian 1, so the ratio contains only the
+density of the factor that enters or leaves. In the first cluster of a component that density is the
+prior, in the others a mixture of the prior and a jittered copy of the first cluster's values. The
+candidate is drawn from those that are in the composition, and its replacement from all candidates
+that differ from it by one factor and aren't in the composition.
+"""
+
+import math
+
+import numpy as np
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.sampler.moves.births import log_normal_step
+from kem_pymc.sampler.moves.component import change_to, complete, component
+from kem_pymc.sampler.state import (
+    EXTEND,
+    active_candidates,
+    draw_value,
+    log_sum_exp,
+    value_log_prior,
+)
+
+#: Probability that a factor's values in a later cluster of a component are copied from the first
+#: cluster, and the standard deviation of the jitter, in units of min(prior sd, 1).
+COPY_SHARE, JITTER = 0.5, 0.3
+
+
+@compiled
+def is_product(layout, longer, factor, shorter):
+    """Return whether candidate `longer` without `factor` is candidate `shorter`."""
+    start, stop = layout.factor_start[longer], layout.factor_start[longer + 1]
+    other = layout.factor_start[shorter]
+    if stop - start != layout.factor_start[shorter + 1] - other + 1:
+        return False
+    for f in range(start, stop):  # factors are sorted, so they can be compared in order
+        if f == factor:
+            continue
+        if layout.factor_base[f] != layout.factor_base[other]:
+            return False
+        if layout.factor_dimension[f] != layout.factor_dimension[other]:
+            return False
+        other += 1
+    return True
+
+
+@compiled
+def extensions(layout, included, candidate):
+    """Return the possible replacements (k, 2) of a candidate that differ from it by a factor.
+
+    Each row has the index of the replacement and that of the factor that enters or leaves.
+    """
+    candidates = included.shape[0]
+    own = layout.factor_start[candidate + 1] - layout.factor_start[candidate]
+    found = np.empty((layout.factor_base.shape[0] + candidates * own, 2), dtype=np.int64)
+    n = 0
+    for other in range(candidates):
+        if included[other]:
+            continue
+        for longer, shorter in ((candidate, other), (other, candidate)):
+            for f in range(layout.factor_start[longer], layout.factor_start[longer + 1]):
+                if is_product(layout, longer, f, shorter):
+                    found[n, 0] = other
+                    found[n, 1] = f
+                    n += 1
+    return found[:n]
+
+
+@compiled
+def keep_shared(layout, source, target, factor, values):
+    """Copy the values that two candidates differing by a factor share from source to target.
+
+    `values` (H,), which holds the values of both, is changed in place.
+    """
+    a, b = layout.hyper_start[source], layout.hyper_start[target]
+    a_stop, b_stop = layout.hyper_start[source + 1], layout.hyper_start[target + 1]
+    skipped, size = layout.factor_hyper[factor], layout.factor_size[factor]
+    while a < a_stop or b < b_stop:
+        if size > 0 and a == skipped:
+            a += size
+        elif size > 0 and b == skipped:
+            b += size
+        else:
+            values[b] = values[a]
+            a += 1
+            b += 1
+
+
+@compiled
+def log_factor(study, factor, h, first, row):
+    """Return the log density of proposing the values of a factor in ``h[row]``.
+
+    ``h[first]`` has the values of the first cluster of the component.
+    """
+    start = study.layout.factor_hyper[factor]
+    stop = start + study.layout.factor_size[factor]
+    terms = np.zeros(2)
+    for p in range(start, stop):
+        terms[0] += value_log_prior(study, p, h[row, p])
+    if row == first:
+        return terms[0]
+    terms[0] += math.log(1.0 - COPY_SHARE)
+    terms[1] = math.log(COPY_SHARE)
+    terms[1] += log_normal_step(study, start, stop, h[row], h[first], 0, JITTER)
+    return log_sum_exp(terms, 2)
+
+
+@compiled
+def draw_factor(study, factor, h, first, row, rng):
+    """Draw values for a factor into ``h[row]``; the arguments are those of `log_factor`."""
+    start = study.layout.factor_hyper[factor]
+    copied = row != first and rng.random() < COPY_SHARE
+    for p in range(start, start + study.layout.factor_size[factor]):
+        if copied:
+            h[row, p] = h[first, p] + JITTER * study.priors.scale[p] * rng.normal()
+        else:
+            h[row, p] = draw_value(study, p, rng)
+
+
+@compiled
+def extend_or_contract(study, state, slot, joint, rng):
+    """Propose to add or remove a factor of a candidate of a slot (and its component, if joint).
+
+    Returns whether the proposal was accepted.
+    """
+    layout = study.layout
+    old = state.included[slot].copy()
+    active = active_candidates(old)
+    if active.shape[0] == 0:
+        return False
+    leaving = active[int(rng.random() * active.shape[0])]
+    choices = extensions(layout, old, leaving)
+    if choices.shape[0] == 0:
+        return False
+    state.counts[2 + 2 * EXTEND] += 1
+    possible, changed, moved = component(study, state, slot, joint)
+    if not possible:
+        return False
+    chosen = int(rng.random() * choices.shape[0])
+    entering, factor = choices[chosen, 0], choices[chosen, 1]
+    longer = layout.factor_start[entering] <= factor < layout.factor_start[entering + 1]
+    new = old.copy()
+    new[leaving] = False
+    new[entering] = True
+    log_ratio = math.log(choices.shape[0] / extensions(layout, new, entering).shape[0])
+    change = change_to(state, changed, moved, old, new)
+    first = -1
+    for i in range(change.slots.shape[0]):
+        if not changed[change.slots[i]]:
+            continue
+        first = i if first < 0 else first
+        keep_shared(layout, leaving, entering, factor, change.h[i])
+        if longer:
+            draw_factor(study, factor, change.h, first, i, rng)
+            log_ratio -= log_factor(study, factor, change.h, first, i)
+        else:
+            log_ratio += log_factor(study, factor, change.h, first, i)
+    accepted = complete(study, state, change, log_ratio, rng)
+    state.counts[3 + 2 * EXTEND] += accepted
+    return accepted

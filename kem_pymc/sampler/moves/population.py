@@ -1,0 +1,111 @@
+"""Update the population parameters of the priors by univariate slice sampling (Neal 2003).
+
+Given the clusters, the parameters phi depend only on the kernels. With c over all occupied
+clusters, p over the hyperparameters of the candidates that are in, and P_c the parent of c,
+
+    p(phi | .) ~ prod_i p(phi_i) prod_c [ prod_p p(theta_cp | phi) ] p(sigma_c^2 | P_c, phi).
+
+Every cluster counts once, however many datasets it holds. One parameter after the other is redrawn
+from its conditional density f, which contains only the priors that depend on phi_i. In the
+parameter's unconstrained coordinate x, with the Jacobian in f:
+
+1. A height h = f(x) u is drawn, with u ~ U(0, 1).
+2. An interval of width w is placed at random around x. It is extended by w at each end while f is
+   above h there, up to a width of m w in all.
+3. Points are drawn from the interval until one has f of at least h. Every other point becomes the
+   end of the interval on its side.
+
+Neal shows that this leaves f invariant for any w and m; w is the prior standard deviation of the
+coordinate.
+"""
+
+import math
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.sampler.state import (
+    kernel_log_prior,
+    noise_log_prior,
+    population_log_prior,
+    population_term,
+    value_log_prior,
+)
+
+#: m: the largest width of an interval, in units of w.
+MOST = 64
+
+
+@compiled
+def log_conditional(study, state, i):
+    """Return the log of the factors of the joint density that depend on one parameter."""
+    priors = study.priors
+    total = population_term(study, i)
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        if priors.noise_uses[i]:
+            parent = state.parent[state.process[slot]]
+            total += noise_log_prior(study, parent, state.log_noise[slot])
+        for c in range(state.included.shape[1]):
+            if state.included[slot, c]:
+                for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
+                    if priors.uses[priors.entry[p], i]:
+                        total += value_log_prior(study, p, state.h[slot, p])
+    return total
+
+
+@compiled
+def log_conditional_at(study, state, i, x):
+    """Set a parameter from its coordinate x, and return the log of its conditional density."""
+    priors = study.priors
+    priors.population[i] = math.exp(x) if priors.population_positive[i] else x
+    return log_conditional(study, state, i)
+
+
+@compiled
+def redraw_parameter(study, state, i, rng):
+    """Redraw one parameter, given the others and the clusters."""
+    value, width = study.priors.population[i], study.priors.population_width[i]
+    x = math.log(value) if study.priors.population_positive[i] else value
+    height = log_conditional_at(study, state, i, x) + math.log1p(-rng.random())
+    if not math.isfinite(height):  # no point would ever be above it
+        study.priors.population[i] = value
+        return
+    low = x - width * rng.random()
+    high = low + width
+    below = int(MOST * rng.random())
+    above = MOST - 1 - below
+    while below > 0 and height < log_conditional_at(study, state, i, low):
+        low -= width
+        below -= 1
+    while above > 0 and height < log_conditional_at(study, state, i, high):
+        high += width
+        above -= 1
+    while True:
+        proposed = low + rng.random() * (high - low)
+        # At x itself the density is at least the height, so this ends.
+        if height <= log_conditional_at(study, state, i, proposed):
+            return
+        if proposed < x:
+            low = proposed
+        else:
+            high = proposed
+
+
+@compiled
+def redraw_population(study, state, rng):
+    """Redraw all population parameters given the clusters, in place in the study's array."""
+    before = population_log_prior(study)
+    for i in range(study.priors.population.shape[0]):
+        redraw_parameter(study, state, i, rng)
+    change = population_log_prior(study) - before
+    for k in range(state.sizes[0]):
+        slot = state.live[k]
+        log_prior = kernel_log_prior(
+            study,
+            state.parent[state.process[slot]],
+            state.included[slot],
+            state.h[slot],
+            state.log_noise[slot],
+        )
+        change += log_prior - state.log_prior[slot]
+        state.log_prior[slot] = log_prior
+    state.log_density[0] += change

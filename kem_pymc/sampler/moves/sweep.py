@@ -1,0 +1,394 @@
+"""Make a sweep of the sampler: all moves in turn, for either target, as a schedule specifies.
+
+Under `cut`, processes are updated by levels, in order of the time step of their first member. After
+each level the parents of later time steps are updated, so that a process makes its moves after the
+processes that determine its first members. The moves in between correct for the influence that a
+former member had on its process, and for the influence that a new member hasn't had yet.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc._jit.cache import compile_side_by_side
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves.composition import Odds
+from kem_pymc.sampler.moves.concentration import redraw_concentration
+from kem_pymc.sampler.moves.extension import extend_or_contract
+from kem_pymc.sampler.moves.local import local_step
+from kem_pymc.sampler.moves.path import redraw_path
+from kem_pymc.sampler.moves.path_split_merge import split_or_merge_paths
+from kem_pymc.sampler.moves.population import redraw_population
+from kem_pymc.sampler.moves.refit import refit_composition
+from kem_pymc.sampler.moves.seating import assign_all, gibbs_reassign, update_parents
+from kem_pymc.sampler.moves.split_merge import split_or_merge
+from kem_pymc.sampler.state import CompiledModel, State, empty_state, pick
+
+
+class Schedule(NamedTuple):
+    """Moves of a sweep: the number of proposals of each, and their settings.
+
+    Attributes
+    ----------
+    joint : bool
+        Whether the sweep is for the `joint` target; otherwise it is for `cut`.
+    seating : int
+        Number of passes of cluster assignment over all datasets within their processes (cut).
+    steps : int
+        Number of Metropolis-Hastings steps per cluster.
+    p_add, p_remove, p_swap : float
+        Probabilities that such a step changes the composition; otherwise it is a random walk.
+    p_edge : float
+        Probability that such a step adds to an empty composition, or removes from a full one.
+    walk : float
+        Standard deviation of a random walk of all coordinates at once. If 0, every step moves one
+        coordinate or all of them, at a random scale.
+    extensions : int
+        Number of proposals to add or remove a factor of a candidate, each for a random cluster.
+    refits : int
+        Number of proposals of a composition with fitted values, each for the cluster of a random
+        dataset. Short datasets are more probable.
+    auxiliaries : int
+        Number of auxiliary clusters of a cluster assignment (cut).
+    split_merge : int
+        Number of proposals to split or merge clusters.
+    path_split_merge : int
+        Number of proposals to split or merge paths (joint).
+    particles : int
+        Number of particles of a path update (joint).
+    heating : int
+        Number of sweeps at the start of a chain under a power of the likelihood that rises to the
+        study's.
+    check : bool
+        Whether to compare the running log density with one from scratch after every move.
+    """
+
+    joint: bool
+    seating: int
+    steps: int
+    p_add: float
+    p_remove: float
+    p_swap: float
+    p_edge: float
+    walk: float
+    extensions: int
+    refits: int
+    auxiliaries: int
+    split_merge: int
+    path_split_merge: int
+    particles: int
+    heating: int
+    check: bool
+
+
+#: The paper's schedule (10.2.4, 10.3.3), with its random walk for inputs that aren't scaled; for
+#: inputs scaled to [0, 1] the paper uses a standard deviation of 0.05.
+PAPER = Schedule(
+    joint=False,
+    seating=10,
+    steps=100,
+    p_add=0.2,
+    p_remove=0.4,
+    p_swap=0.0,
+    p_edge=0.5,
+    walk=0.1,
+    extensions=0,
+    refits=0,
+    auxiliaries=3,
+    split_merge=0,
+    path_split_merge=0,
+    particles=0,
+    heating=0,
+    check=False,
+)
+
+#: The default for `cut`: fewer proposals of the same moves, and swaps, refits, splits and merges.
+CUT = PAPER._replace(
+    seating=2,
+    steps=20,
+    p_add=0.2,
+    p_remove=0.2,
+    p_swap=0.1,
+    walk=0.0,
+    refits=10,
+    split_merge=10,
+)
+
+#: The default for `joint`: a path update of every user, splits and merges of paths, and steps on
+#: components of clusters.
+JOINT = CUT._replace(
+    joint=True,
+    seating=0,
+    steps=10,
+    p_add=0.25,
+    p_remove=0.25,
+    p_swap=0.05,
+    p_edge=0.55,
+    extensions=30,
+    refits=0,
+    split_merge=30,
+    path_split_merge=200,
+    particles=8,
+    heating=3000,
+)
+
+
+#: Level that stands for all processes.
+EVERYWHERE = -1
+
+
+def spare_room(study: CompiledModel, schedule: Schedule) -> tuple[int, int]:
+    """Return the numbers of spare slots and processes that moves of a schedule need at most."""
+    steps = int(study.data.ends.shape[1])
+    if not schedule.joint:
+        # Processes without members stay open until the parents of all time steps are updated.
+        return schedule.auxiliaries + 24, len(study.user)
+    processes = 1 + schedule.particles * steps
+    return processes * steps + 24, processes + steps + 2
+
+
+def compile_moves(study: CompiledModel, schedule: Schedule, cores: int) -> None:
+    """Compile the functions of a sweep that aren't in the cache yet, on several cores."""
+    state = empty_state(study, 0, 0)
+    calls = {  # the largest first; cores receive them in turn
+        _change_clusters: True,
+        _change_paths: schedule.joint,
+        _refit: schedule.refits > 0,
+        _gibbs_reassign: schedule.seating > 0,
+        _extend: schedule.extensions > 0,
+        _update_parents: not schedule.joint,
+    }
+    functions = [function for function, called in calls.items() if called]
+    arguments = study, state, schedule, EVERYWHERE, np.random.default_rng(0)
+    compile_side_by_side(functions, arguments, cores)
+
+
+def sweep(study: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+    """Make one sweep, changing the state and the study's population parameters in place.
+
+    Under `cut`, moves within every process leave its mixture posterior invariant given its
+    members; the parents of later time steps are updated after every level. Under `joint`, every
+    move leaves the joint density invariant.
+
+    Raises
+    ------
+    RuntimeError
+        If `schedule.check` is set and the running log density differs from the exact one.
+    """
+    if schedule.joint:
+        _change_paths(study, state, schedule, EVERYWHERE, rng)
+        within_processes(study, state, schedule, EVERYWHERE, rng)
+    else:
+        for level in range(study.data.ends.shape[1]):
+            within_processes(study, state, schedule, level, rng)
+            _update_parents(study, state, schedule, level, rng)
+    redraw_shared(study, state, schedule, rng)
+
+
+def within_processes(
+    study: CompiledModel, state: State, schedule: Schedule, level: int, rng: np.random.Generator
+) -> None:
+    """Make the moves of a sweep that keep every dataset in its process.
+
+    (Under `joint` they may move all datasets of a component to another process.) Moves that the
+    schedule doesn't contain are never called, so they aren't compiled.
+
+    Parameters
+    ----------
+    level : int
+        Time step at which the processes to be updated begin; `EVERYWHERE` for all processes.
+    """
+    if schedule.seating > 0:
+        _gibbs_reassign(study, state, schedule, level, rng)
+    _change_clusters(study, state, schedule, level, rng)
+    if schedule.extensions > 0:
+        _extend(study, state, schedule, level, rng)
+    if schedule.refits > 0:
+        _refit(study, state, schedule, level, rng)
+
+
+def redraw_shared(
+    study: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator
+) -> None:
+    """Redraw the parameters that all clusters share, if they are learned."""
+    if study.concentration_shape > 0.0:
+        redraw_concentration(study, state, rng)
+        _verify(study, state, schedule)
+    if len(study.priors.population) > 0:
+        redraw_population(study, state, rng)
+        _verify(study, state, schedule)
+
+
+@compiled
+def at_level(study, state, level):
+    """Return the indicators (P,) of the processes that begin at a time step."""
+    if level == EVERYWHERE:
+        return np.ones(state.used.shape[0], dtype=np.bool_)
+    first = np.full(state.used.shape[0], -1)
+    for d in range(state.assignment.shape[0]):
+        process = state.process[state.assignment[d]]
+        if first[process] < 0 or study.step[d] < first[process]:
+            first[process] = study.step[d]
+    return first == level
+
+
+# The functions that make moves have the same arguments, as `compile_moves` requires.
+
+
+@compiled
+def _change_paths(study, state, schedule, level, rng):  # noqa: ARG001
+    for user in rng.permutation(study.first.shape[0]):
+        redraw_path(study, state, user, schedule.particles, rng)
+        _verify(study, state, schedule)
+    for _ in range(schedule.path_split_merge):
+        split_or_merge_paths(study, state, rng)
+        _verify(study, state, schedule)
+
+
+@compiled
+def _gibbs_reassign(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    n = study.user.shape[0]
+    for _ in range(schedule.seating):
+        order = rng.permutation(n)
+        for k in range(n):
+            if chosen[state.process[state.assignment[order[k]]]]:
+                gibbs_reassign(study, state, order[k : k + 1], schedule.auxiliaries, rng)
+                _verify(study, state, schedule)
+
+
+@compiled
+def _odds(schedule):
+    return Odds(schedule.p_add, schedule.p_remove, schedule.p_swap, schedule.p_edge)
+
+
+@compiled
+def _change_clusters(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    odds = _odds(schedule)
+    for _ in range(schedule.split_merge):
+        dataset = int(rng.random() * study.user.shape[0])
+        if chosen[state.process[state.assignment[dataset]]]:
+            split_or_merge(study, state, dataset, rng)
+            _verify(study, state, schedule)
+    # The set of occupied clusters doesn't change in this loop, so a copy of the list stays valid.
+    for slot in state.live[: state.sizes[0]].copy():
+        if not chosen[state.process[slot]]:
+            continue
+        for _ in range(schedule.steps):
+            local_step(study, state, slot, schedule.joint, odds, schedule.walk, rng)
+            _verify(study, state, schedule)
+
+
+@compiled
+def _extend(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    for _ in range(schedule.extensions):
+        slot = state.live[int(rng.random() * state.sizes[0])]
+        if chosen[state.process[slot]]:
+            extend_or_contract(study, state, slot, schedule.joint, rng)
+            _verify(study, state, schedule)
+
+
+@compiled
+def _refit(study, state, schedule, level, rng):
+    chosen = at_level(study, state, level)
+    odds = _odds(schedule)
+    for _ in range(schedule.refits):
+        slot = state.assignment[short_dataset(study, state, rng)]
+        if chosen[state.process[slot]]:
+            refit_composition(study, state, slot, schedule.joint, odds, rng)
+            _verify(study, state, schedule)
+
+
+@compiled
+def _update_parents(study, state, schedule, level, rng):
+    # Processes that begin at time step `level` determine the parents of all later time steps.
+    update_parents(study, state, schedule.auxiliaries, level + 1, rng)
+    _verify(study, state, schedule)
+
+
+#: Likelihood power at the start of heating, as a fraction of the study's, and number of powers that
+#: rise from there towards the study's, in equal ratios.
+LOWEST_POWER, POWERS = 0.1, 25
+
+
+def heat(
+    study: CompiledModel,
+    state: State,
+    schedule: Schedule,
+    first: int,
+    last: int,
+    rng: np.random.Generator,
+) -> None:
+    """Make sweeps `first` to ``last - 1`` of the heating, in place.
+
+    Under a low power users share few clusters, which separate as the power rises. Chains reach the
+    same grouping more often in this way than by merging clusters that turn out to be equal.
+    """
+    powers = study.power * np.geomspace(LOWEST_POWER, 1.0, POWERS, endpoint=False)
+    for k in range(first, last):
+        heated = study._replace(power=float(powers[k * POWERS // schedule.heating]))
+        if k == first or k * POWERS % schedule.heating < POWERS:
+            state.log_density[0] = log_joint(heated, state)
+        sweep(heated, state, schedule, rng)
+    state.log_density[0] = log_joint(study, state)
+
+
+#: Number of datasets above which a cluster is refitted less often.
+MANY = 20
+
+
+@compiled
+def short_dataset(study, state, rng):
+    """Draw a dataset, for whose cluster a refit is then proposed.
+
+    Its probability is proportional to 1 / (number of points)^2. Drawing a dataset favours clusters
+    with many datasets; the composition of a cluster with few changes easily without a fit. Short
+    datasets are favoured because several compositions are about equally good for them, with
+    different values, and because their fits cost least. Datasets in a cluster of more than `MANY`,
+    which seldom has two good compositions, have a lower probability, so that refits of the cluster
+    take as much time as those of a cluster of `MANY`.
+    """
+    log_weights = np.empty(study.user.shape[0])
+    for d in range(log_weights.shape[0]):
+        crowd = max(1.0, state.occupants[state.assignment[d]] / MANY)
+        points = study.data.ends[study.user[d], study.step[d]]
+        log_weights[d] = -2.0 * math.log(crowd * points)
+    return pick(log_weights, log_weights.shape[0], rng)
+
+
+@compiled
+def _verify(study, state, schedule):
+    if schedule.check:
+        check_density(study, state)
+
+
+@compiled
+def check_density(study, state):
+    """Compare the running log density with the one computed from scratch.
+
+    Raises
+    ------
+    RuntimeError
+        If they differ by more than 1e-8 (1 + |exact value|).
+    """
+    exact, running = log_joint(study, state), state.log_density[0]
+    if not abs(exact - running) <= 1e-8 * (1 + abs(exact)):
+        raise RuntimeError(
+            "The running log density isn't the exact one. "
+            "A move doesn't account for what it changes."
+        )
+
+
+def start(study: CompiledModel, schedule: Schedule, rng: np.random.Generator) -> State:
+    """Return a state from which to sample, by assigning datasets to clusters one after the other.
+
+    Each dataset is assigned either to one of the present clusters or to one of 20 clusters drawn
+    from the prior.
+    """
+    state = empty_state(study, *spare_room(study, schedule._replace(auxiliaries=20)))
+    assign_all(study, state, 20, rng)
+    return state

@@ -1,0 +1,112 @@
+"""Search for the most probable kernel of one data set, without evolutions."""
+
+import numpy as np
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.gp.covariance_cache import no_covariances
+from kem_pymc.gp.likelihood import Data
+from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors.compiled_table import PriorTable
+from kem_pymc.sampler.fit_cache import no_fits
+from kem_pymc.sampler.moves.composition import Odds
+from kem_pymc.sampler.moves.local import local_step
+from kem_pymc.sampler.moves.seating import open_cluster
+from kem_pymc.sampler.state import CompiledModel, attach, empty_state
+
+#: Probabilities that a step adds or removes a candidate; otherwise it changes values.
+ODDS = Odds(add=0.2, remove=0.4, swap=0.0, edge=0.6)
+
+
+def one_data_set(
+    pool: CandidatePool,
+    priors: PriorTable,
+    x: np.ndarray,
+    y: np.ndarray,
+    shared: MeanAtPoints | None = None,
+) -> CompiledModel:
+    """Return the model of one user with one data set, below the empty composition.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    priors : PriorTable
+        Compiled priors for this pool.
+    x, y : ndarray, shapes (n, D) and (n,)
+        Points, in scaled units.
+    shared : MeanAtPoints, optional
+        Mean function that all users share, at these inputs.
+    """
+    one = np.zeros(1, dtype=np.int64)
+    data = Data(
+        np.ascontiguousarray(x.T)[None],
+        np.array(y if shared is None else y - shared.mean)[None, None],
+        np.array([[len(y)]]),
+        np.ones(1, dtype=np.int64),
+        nested=True,
+    )
+    if shared is not None:
+        data = data._replace(shared=shared.covariance[None])
+    return CompiledModel(
+        kernels=kernels(),
+        layout=pool.layout,
+        priors=priors,
+        data=data,
+        concentration=1.0,
+        concentration_shape=0.0,
+        concentration_rate=0.0,
+        power=1.0,
+        user=one,
+        step=one.copy(),
+        first=one.copy(),
+        fits=no_fits(1, len(pool)),
+        covariances=no_covariances(pool.layout, len(y)),
+    )
+
+
+def best_kernel(
+    study: CompiledModel,
+    included: np.ndarray,
+    h: np.ndarray,
+    log_noise: float,
+    steps: int,
+    rng: np.random.Generator,
+) -> float:
+    """Search for the kernel with the largest posterior density, starting from a given kernel.
+
+    Parameters
+    ----------
+    study : CompiledModel
+        Model with a single data set, from :func:`one_data_set`.
+    included, h : ndarray, shapes (C,) bool and (H,) float64
+        Inclusion indicators and hyperparameters of the kernel to start from. They are overwritten
+        with those of the best draw, if it has a larger density.
+    log_noise : float
+        Log noise variance to start from.
+    steps : int
+        Number of Metropolis-Hastings steps.
+    rng : Generator
+
+    Returns
+    -------
+    float
+        Log noise variance of the best draw.
+    """
+    state = empty_state(study, 2, 1)
+    return _search(study, state, included, h, log_noise, steps, rng)
+
+
+@compiled
+def _search(study, state, included, h, log_noise, steps, rng):
+    slot = open_cluster(study, state, 0, included, h, log_noise)
+    attach(study, state, 0, slot)
+    best = state.log_density[0]
+    for _ in range(steps):
+        local_step(study, state, slot, False, ODDS, 0.0, rng)
+        if state.log_density[0] > best:
+            best = state.log_density[0]
+            included[:] = state.included[slot]
+            h[:] = state.h[slot]
+            log_noise = state.log_noise[slot]
+    return log_noise

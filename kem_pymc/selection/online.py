@@ -1,0 +1,165 @@
+"""Online selection for all users of a cohort, and tables of the resulting predictions."""
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc._system.executors import Workers, in_order, workers
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import InputError, SelectionWarning
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Selector
+
+#: Number of users per task: sending a task and its results costs as much as a selection.
+BLOCK = 10
+
+#: First columns of the table of predictions, before those of the quantiles and the features.
+PREDICTED = ("user", "time_step", "point", "seen", "observed", "mean", "sd")
+
+#: Columns with quantiles of an observation, and their probabilities.
+QUANTILES = {
+    "median": 0.5,
+    **{"low_50": 0.25, "high_50": 0.75},
+    **{"low_80": 0.1, "high_80": 0.9},
+    **{"low_95": 0.025, "high_95": 0.975},
+}
+
+type Trajectories = dict[Hashable, list[Selection]]
+type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def select_online(
+    selector: Selector,
+    cohort: Cohort,
+    crew: Workers | None = None,
+    tell: Callable[[int], Any] = lambda _: None,
+) -> Trajectories:
+    """Select kernels online for every user: at each time step, starting from the one before.
+
+    Warnings of a selection aren't issued; its `message` contains their text.
+
+    Parameters
+    ----------
+    selector : Selector
+    cohort : Cohort
+        Users with any number of time steps, in the users' units.
+    crew : Workers, optional
+        Workers that make the selections; by default this process. The selections are the same.
+    tell : callable
+        Progress callback, called with a number of users when their selections are complete.
+
+    Returns
+    -------
+    dict of user to list of Selection
+        For every user, one selection per time step.
+    """
+    users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
+    blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
+    crew = crew or workers(1)
+    function = partial(_select_for_block, selector)
+    done = in_order(crew, function, blocks, lambda block: tell(len(block)))
+    return dict(zip(cohort.users, chain.from_iterable(done), strict=True))
+
+
+def predictions(
+    trajectories: Trajectories,
+    cohort: Cohort,
+    future: Mapping[Hashable, np.ndarray] | None = None,
+    horizon: int = 1,
+) -> pd.DataFrame:
+    """Return the predictions of every selection for the user's past and next points.
+
+    For each user and time step there is one row per point up to the end of the next time step, or
+    of the next `horizon` time steps. The columns are
+    ``user``, ``time_step``, ``point`` (its number in order of arrival, from 0), ``seen`` (whether
+    it had arrived), ``observed``, ``mean`` and ``sd`` of an observation there, ``sd_function`` (the
+    sd without noise), the ``median`` of an observation and the ends of its 50, 80 and 95 %
+    intervals (``low_95`` is the 0.025 quantile), in the target's unit; then the features.
+
+    Parameters
+    ----------
+    trajectories : mapping of user to list of Selection
+        Selections as returned by :func:`select_online`.
+    cohort : Cohort
+        Cohort for which the selections were made.
+    future : mapping of user to ndarray, shape (m, D), optional
+        Inputs of future points, whose targets aren't known. They are predicted by the user's last
+        selection, and their ``observed`` is NaN.
+    horizon : int
+        Number of the user's next time steps that are predicted.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    InputError
+        If a feature has the name of another column.
+    """
+    check_names(cohort)
+    frames = []
+    for user, x, y, ends in zip(
+        cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
+    ):
+        coming = (future or {}).get(user, np.empty((0, cohort.dimension)))
+        last = len(ends) - 1
+        inputs, targets = np.vstack([x, coming]), np.append(y, np.full(len(coming), np.nan))
+        for step, selection in enumerate(trajectories[user]):
+            n = int(ends[min(step + horizon, last)]) if step < last else len(inputs)
+            predicted = selection.predict(inputs[:n], include_noise=True)
+            point = np.arange(n)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        **{"user": user, "time_step": step, "point": point},
+                        **{"seen": point < ends[step], "observed": targets[:n]},
+                        **{
+                            "mean": predicted.mean,
+                            "sd": predicted.sd,
+                            "sd_function": predicted.sd_function,
+                        },
+                        **{name: predicted.quantile(p) for name, p in QUANTILES.items()},
+                        **dict(zip(cohort.features, inputs[:n].T, strict=True)),
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)
+
+
+def check_names(cohort: Cohort) -> None:
+    """Check that no feature has the name of another column of the table of predictions.
+
+    Raises
+    ------
+    InputError
+        If a feature has such a name.
+    """
+    for name in set(cohort.features) & {*PREDICTED, "sd_function", *QUANTILES}:
+        raise InputError(
+            f"The feature {name!r} has the name of another column of the predictions. "
+            "Rename the feature, or omit the predictions."
+        )
+
+
+def _select_for_block(selector: Selector, block: list[Points]) -> list[list[Selection]]:
+    return [select_online_for_user(selector, points) for points in block]
+
+
+def select_online_for_user(selector: Selector, points: Points) -> list[Selection]:
+    """Return one user's selections at all time steps.
+
+    `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,).
+    """
+    x, y, ends = points
+    own: list[Selection] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SelectionWarning)
+        for n in ends:
+            own.append(selector.select(x[:n], y[:n], own[-1] if own else None))
+    return own

@@ -1,0 +1,380 @@
+"""Fitting and scoring of compositions, which all methods of selection have in common.
+
+Methods differ in which compositions they consider. How a composition is fitted to a user's data and
+by which criterion it is scored is the same for all methods, so that differences between methods
+aren't due to the optimiser or the priors.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.gp.compare import largest_likelihoods
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.evidence import laplace
+from kem_pymc.gp.fit import (
+    MANY,
+    Criterion,
+    Fit,
+    aic,
+    bic,
+    fit,
+    leave_one_out,
+    spread_places,
+)
+from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.considered import Considered, draws_around
+from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.screening import REFINED, rough_fit
+from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
+from kem_pymc.selection.selector import Previous
+
+if TYPE_CHECKING:
+    from kem_pymc.priors import Priors
+    from kem_pymc.priors.compiled_table import PriorTable
+
+FITS = ("pilot", "map", "ml")
+CRITERIA = ("posterior", "bic", "aic", "laplace", "loo")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A composition to consider, with its probability and typical values in the pilot study.
+
+    Attributes
+    ----------
+    composition : Composition
+    status : str
+        As in :class:`~kem_pymc.selection.considered.Considered`.
+    probability : float
+        Predictive probability of the evolution in the pilot study.
+    typical : Typical
+        Values from which fits start. Their centre and spread are the prior of ``fit="pilot"``.
+    """
+
+    composition: Composition
+    status: str
+    probability: float
+    typical: Typical
+
+
+class Scorer:
+    """Procedure that fits compositions to a user's data and scores them.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    fit : {"pilot", "map", "ml"}
+    criterion : {"posterior", "bic", "aic", "laplace", "loo"}
+        Both as in :class:`~kem_pymc.KEMSelector`.
+    runs : int
+        Number of starting points from which the objective is maximised.
+    noise_floor : float
+        Smallest noise variance of fits, in scaled units.
+    priors : Priors, optional
+        Priors for ``fit="map"``.
+    progress : bool
+        Whether to show a progress bar if there are many points.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, or ``fit="map"`` has no priors or priors that
+        depend on population parameters.
+    """
+
+    def __init__(
+        self,
+        pool: CandidatePool,
+        fit: str,
+        criterion: str,
+        runs: int,
+        noise_floor: float,
+        priors: "Priors | None" = None,
+        progress: bool = False,
+    ) -> None:
+        if fit not in FITS:
+            raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
+        if criterion not in CRITERIA:
+            raise InputError(
+                f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}."
+            )
+        if runs < 1:
+            raise InputError(f"runs={runs} is too small. Give 1 or more.")
+        if fit == "map" and priors is None:
+            raise InputError("fit='map' needs priors. Pass those of the study as priors=.")
+        if fit == "map" and priors is not None:
+            priors.check_values(pool)
+        self.pool = pool
+        self.fit, self.criterion, self.runs = fit, criterion, runs
+        self.noise_floor, self.progress = noise_floor, progress
+        self.priors = priors if fit == "map" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code are invalid in another process, which compiles again.
+        return {k: v for k, v in self.__dict__.items() if k != "_table"}
+
+    @cached_property
+    def _table(self) -> "PriorTable | None":
+        return None if self.priors is None else self.priors.compile(self.pool)
+
+    def consider(
+        self,
+        options: Sequence[Option],
+        parent: Composition,
+        previous: Previous,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None = None,
+    ) -> list[Considered]:
+        """Fit and score every option.
+
+        With many points, options are fitted to an evenly spread subset of the points and compared
+        approximately on all of them; the best two are then fitted to all points. Approximate fits
+        are marked as not converged.
+
+        Parameters
+        ----------
+        options : sequence of Option
+            At least one option.
+        parent : Composition
+            Parent composition, on which the study's prior of the noise depends.
+        previous : Selection, Composition, str or None
+            If it is a Selection of the same composition as an option, its values are an additional
+            starting point.
+        x, y : ndarray, shapes (n, D) and (n,)
+            Inputs and targets, in scaled units.
+        shared : MeanAtPoints, optional
+            Mean function that all users share, at the same inputs.
+
+        Returns
+        -------
+        list of Considered
+            One record per option, in the same order. Their weights add up to one.
+        """
+        tasks = [self._task(option, parent, previous, x, y, shared) for option in options]
+        screens = len(y) >= MANY and len(tasks) > REFINED
+        least = REFINED if screens else len(tasks)
+        fitted: list[tuple[Fit, Criterion]] = []
+        done: set[int] = set()
+        with bar(len(tasks) * screens + least, self.progress and len(y) >= MANY) as advance:
+            for task in tasks:
+                fitted.append(self._rough(task) if screens else self._exact(task, task.starts))
+                advance()
+            # Make sure that the selected option was fitted to all points.
+            while screens and (len(done) < least or _best(fitted, set()) not in done):
+                i = _best(fitted, done)
+                fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
+                done.add(i)
+                advance()
+        rows = [
+            Considered.of(
+                task.objective,
+                fitted[i][0],
+                status=task.option.status,
+                criterion=fitted[i][1].value,
+                score=fitted[i][1].score,
+                weight=math.nan,
+                probability=task.option.probability,
+            )
+            for i, task in enumerate(tasks)
+        ]
+        weights = _weights([row.score for row in rows])
+        return [
+            replace(
+                row,
+                weight=weight,
+                draws=draws_around(task.objective, found) if weight >= LEAST_WEIGHT else (),
+            )
+            for row, weight, task, (found, _) in zip(rows, weights, tasks, fitted, strict=True)
+        ]
+
+    def _task(
+        self,
+        option: Option,
+        parent: Composition,
+        previous: Previous,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None,
+    ) -> "_Task":
+        coordinates = Coordinates(self.pool, option.composition)
+        pilot = normal_prior(option.typical.centre, option.typical.spread)
+        prior = self._prior(coordinates, parent, pilot)
+        objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
+        starts = [option.typical.centre, *option.typical.starts]
+        if isinstance(previous, Selection) and previous.composition == option.composition:
+            starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
+        return _Task(option, objective, pilot, starts)
+
+    def shortlist(
+        self,
+        options: Sequence[Option],
+        count: int,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None = None,
+    ) -> list[Option]:
+        """Return the most plausible options of each status, in their original order.
+
+        A fit costs as much as a hundred evaluations of the likelihood. Options are therefore
+        compared without a fit, by their probability times the largest likelihood at their starting
+        values.
+
+        Parameters
+        ----------
+        options : sequence of Option
+        count : int
+            Maximum number of options of each status.
+        x, y : ndarray, shapes (n, D) and (n,)
+            Inputs and targets, in scaled units.
+        shared : MeanAtPoints, optional
+            Mean function that all users share, at the same inputs.
+
+        Returns
+        -------
+        list of Option
+        """
+        if len(y) >= MANY:
+            few = spread_places(len(y))
+            x, y = x[few], y[few]
+            shared = None if shared is None else MeanAtPoints(shared.function, x)
+        statuses = {option.status for option in options}
+        kept = {
+            id(option)
+            for status in sorted(statuses)
+            for option in self._plausible(
+                [option for option in options if option.status == status], count, x, y, shared
+            )
+        }
+        return [option for option in options if id(option) in kept]
+
+    def _plausible(
+        self,
+        options: Sequence[Option],
+        count: int,
+        x: np.ndarray,
+        y: np.ndarray,
+        shared: MeanAtPoints | None,
+    ) -> Sequence[Option]:
+        if len(options) <= count:
+            return options
+        rivals = [
+            (Coordinates(self.pool, option.composition), np.vstack([known.centre, known.starts]))
+            for option in options
+            for known in [option.typical]
+        ]
+        plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
+        plausibility += np.log([option.probability for option in options])
+        return [options[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
+
+    def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
+        if self._table is not None:
+            return study_prior(self._table, coordinates, parent)
+        return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
+
+    def _fit_and_criterion(self, task: "_Task", fitted: Fit) -> tuple[Fit, Criterion]:
+        """Return a fit and its score.
+
+        The fit is replaced if the evidence finds a higher optimum.
+        """
+        objective, likelihood = task.objective, fitted.log_likelihood
+        if self.criterion == "bic":
+            return fitted, bic(likelihood, len(fitted.values), objective.n_points)
+        if self.criterion == "aic":
+            return fitted, aic(likelihood, len(fitted.values))
+        if self.criterion == "laplace":
+            return laplace(objective, fitted)
+        if self.criterion == "loo":
+            return fitted, leave_one_out(objective, fitted.values)
+        if self.fit == "ml":  # the evidence needs a prior: use that of fit="pilot"
+            objective = objective.with_prior(task.pilot)
+            _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
+        else:
+            fitted, evidence = laplace(objective, fitted)
+        total = evidence.value + math.log(task.option.probability)
+        return fitted, Criterion(total, total)
+
+    def _exact(self, task: "_Task", starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
+        return self._fit_and_criterion(task, fit(task.objective, starts, self.runs))
+
+    def _rough(self, task: "_Task") -> tuple[Fit, Criterion]:
+        fitted, evidence = rough_fit(task.objective, task.starts, self.runs)
+        if self.criterion not in ("posterior", "laplace"):
+            return self._fit_and_criterion(task, fitted)
+        if self.criterion == "posterior":
+            evidence += math.log(task.option.probability)
+            if self.fit == "ml":
+                evidence += task.objective.with_prior(task.pilot).terms(fitted.values)[1]
+        return fitted, Criterion(evidence, evidence)
+
+
+def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
+    """Return the index of the largest score, ignoring the indices in `without`."""
+    places = [i for i in range(len(fitted)) if i not in without]
+    return max(places, key=lambda i: fitted[i][1].score)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """An option with its objective, the pilot users' prior and its starting points."""
+
+    option: Option
+    objective: Objective
+    pilot: Prior
+    starts: list[np.ndarray]
+
+
+@contextmanager
+def bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar with this number of steps; yield a function that advances it by one."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(transient=True) as progress:
+        task = progress.add_task("Selecting", total=steps)
+        yield lambda: progress.advance(task)
+
+
+def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
+    """Return all rows with weights proportional to exp(score), best composition first.
+
+    Compositions are ranked by the sum of their rows' weights. Weights are normalised over all
+    rounds, not within each, so that posterior draws are weighted by the user's data as well.
+    """
+    rows = [row for rows in rounds for row in rows]
+    weights = _weights([row.score for row in rows])
+    rows = [replace(row, weight=float(w)) for row, w in zip(rows, weights, strict=True)]
+    totals: dict[Composition, float] = {}
+    highest: dict[Composition, float] = {}
+    for row in rows:
+        totals[row.composition] = totals.get(row.composition, 0.0) + row.weight
+        highest[row.composition] = max(highest.get(row.composition, -math.inf), row.score)
+
+    def place(row: Considered) -> tuple[Any, ...]:
+        c = row.composition
+        return -totals[c], -highest[c], c, -row.weight, -row.score
+
+    return tuple(sorted(rows, key=place))
+
+
+def _weights(scores: Sequence[float]) -> np.ndarray:
+    """Return normalised exp(score); equal weights if all scores are minus infinity."""
+    highest = max(scores)
+    if highest == -math.inf:
+        return np.full(len(scores), 1 / len(scores))
+    weights = np.exp(np.array(scores) - highest)
+    return weights / weights.sum()

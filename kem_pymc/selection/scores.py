@@ -1,0 +1,168 @@
+"""Scores of selections: accuracy of their predictions of later data, and changes over time."""
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.online import Trajectories
+from kem_pymc.selection.selection import Selection
+
+type Judged = Literal["next", "truth"]
+
+#: Probabilities of the central predictive intervals whose coverage is reported, in per cent.
+LEVELS = (50, 80, 95)
+
+
+def scores(trajectories: Trajectories, cohort: Cohort, judged: Judged = "next") -> pd.DataFrame:
+    """Score every selection of :func:`kem_pymc.select_online` against later data.
+
+    Parameters
+    ----------
+    trajectories : dict
+        Selections of each user at each time step, from :func:`kem_pymc.select_online`.
+    cohort : Cohort
+        Cohort for which the selections were made.
+    judged : {"next", "truth"}
+        Data against which predictions are scored: the batch of the next time step, which excludes
+        the last selection of every user; or the true function with noise on a grid, for simulated
+        users.
+
+    Returns
+    -------
+    DataFrame
+        One row per user and time step. The columns are ``user`` and ``time_step`` (from 0);
+        predictive scores as means over the points, in units of scaled targets (``log_likelihood``,
+        ``crps``, ``rmse``, and coverage of central intervals ``cover50``, ``cover80``,
+        ``cover95``); and properties of the selection: ``points``, ``composition``, ``size``,
+        ``features``, ``noise``, ``considered``, ``seconds``, and ``dropped``, the number of
+        features that the previous selection used and this one doesn't.
+
+    Raises
+    ------
+    InputError
+        If the selections are those of other users, the cohort has no truth, or no user has a next
+        time step.
+    """
+    if list(trajectories) != list(cohort.users) or (judged == "truth" and cohort.truth is None):
+        raise InputError(
+            "The selections are those of other users than the cohort's, or the cohort has no "
+            "truth. Give the cohort for which they were made, and judged='next' for real users."
+        )
+    rows = []
+    for position, (user, selections) in enumerate(trajectories.items()):
+        for step, selection in enumerate(selections):
+            points = judged_by(cohort, position, step, judged)
+            if points is not None:
+                row = row_of(selection, selections[step - 1] if step else None)
+                rows.append(
+                    {"user": user, "time_step": step} | predictive_scores(selection, *points) | row
+                )
+    if not rows:
+        raise InputError(
+            "The scores need a next batch, but no user has a second time step. "
+            "Give users with two or more time steps."
+        )
+    return pd.DataFrame(rows)
+
+
+def judged_by(
+    cohort: Cohort, user: int, time_step: int, judged: str
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the points against which the predictions of a selection are scored.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Test users.
+    user, time_step : int
+        Positions of the user and of the time step, from 0.
+    judged : {"truth", "next"}
+        The true function with noise on a grid, or the batch of the next time step.
+
+    Returns
+    -------
+    tuple of ndarray, shapes (m, D) and (m,), or None
+        Inputs and targets; None if there is no next time step.
+    """
+    if judged == "truth":
+        return cohort.truth.x_test, cohort.truth.y_test[user]
+    ends = cohort.ends[user]
+    if time_step + 1 == len(ends):
+        return None
+    coming = slice(ends[time_step], ends[time_step + 1])
+    return cohort.inputs[user][coming], cohort.targets[user][coming]
+
+
+def predictive_scores(
+    selection: Selection,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    single: bool = False,
+    unit: float | None = None,
+) -> dict[str, float]:
+    """Score predictions of new points, in units of scaled targets.
+
+    Parameters
+    ----------
+    selection : Selection
+    x, y : ndarray, shapes (m, D) and (m,)
+        Inputs and targets of the new points, in the users' units.
+    single : bool
+        Whether predictions use only the selected kernel, with its fitted values.
+    unit : float, optional
+        Unit of the scores, in the target's unit; by default the scaling's
+        :attr:`~kem_pymc.data.scaling.Scaling.target_unit`.
+
+    Returns
+    -------
+    dict
+        Means over the points: ``log_likelihood``, ``crps`` (smaller is better), ``rmse`` (the root
+        of the mean squared error), and ``cover50``, ``cover80`` and ``cover95``, the fractions of
+        points inside central predictive intervals.
+    """
+    prediction = selection.predict(x, include_noise=True, single=single)
+    unit = selection.scaling.target_unit if unit is None else unit
+    observation = prediction.observation
+    density = observation.log_density(y) + math.log(unit)
+    centred = np.abs(observation.cdf(y) - 0.5)
+    return {
+        "log_likelihood": float(np.mean(density)),
+        "crps": float(np.mean(observation.crps(y))) / unit,
+        "rmse": float(np.sqrt(np.mean((y - prediction.mean) ** 2))) / unit,
+        **{f"cover{p}": float(np.mean(centred <= p / 200)) for p in LEVELS},
+    }
+
+
+def features_of(composition: Composition) -> frozenset[int]:
+    """Return the input dimensions that a composition depends on."""
+    return composition.dimensions
+
+
+def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:
+    """Return the properties of a selection that don't depend on later data.
+
+    Parameters
+    ----------
+    selection : Selection
+    previous : Selection or None
+        Selection at the time step before; with None there is no entry ``dropped``.
+    """
+    row: dict[str, Any] = {
+        "points": len(selection.y),
+        "composition": str(selection.composition),
+        "size": len(selection.composition),
+        "features": len(features_of(selection.composition)),
+        "noise": selection.noise,
+        "considered": len(selection.considered),
+        "seconds": selection.run_time,
+    }
+    if previous is not None:
+        lost = features_of(previous.composition) - features_of(selection.composition)
+        row["dropped"] = len(lost)
+    return row

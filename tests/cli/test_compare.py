@@ -1,0 +1,54 @@
+"""``kem compare``: the experiment on one's own table."""
+
+import pandas as pd
+
+from kem_pymc.cli.folders import LOCK
+from tests.cli.conftest import COLUMNS, fine, refused, run, table
+
+QUICK = ("--quick", "--cores", "1", "--candidates", "LIN0,SE0,LIN1")
+YJ = ("--transform", "yeo-johnson")
+
+
+def test_a_table_of_ones_own(tmp_path):
+    path, out = tmp_path / "mine.csv", tmp_path / "out"
+    table(users=6, weeks=3).to_csv(path, index=False)
+    text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK, *YJ)
+    assert "The modelled quantity is yeo-johnson of steps" in " ".join(text.split())
+    assert "Coverage of 80 % predictive intervals" in text
+    values = pd.read_csv(out / "log-likelihood.csv")
+    two_level = {"Two-level GP", "Mixed model", "Pooled GP"}
+    assert set(values["method"]) == {"KEM", "Stratified", "Final", "ARD"} | two_level
+    assert set(values["time_step"]) == {0, 1}  # nothing comes after the last
+    names = {p.stem for p in out.iterdir() if p.name not in ("runs", LOCK)}
+    assert names == {"log-likelihood", "verdicts", "features-dropped", "calibration", "users"}
+    assert "2 trials are too few" in text
+    words = " ".join(text.split())
+    assert "in each trial 3 pilot users and 3 test users" in words
+    assert words.count("Quick: at most 2 random splits instead of 10, ") == 2  # before and after
+    assert "2 random splits into 3 pilot and 3 test users, listed in users.csv" in words
+    assert "nats per point" in words
+    assert "In each task, a group of methods learns and selects" in words
+    assert "means over points, in nats" in " ".join(text.split())
+    for page in ("log-likelihood", "verdicts"):
+        assert "in nats" in (out / f"{page}.md").read_text("utf-8")
+    roles = pd.read_csv(out / "users.csv")
+    assert len(roles) == 2 * 6
+    assert not roles.duplicated(["trial", "user"]).any()
+    judged = values.groupby("trial")["user"].unique()
+    for trial, own in roles[roles["role"] == "test"].groupby("trial"):
+        assert set(own["user"]) >= set(judged[trial])
+    assert (roles[roles["role"] == "pilot"].groupby("trial").size() == 3).all()
+
+
+def test_bad_tables_are_refused(tmp_path):
+    path = tmp_path / "mine.csv"
+    table(users=6).to_csv(path, index=False)
+    out = ("--out", tmp_path / "out")
+    assert "aren't named" in refused(run("compare", "--data", path, *out))
+    both = ("--base", "LIN", "--candidates", "LIN0")
+    assert "given twice" in refused(run("compare", "--data", path, *COLUMNS, *both, *out))
+    table(users=6, weeks=1).to_csv(path, index=False)
+    assert "1 time steps" in refused(run("compare", "--data", path, *COLUMNS, *out))
+    table(users=1, weeks=3).to_csv(path, index=False)
+    assert "1 users" in refused(run("compare", "--data", path, *COLUMNS, *out))
+    assert not (tmp_path / "out").exists()

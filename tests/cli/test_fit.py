@@ -1,0 +1,215 @@
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from signal import SIGINT
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+from kem_pymc import Evolutions, priors
+from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
+
+
+def test_posterior_opens_with_xarray(fitted):
+    with xr.open_datatree(fitted / "posterior.zarr", engine="zarr") as idata:
+        assert idata["posterior"].sizes["draw"] == 8
+        assert idata["posterior"].sizes["chain"] == 2
+        assert list(idata["posterior"].coords["user"].values) == [0, 1, 2]
+        assert "n_clusters" in idata["sample_stats"]
+        ends = {name: xr.open_datatree(fitted / f"{name}.zarr") for name in ("final", "unshared")}
+        learned = Evolutions.from_posterior(idata, **ends)
+        assert learned == Evolutions.load(fitted / "evolutions.json")
+        assert learned.shared is not None
+        # In units of all that there is to explain.
+        assert learned.unshared.priors == priors.default(learned.pool).without_parent().to_dict()
+
+
+def test_results(fitted):
+    assert {path.name for path in fitted.iterdir()} >= {
+        "evolutions.json",
+        "posterior.zarr",
+        "settings.json",
+        "summary.csv",
+    }
+    learned = Evolutions.load(fitted / "evolutions.json")
+    assert learned.features == ("sleep", "mood")
+    assert learned.pool.names == ["LIN0", "SE0", "SE1"]
+    summary = pd.read_csv(fitted / "summary.csv", index_col="quantity")
+    assert {"n_clusters", "log_joint", "noise[2, 2]"} <= set(summary.index)
+    assert summary["mean"].notna().all()
+
+
+def test_settings_are_readable(fitted):
+    settings = json.loads((fitted / "settings.json").read_text())
+    assert settings["pool"] == ["LIN0", "SE0", "SE1"]
+    # In units of what is left to explain.
+    left = settings["shared"]["unexplained"]
+    assert settings["priors"]["amplitude"] == f"LogNormal({-0.7 + math.log(left):.4g}, 1.5)"
+    assert settings["scaling"]["feature_low"][0] > 3
+    assert settings["sampler"]["draws"] == 8
+    assert settings["interrupted"] is False
+
+
+def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
+    text = fine("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
+    assert "3 users, 3 time steps, 18 points: week, sleep, mood -> steps" in text
+    assert "0 week, 1 sleep, 2 mood" in text
+    assert "Features: week (time), sleep (numbers), mood (numbers).\n" in text
+    assert "LIN0, LIN1, LIN2, ARD" in text
+    assert "noise only" in text
+    assert "WHITE" not in text
+    assert text.index("Which parts matter") < text.index("Learned evolutions")
+    assert re.search(r"Noise only, without any part, has probability 0\.\d\d then", text)
+    assert "whether chains agree" in text
+
+
+def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
+    def learned(seed):
+        options = ("--seed", seed, "--out", tmp_path / str(seed))
+        fine("fit", "--data", trial, *COLUMNS, *FITTED, *SMALL, *options)
+        return Evolutions.load(tmp_path / str(seed) / "evolutions.json")
+
+    first = Evolutions.load(fitted / "evolutions.json")
+    assert learned(0) == first
+    assert learned(2) != first
+
+
+def test_chains_on_a_cluster(trial, address, tmp_path):
+    def learned(name, *where):
+        arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--base", "LIN")
+        fine("fit", *arguments, *where, "--out", tmp_path / name)
+        return (tmp_path / name / "evolutions.json").read_text()
+
+    assert learned("here", "--cores", "1") == learned("there", "--cluster", address)
+
+
+def test_a_cluster_that_does_not_answer_leaves_nothing(trial, tmp_path, monkeypatch):
+    monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 0.3)
+    arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--out", tmp_path / "r")
+    refused(run("fit", *arguments, "--cluster", "tcp://127.0.0.1:9"))
+    assert not list(tmp_path.glob("r*"))
+
+
+def test_parquet_dates_features_and_batches(tmp_path):
+    frame = table(weeks=4).rename(columns={"week": "day"})
+    frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
+    frame.to_parquet(tmp_path / "trial.parquet")
+    options = ("--features", "sleep", "--batch", 4, "--base", "SE", "--feedback", "joint")
+    options += ("--likelihood", "sequential")
+    columns = ("--user", "id", "--time", "day", "--target", "steps")
+    data = ("--data", tmp_path / "trial.parquet", *columns)
+    text = fine("fit", *data, *options, *SMALL, "--out", tmp_path / "r")
+    assert "3 users, 2 time steps, 24 points: sleep -> steps" in text
+    settings = json.loads((tmp_path / "r" / "settings.json").read_text())
+    assert (settings["feedback"], settings["likelihood"]) == ("joint", "sequential")
+
+
+def test_priors_of_the_synthetic_study_leave_data_as_they_are(trial, tmp_path):
+    options = ("--priors", "synthetic", "--base", "LIN", "--out", tmp_path / "r")
+    fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
+    assert Evolutions.load(tmp_path / "r" / "evolutions.json").scaling.target_sd == 1
+
+
+def test_folder_with_something_in_it_stays(trial, tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "mine.txt").write_text("mine")
+    data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--out", tmp_path / "r")
+    assert "isn't empty" in refused(run(*data))
+    assert "doesn't contain results" in refused(run(*data, "--overwrite"))
+    assert (tmp_path / "r" / "mine.txt").read_text() == "mine"
+
+
+def test_overwrite_replaces_results(trial, tmp_path):
+    data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
+    fine(*data)
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    (tmp_path / "r" / "report.html").touch()
+    fine(*data, "--overwrite")
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "r" / "report.html").exists()  # it was of the earlier results
+    assert (tmp_path / "r" / "evolutions.json").is_file()
+
+
+def test_nothing_is_left_of_a_failed_run(trial, tmp_path):
+    refused(run("fit", "--data", trial, *COLUMNS, "--base", "COS", "--out", tmp_path / "r"))
+    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv"}
+
+
+@pytest.fixture
+def slow_study(trial, tmp_path):
+    """A study that would be sampled for hours, and leaves a mark at every step."""
+    path = tmp_path / "study.py"
+    path.write_text(
+        f"""
+import pandas as pd
+import kem_pymc as kem
+from kem_pymc.model.step import EvolutionStep
+
+sweep = EvolutionStep.step
+
+def step(self, point):
+    with open({str(tmp_path / "marks")!r}, "a") as file:
+        file.write(".")
+    return sweep(self, point)
+
+EvolutionStep.step = step
+cohort = kem.Cohort.from_frame(
+    pd.read_csv({str(trial)!r}), user="id", time="week", target="steps", features=["sleep"]
+)
+model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), shared=None)
+"""
+    )
+    return path
+
+
+def interrupt(study: Path, marks: int, *options: str) -> subprocess.CompletedProcess:
+    """Run ``kem fit`` as at a terminal, and press Ctrl-C after so many steps."""
+    # Jobs that a shell runs in the background inherit that Ctrl-C is ignored; terminals' don't.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{heed}; from kem_pymc.cli.main import main; main()"]
+    arguments = ["fit", str(study), "--out", str(study.parent / "r"), *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    file = study.parent / "marks"
+    with subprocess.Popen([*program, *arguments], **pipes, process_group=0) as running:
+        while running.poll() is None and not (file.is_file() and file.stat().st_size >= marks):
+            time.sleep(0.1)
+        os.killpg(running.pid, SIGINT)  # a terminal sends it to all processes of the group
+        try:
+            out, err = running.communicate(timeout=400)
+        finally:
+            running.kill()
+    return subprocess.CompletedProcess(arguments, running.returncode, out, err)
+
+
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
+    options = ("--draws", "100000", "--tune", "0", "--chains", "2", "--cores", cores)
+    done = interrupt(slow_study, 40, *options)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr
+    results = slow_study.parent / "r"
+    with xr.open_datatree(results / "posterior.zarr", engine="zarr") as idata:
+        assert 1 <= idata["posterior"].sizes["draw"] < 100000
+    assert Evolutions.load(results / "evolutions.json").children("WHITE")
+    settings = json.loads((results / "settings.json").read_text())
+    assert settings["interrupted"] is True
+    assert settings["command"].startswith(f"kem fit {slow_study} --out")
+
+
+def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(slow_study):
+    options = ("--draws", "10", "--tune", "100000", "--chains", "2", "--cores", "1")
+    done = interrupt(slow_study, 20, *options)
+    assert done.returncode == 130, done.stderr
+    assert "before there were results" in done.stderr
+    run = slow_study.parent / "r.run"
+    assert f"kem fit --resume {run}" in done.stderr
+    assert "Traceback" not in done.stderr
+    left = {path.name for path in slow_study.parent.iterdir()}
+    assert left == {"trial.csv", "study.py", "marks", "r.run"}
+    assert list((run / "chain-0").glob("draws-*.npz"))

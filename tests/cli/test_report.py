@@ -1,0 +1,42 @@
+import shutil
+
+import pytest
+
+from tests.cli.conftest import fine, refused, run, table
+
+
+@pytest.fixture
+def results(fitted, tmp_path):
+    return shutil.copytree(fitted, tmp_path / "results")
+
+
+def test_report_of_what_fit_and_select_wrote(results, tmp_path):
+    new = tmp_path / "new.csv"
+    table(users=2, weeks=2, seed=1).to_csv(new, index=False)
+    fine(
+        *("select", "--evolutions", results / "evolutions.json", "--data", new, "--user", "id"),
+        *("--time", "week", "--out", results / "selections.csv"),
+        *("--predictions", results / "predictions.csv"),
+    )
+    text = fine("report", results)
+    page = results / "report.html"
+    assert str(page) in text
+    html = page.read_text("utf-8")
+    assert all(f'id="{part}"' in html for part in ("pilots", "new", "pilot-2-1", "new-1-1"))
+    assert "exists" in refused(run("report", results))
+    fine("report", results, "--overwrite")
+    fine("report", results, "--out", tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_bytes() == page.read_bytes()
+
+
+def test_folders_without_results_are_refused(tmp_path):
+    assert "no folder" in refused(run("report", tmp_path / "none"))
+    assert "contains no evolutions.json" in refused(run("report", tmp_path))
+    assert not any(tmp_path.iterdir())
+
+
+def test_places_that_cant_be_written_are_refused(results, tmp_path):
+    assert "can't be written" in refused(
+        run("report", results, "--out", tmp_path / "no" / "r.html")
+    )
+    assert "is a folder" in refused(run("report", results, "--out", tmp_path))

@@ -1,0 +1,293 @@
+"""``kem fit`` goes on after it was killed, interrupted, or lost a chain."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from kem_pymc import Evolutions
+from kem_pymc.cli import folders, learning
+from kem_pymc.model.step import EvolutionStep
+from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
+from tests.runs.runs import Moments, in_child, killed_at, same_draws
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch):
+    monkeypatch.setattr(learning, "CHUNK", 3)
+
+
+@pytest.fixture
+def command(trial, tmp_path):
+    """The command that gave the results of the fixture `fitted`."""
+    return ("fit", "--data", trial, *COLUMNS, *FITTED, *SMALL, "--out", tmp_path / "r")
+
+
+def same_results(
+    folder: Path, expected: Path, own: tuple[str, ...] = ("command", "seconds")
+) -> None:
+    """Check that results are those of a run that nothing happened to, but for its own settings."""
+    assert {path.name for path in folder.iterdir()} == {path.name for path in expected.iterdir()}
+    with (
+        xr.open_datatree(folder / "posterior.zarr", engine="zarr") as mine,
+        xr.open_datatree(expected / "posterior.zarr", engine="zarr") as theirs,
+    ):
+        same_draws(mine, theirs)
+        for group in ("observed_data", "constant_data"):
+            xr.testing.assert_equal(mine[group].dataset, theirs[group].dataset)
+    for name in ("evolutions.json", "summary.csv"):
+        assert (folder / name).read_bytes() == (expected / name).read_bytes()
+    settings, wanted = (json.loads((f / "settings.json").read_text()) for f in (folder, expected))
+    assert {k: v for k, v in settings.items() if k not in own} == {
+        k: v for k, v in wanted.items() if k not in own
+    }
+
+
+def fit_killed_at(share: float, command: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill ``kem fit`` when it has done a share of what it does until all is drawn."""
+    with monkeypatch.context() as patch:
+        moments = Moments(patch)
+        fine(*command)
+    shutil.rmtree(command[-1])
+    drawn = len(moments.names) - moments.names[::-1].index("after step")
+    killed_at(int(share * drawn), lambda: run(*command))
+
+
+@pytest.mark.parametrize("share", [0.35, 0.8], ids=["one chain", "two chains"])
+def test_killed(command, fitted, tmp_path, monkeypatch, share):
+    fit_killed_at(share, command, monkeypatch)
+    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r.run"}
+    text = fine("fit", "--resume", tmp_path / "r.run")
+    assert "Resuming the run" in text
+    same_results(tmp_path / "r", fitted)
+    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(6))
+def test_killed_at_any_moment(command, fitted, tmp_path, monkeypatch, number):
+    share = np.random.default_rng(number).uniform(0.2, 1)  # 0.2: the run's folder is there
+    fit_killed_at(share, command, monkeypatch)
+    fine("fit", "--resume", tmp_path / "r.run")
+    same_results(tmp_path / "r", fitted)
+
+
+def test_killed_while_compiling(command, fitted, tmp_path, monkeypatch):
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "ready_step", die)
+        assert in_child(lambda: run(*command)) == -signal.SIGKILL
+    fine("fit", "--resume", tmp_path / "r")  # the folder of the results will do
+    same_results(tmp_path / "r", fitted)
+
+
+def test_killed_while_writing_results(command, fitted, tmp_path, monkeypatch):
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "write_posterior", die)
+        assert in_child(lambda: run(*command)) == -signal.SIGKILL
+    assert not (tmp_path / "r").exists()
+    fine("fit", "--resume", tmp_path / "r.run")
+    same_results(tmp_path / "r", fitted)
+    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r"}
+
+
+@pytest.mark.usefixtures("trial")
+def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
+    """From a study file that reads data by a relative path, and goes on from elsewhere."""
+    study = tmp_path / "study.py"
+    study.write_text(
+        "import pandas as pd, kem_pymc as kem\n"
+        "table = pd.read_csv('trial.csv')\n"
+        "columns = dict(user='id', time='week', target='steps', features=['sleep', 'mood'])\n"
+        "cohort = kem.Cohort.from_frame(table, **columns)\n"
+        "pool = kem.CandidatePool(['LIN0', 'SE1'], dimension=2)\n"
+        "model = kem.EvolutionModel(cohort, pool, shared=None)\n"
+        "sampler = {'draws': 100, 'tune': 100, 'chains': 3, 'cores': 2}\n"
+    )
+    program = [
+        sys.executable,
+        "-c",
+        "from kem_pymc.cli.main import main; main()",
+        "fit",
+        "study.py",
+    ]
+    with subprocess.Popen(
+        [*program, "--out", "r"], cwd=tmp_path, stdout=subprocess.PIPE
+    ) as running:
+        while running.poll() is None and not list(tmp_path.glob("r.run/chain-1/draws-*")):
+            time.sleep(0.01)
+        running.kill()
+        running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGKILL
+    assert not (tmp_path / "r").exists()
+    fine("fit", "--resume", tmp_path / "r.run", "--cores", 1)
+    monkeypatch.chdir(tmp_path)
+    fine("fit", "study.py", "--out", tmp_path / "whole")
+    same_results(tmp_path / "r", tmp_path / "whole")
+    assert (tmp_path / "r" / "study.py").read_bytes() == study.read_bytes()
+
+
+def test_full_disk_while_writing_results(command, fitted, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "write_posterior", full)
+        result = run(*command)
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert f"kem fit --resume {tmp_path / 'r.run'}" in result.stderr
+    fine("fit", "--resume", tmp_path / "r.run")
+    same_results(tmp_path / "r", fitted)
+
+
+def test_a_chain_that_failed_is_tried_again(command, fitted, tmp_path, monkeypatch):
+    sweep, seen = EvolutionStep.step, []
+
+    def step(self, point):
+        seen.append(1)
+        if len(seen) == 19:  # in the second chain, after one to compile and 4 to time
+            raise ZeroDivisionError("of a kernel")
+        return sweep(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EvolutionStep, "step", step)
+        result = run(*command)
+    assert result.exit_code == 1
+    assert "chain 1 failed at draw 3 (ZeroDivisionError: of a kernel)" in result.stderr
+    assert "--resume" in result.stderr
+    with xr.open_datatree(tmp_path / "r" / "posterior.zarr", engine="zarr") as idata:
+        assert list(idata["posterior"]["chain"]) == [0]
+    assert Evolutions.load(tmp_path / "r" / "evolutions.json")
+    fine("fit", "--resume", tmp_path / "r.run")
+    same_results(tmp_path / "r", fitted)
+
+
+def test_all_chains_failed(command, fitted, tmp_path, monkeypatch):
+    sweep, seen = EvolutionStep.step, []
+
+    def step(self, point):
+        seen.append(1)
+        if len(seen) > 5:
+            raise ZeroDivisionError("of a kernel")
+        return sweep(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EvolutionStep, "step", step)
+        result = run(*command)
+    assert result.exit_code == 1
+    assert "No chain was completed" in result.stderr
+    assert "failed unexpectedly" not in result.stderr  # it isn't our fault
+    fine("fit", "--resume", tmp_path / "r.run")
+    same_results(tmp_path / "r", fitted)
+
+
+# Other people's files.
+
+
+def test_what_a_run_did_not_write_stays(unfinished, fitted, tmp_path):
+    (unfinished / "notes.txt").write_text("mine")
+    result = run("fit", "--resume", unfinished)
+    assert result.exit_code == 0
+    assert "didn't write are still in" in result.stderr
+    assert [path.name for path in unfinished.iterdir()] == ["notes.txt"]
+    same_results(tmp_path / "r", fitted)
+
+
+def test_results_of_another_command_stay(unfinished, fitted, tmp_path):
+    shutil.copytree(fitted, tmp_path / "r")
+    settings = json.loads((fitted / "settings.json").read_text())
+    (tmp_path / "r" / "settings.json").write_text(json.dumps(settings | {"command": "another"}))
+    assert "isn't empty" in refused(run("fit", "--resume", unfinished))
+    (tmp_path / "r" / "settings.json").write_text(json.dumps(settings))
+    fine("fit", "--resume", unfinished)
+    same_results(tmp_path / "r", fitted)
+
+
+def test_a_run_at_work_is_left_alone(unfinished, command):
+    pytest.importorskip("fcntl")
+
+    def other():
+        for arguments in (("fit", "--resume", unfinished), (*command, "--overwrite")):
+            assert "Another command is using" in refused(run(*arguments))
+
+    with folders.alone(unfinished):
+        assert in_child(other) == 0
+    assert (unfinished / "run.json").is_file()
+
+
+# Runs that can't go on.
+
+
+@pytest.fixture
+def unfinished(command, tmp_path, monkeypatch):
+    """A run whose results are still to be written."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning, "write_posterior", full)
+        run(*command)
+    return tmp_path / "r.run"
+
+
+def test_changes_are_refused(unfinished, trial):
+    table(seed=1).to_csv(trial, index=False)
+    message = refused(run("fit", "--resume", unfinished))
+    assert "because of a change in data, " in message
+    assert all(part in message for part in ("priors", "scaling (", "what users share"))
+    table().to_csv(trial, index=False)
+    about = json.loads((unfinished / "run.json").read_text())
+    about["model"]["versions"]["numpy"] = "1"
+    (unfinished / "run.json").write_text(json.dumps(about))
+    message = refused(run("fit", "--resume", unfinished))
+    assert f"versions (numpy was 1, is {np.__version__})" in message
+
+
+def test_a_damaged_file_is_refused(unfinished):
+    path = unfinished / "chain-1" / "draws-000003.npz"
+    path.write_bytes(path.read_bytes()[:100])
+    assert "draws-000003.npz can't be read" in refused(run("fit", "--resume", unfinished))
+
+
+def test_a_damaged_job_is_refused(unfinished):
+    (unfinished / "fit.json").write_text("{")
+    assert "fit.json can't be read" in refused(run("fit", "--resume", unfinished))
+
+
+def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
+    assert f"Resume it with --resume {unfinished}" in refused(run(*command))
+    fine(*command, "--overwrite")
+    assert not unfinished.exists()
+    (tmp_path / "r2.run").mkdir()
+    (tmp_path / "r2.run" / "notes.txt").touch()
+    message = refused(run(*command[:-1], tmp_path / "r2"))
+    assert "isn't a run of kem fit" in message
+    assert [path.name for path in (tmp_path / "r2.run").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [(("--draws", 3), "--draws"), (("--skip-gaps",), "--skip-gaps"), (("study.py",), "study file")],
+)
+def test_options_that_a_run_has_already(tmp_path, option, told):
+    message = refused(run("fit", *option, "--resume", tmp_path))
+    assert f"{told} can't be used with --resume" in message
+
+
+def test_no_run(tmp_path):
+    assert "no unfinished run" in refused(run("fit", "--resume", tmp_path / "r"))

@@ -1,0 +1,112 @@
+import pytest
+
+from kem_pymc.cli.study import load_study
+from kem_pymc.errors import InputError
+from tests.cli.conftest import SMALL, fine, refused, run, table
+
+STUDY = """
+import kem_pymc as kem
+cohort = kem.datasets.synthetic(users=3, time_steps=2, seed=0)
+model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), kem.priors.synthetic())
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "study.py"
+    path.write_text(STUDY)
+    return path
+
+
+def with_line(study, line):
+    study.write_text(STUDY + line)
+    return study
+
+
+def test_model_alone_is_enough(study):
+    found = load_study(study)
+    assert found.model.cohort.n_users == 3
+    assert found.test is None
+    assert found.sampler == {}
+
+
+def test_sampler_and_command_line(study, tmp_path):
+    with_line(study, 'sampler = {"draws": 7, "tune": 1, "chains": 1}\n')
+    text = fine("fit", study, "--draws", 5, "--feedback", "joint", "--out", tmp_path / "r")
+    assert "Sampling 1 x 1 tuning draws and 1 x 5 posterior draws" in text
+    assert (tmp_path / "r" / "study.py").read_text() == study.read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("model = None", "defines no model"),
+        ("del model", "defines no model"),
+        ("test = 3", "isn't a cohort"),
+        ("sampler = 100", "dict"),
+        ('sampler = {"samples": 10}', "samples"),
+        ("1 / 0", "fails in line 5: ZeroDivisionError"),
+        ("kem.datasets.Synthetic()", "fails in line 5: AttributeError"),
+        ("model = (", "isn't valid Python in line 5"),
+        ('kem.CandidatePool(["COS0"])', "'COS0' is not a base kernel"),
+        ('kem.datasets.energy("nowhere")', "There is no file"),
+    ],
+)
+def test_what_is_wrong(study, line, complaint, tmp_path):
+    message = refused(run("fit", with_line(study, line), "--out", tmp_path / "r"))
+    assert complaint in message
+
+
+def test_missing_and_other_files(tmp_path):
+    assert "kem init study.py" in refused(run("fit", tmp_path / "study.py"))
+    assert "isn't a Python file" in refused(run("fit", tmp_path / "trial.csv"))
+
+
+def test_table_options_go_with_a_table(study):
+    assert "--batch can only be used with --data" in refused(run("fit", study, "--batch", 3))
+    assert "--skip-gaps can only be used with --data" in refused(run("fit", study, "--skip-gaps"))
+    assert "either a study file or a table" in refused(run("fit", study, "--data", study))
+    assert "either a study file or a table" in refused(run("fit"))
+
+
+def test_no_test_users(study, evolutions):
+    message = refused(run("select", study, "--evolutions", evolutions))
+    assert "defines no test users" in message
+
+
+def test_test_users_of_another_study(study, evolutions):
+    with_line(study, "test = cohort\n")
+    message = refused(run("select", study, "--evolutions", evolutions))
+    assert "The test users' features are x" in message
+
+
+def test_study_file_is_not_registered(study):
+    import sys
+
+    load_study(study)
+    assert "study" not in sys.modules
+
+
+def test_init_writes_a_study_that_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("trial.csv", index=False)
+    assert "kem fit mine.py" in fine("init", "mine.py")
+    text = fine("fit", "mine.py", *SMALL, "--out", "results")
+    assert "LIN0, LIN1, SE0, SE1, LIN0 x SE1, ARD" in text
+
+
+def test_init_does_not_overwrite(tmp_path):
+    path = tmp_path / "study.py"
+    path.write_text("mine")
+    assert "exists" in refused(run("init", path))
+    assert path.read_text() == "mine"
+
+
+def test_init_names(tmp_path):
+    assert "End it with .py" in refused(run("init", tmp_path / "study"))
+    assert "can't be written" in refused(run("init", tmp_path / "nowhere" / "study.py"))
+
+
+def test_errors_of_the_library_are_passed_on(study):
+    with pytest.raises(InputError, match="candidate pool is empty"):
+        load_study(with_line(study, "kem.CandidatePool([])"))

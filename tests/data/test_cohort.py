@@ -1,0 +1,434 @@
+import datetime
+import re
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.errors import DataWarning
+from tests.cohorts import (
+    ROLES,
+    Recorder,
+    assert_same,
+    cohort,
+    frame,
+    numbered,
+    refused_frame,
+)
+from tests.refusals import refused
+
+
+class TestFromFrame:
+    def test_users_keep_first_appearance_and_order_of_arrival(self):
+        got = Cohort.from_frame(frame(), **ROLES)
+        assert got.users == ("b", "a")
+        assert got.features == ("week", "x", "z")
+        assert (got.target, got.time) == ("y", "week")
+        np.testing.assert_array_equal(got.inputs[0], [[0, 0.5, 6], [1, 2.5, 4], [2, 5.5, 0]])
+        np.testing.assert_array_equal(got.targets[1], [2, 5, 8])
+
+    def test_each_distinct_time_of_a_user_is_a_time_step(self):
+        got = Cohort.from_frame(frame(), **ROLES)
+        assert [e.tolist() for e in got.ends] == [[1, 2, 3], [2, 3]]
+
+    @pytest.mark.parametrize(("batch", "ends"), [(1, [1, 2, 3]), (2, [2, 3]), (3, [3]), (9, [3])])
+    def test_batches_cut_rows(self, batch, ends):
+        got = Cohort.from_frame(frame(), **ROLES, batch=batch)
+        assert [e.tolist() for e in got.ends] == [ends, ends]
+
+    def test_features_may_be_named_ordered_and_hold_the_time(self):
+        got = Cohort.from_frame(frame(), **ROLES, features=["z", "week"])
+        assert got.features == ("z", "week")
+        np.testing.assert_array_equal(got.inputs[1], [[5, 1], [3, 1], [2, 2]])
+
+    def test_a_single_feature_may_be_named_bare(self):
+        assert Cohort.from_frame(frame(), **ROLES, features="z").features == ("z",)
+
+    def test_without_another_column_the_time_is_the_feature(self):
+        got = Cohort.from_frame(frame(x="text").drop(columns="z"), **ROLES)
+        assert got.features == ("week",)
+
+    def test_truth_values_are_0_and_1_and_nullable_numbers_numbers(self):
+        flags = [True, False, True, False, True, True]
+        df = frame(x=pd.array([1, 2, 3, 4, 5, 7], dtype="Int64"), z=flags)
+        got = Cohort.from_frame(df, **ROLES, features=["x", "z"])
+        np.testing.assert_array_equal(got.inputs[1], [[2, 0], [4, 0], [5, 1]])
+        assert got.levels == {"z": ("False", "True")}
+
+    def test_durations_are_no_feature_by_default(self):
+        df = frame(z=pd.to_timedelta(range(6), unit="D"))
+        assert Cohort.from_frame(df, **ROLES).features == ("week", "x")
+
+    @pytest.mark.parametrize("zone", [None, "UTC"])
+    def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
+        days = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-03-01"] * 2).sort_values()
+        got = Cohort.from_frame(frame(week=days.tz_localize(zone)), **ROLES)
+        assert [e.tolist() for e in got.ends] == [[1, 2, 3], [1, 2, 3]]
+
+    @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+    def test_dates_as_a_feature_are_days_since_the_users_first_row(self, zone):
+        times = pd.to_datetime(["2026-01-01 06:00", "2026-02-10 00:00"] * 3)
+        times += pd.to_timedelta([0, 0, 1, 2, 3, 36], unit="D")
+        df = frame(week=times.tz_localize(zone), id=list("bababa"))
+        got = Cohort.from_frame(df[["id", "week", "y"]], **ROLES)
+        assert got.features == ("week",)
+        np.testing.assert_allclose(np.concatenate(got.inputs)[:, 0], [0, 1, 3, 0, 2, 36])
+        named = Cohort.from_frame(df, **ROLES, features=["x", "week"], batch=2)
+        np.testing.assert_array_equal(named.inputs[1][:, 1], got.inputs[1][:, 0])
+        # New users count from their own first row, too.
+        new = Cohort.from_frame(df.iloc[[2, 4]], **ROLES, features=["week"], scope="new")
+        np.testing.assert_allclose(new.inputs[0][:, 0], [0, 2])
+
+    def test_dates_of_python_are_dates(self):
+        days = [datetime.date(2026, 1, day) for day in (1, 2, 4, 5, 7, 9)]
+        got = Cohort.from_frame(frame(week=days), **ROLES, features=["week"])
+        np.testing.assert_array_equal(got.inputs[0][:, 0], [0, 3, 8])
+
+    def test_durations_as_a_feature_are_days_and_numbers_stay(self):
+        df = frame(week=pd.to_timedelta(range(24, 36, 2), unit="h"))
+        got = Cohort.from_frame(df, **ROLES, features=["week"])
+        np.testing.assert_allclose(got.inputs[0][:, 0], np.array([24, 28, 34]) / 24)
+        got = Cohort.from_frame(frame(week=[3, 1, 4, 2, 3, 5]), **ROLES, features=["week"])
+        np.testing.assert_array_equal(got.inputs[0][:, 0], [3, 4, 5])
+
+    def test_fractional_times_have_no_gaps(self):
+        got = Cohort.from_frame(frame(week=[0.5, 1, 7, 8, 9, 20]), **ROLES)
+        assert got.steps.tolist() == [3, 3]
+
+    def test_large_whole_times_are_told_apart(self):
+        base = 1_700_000_000_000_000_000
+        df = frame(week=base + np.arange(6))
+        got = Cohort.from_frame(df, **ROLES, features=["x"], gaps="skip")
+        assert got.steps.tolist() == [3, 3]
+
+    def test_other_columns_than_text_may_label_users(self):
+        got = Cohort.from_frame(frame(id=[7, 3, 7, 3, 3, 7]), **ROLES)
+        assert got.users == (7, 3)
+        assert all(type(label) is int for label in got.users)
+
+    def test_rows_index_is_irrelevant(self):
+        df = frame().set_index(pd.Index([4, 4, 4, 2, 2, 2]))
+        assert_same(Cohort.from_frame(df, **ROLES, features=["x", "z"]), cohort())
+
+    def test_the_table_is_left_alone(self):
+        df = frame()
+        Cohort.from_frame(df, **ROLES)
+        pd.testing.assert_frame_equal(df, frame())
+
+
+class TestRefusedTables:
+    def test_no_table(self):
+        refused_frame({"id": [1]}, "dict", "DataFrame")
+
+    def test_empty(self):
+        refused_frame(frame().iloc[:0], "no rows")
+
+    @pytest.mark.parametrize("column", ["id", "week", "y"])
+    def test_missing_column(self, column):
+        refused_frame(frame().drop(columns=column), repr(column))
+
+    def test_duplicate_column(self):
+        refused_frame(frame().rename(columns={"z": "x"}), "'x'")
+
+    def test_one_column_in_two_roles(self):
+        refused_frame(frame(), "different", target="week")
+
+    @pytest.mark.parametrize("features", [["x", "x"], ["y"], ["x", "id"], []])
+    def test_unusable_features(self, features):
+        refused_frame(frame(), "features", features=features)
+
+    def test_unknown_feature(self):
+        refused_frame(frame(), "'w'", features=["x", "w"])
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("column", ["x", "y", "week"])
+    def test_missing_or_infinite(self, column, value):
+        df = frame().astype({"week": float})
+        df.loc[[3, 5], column] = value
+        refused_frame(df, repr(column), "row 3")
+
+    def test_missing_in_a_nullable_column(self):
+        refused_frame(frame(x=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), "'x'", "row 2")
+
+    def test_missing_date(self):
+        days = pd.to_datetime(["2026-01-01"] * 4 + [None] * 2)
+        refused_frame(frame(week=days), "'week'", "row 4")
+
+    def test_missing_user(self):
+        refused_frame(frame(id=["b", "a", None, "a", "a", "b"]), "'id'", "row 2")
+
+    @pytest.mark.parametrize("column", ["week", "y"])
+    def test_text(self, column):
+        refused_frame(frame(**{column: list("123456")}), repr(column), "numbers")
+
+    def test_text_in_a_named_feature(self):
+        refused_frame(frame(x=list("123456")), "'x'", "numbers", features=["x"])
+
+    def test_text_says_which_cell(self):
+        refused_frame(frame(x=["1", "n/a?", "3", "4", "-", "6"]), "'n/a?' in row 1", features=["x"])
+
+    def test_dates_that_are_not_the_time(self):
+        days = pd.date_range("2026-01-01", periods=6)
+        refused_frame(frame(x=days), "'x'", "dates", "use the column as the time", features=["x"])
+
+    def test_how_many_values_are_missing_and_whose(self):
+        df = frame(x=[1, 2, np.nan, 4, 5, 6], z=[1, 2, 3, 4, np.inf, 6])
+        refused_frame(df, "2 of 6 rows", "'x' in row 2 (user 'b')")
+        refused_frame(df, "'z'", "in row 4 (user 'a')", features=["z"])
+
+    def test_rows_of_a_file_are_lines(self):
+        df = frame(x=[1, 2, np.nan, 4, 5, 6])
+        refused_frame(df.set_index(pd.RangeIndex(2, 8, name="line")), "in line 4 (user 'b')")
+        refused_frame(df.set_index(pd.RangeIndex(6, name="week of trial")), "in row 2")
+
+    @pytest.mark.parametrize("column", ["x", "y"])
+    def test_huge(self, column):
+        df = frame()
+        df.loc[2, column] = -1.1e12
+        refused_frame(df, repr(column), "row 2", "Rescale")
+
+    def test_user_with_one_point(self):
+        refused_frame(frame(id=list("bababc")), "'c'", "one point")
+
+    @pytest.mark.parametrize("column", ["x", "y"])
+    def test_constant(self, column):
+        remedy = "--features" if column == "x" else "Choose another target"
+        df = frame(**{column: 0.1})
+        refused_frame(df, repr(column), "constant", remedy, features=["x", "z"])
+
+    def test_out_of_time_order(self):
+        refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", "'b'", "Sort the table")
+
+    def test_out_of_time_order_with_batches(self):
+        refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", batch=2)
+
+    def test_gap(self):
+        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "--skip-gaps")
+
+    def test_gap_in_whole_floats(self):
+        refused_frame(frame(week=[0.0, 1, 1, 1, 4, 2]), "'a'", "time 2")
+
+    @pytest.mark.parametrize("batch", [0, -1, 2.5, "5"])
+    def test_batch(self, batch):
+        refused_frame(frame(), "batch", batch=batch)
+
+    @pytest.mark.parametrize("option", ["gaps", "scope"])
+    def test_unknown_option(self, option):
+        refused_frame(frame(), option, **{option: "maybe"})
+
+
+class TestAllowedTables:
+    @pytest.mark.parametrize("option", [{"gaps": "skip"}, {"batch": 3}])
+    def test_gaps_on_request(self, option):
+        got = Cohort.from_frame(frame(week=[0, 1, 1, 1, 4, 2]), **ROLES, **option)
+        assert [len(y) for y in got.targets] == [3, 3]
+
+    def test_new_users_may_have_one_point_and_constants(self):
+        got = Cohort.from_frame(frame(x=1.0, y=2.0).iloc[:1], **ROLES, scope="new")
+        assert got.n_points == 1
+
+    def test_new_users_are_checked_otherwise(self):
+        refused_frame(frame(x=[*range(5), np.nan]), "'x'", scope="new")
+
+    def test_identical_rows_warn_once_with_their_number(self):
+        df = frame(week=1, x=1.0, z=[1, 1, 1, 1, 1, 2], y=[3, 4, 3, 4, 4, 4])
+        with pytest.warns(DataWarning, match=r"^3 rows ") as caught:
+            got = Cohort.from_frame(df, **ROLES, features=["z"])
+        assert len(caught) == 1
+        assert len(re.findall(r"[.!?](?=\s|$)", str(caught[0].message))) == 2
+        assert got.n_points == 6
+
+    def test_repeated_inputs_with_other_targets_are_noise(self):
+        df = frame(week=1, x=1.0, z=[1, 1, 1, 1, 1, 2])
+        assert Cohort.from_frame(df, **ROLES, features=["z"]).n_points == 6
+
+    def test_a_limit_value_is_not_huge(self):
+        df = frame()
+        df.loc[2, "x"] = 1e12
+        assert Cohort.from_frame(df, **ROLES).inputs[0].max() == 1e12
+
+
+def read_back(table, one, time="time_step"):
+    return Cohort.from_frame(table, user="user", time=time, target="y", features=one.features)
+
+
+class TestToFrame:
+    def test_is_tidy(self):
+        got = cohort().to_frame()
+        assert list(got.columns) == ["user", "time_step", "x", "z", "y"]
+        assert got["user"].tolist() == ["b", "b", "b", "a", "a", "a"]
+        assert got["time_step"].tolist() == [0, 1, 2, 0, 0, 1]
+
+    @pytest.mark.parametrize("users", [("b", "a"), (2, 1), (1, "a"), ((0, 1), (0, 2))])
+    def test_round_trip(self, users):
+        one = cohort(users=users)
+        table = one.to_frame()
+        assert_same(read_back(table, one), one)
+
+    def test_round_trip_of_many_users_interleaved(self):
+        rng = np.random.default_rng(0)
+        sizes = rng.integers(2, 40, size=30)
+        one = Cohort(
+            users=tuple(range(30)),
+            inputs=tuple(rng.normal(size=(n, 2)) for n in sizes),
+            targets=tuple(rng.normal(size=n) for n in sizes),
+            ends=tuple(np.append(np.arange(1, n, 3), n) for n in sizes),
+            features=("x", "z"),
+        )
+        table = one.to_frame()
+        places = np.argsort(rng.permutation(len(table)), kind="stable")
+        for own in table.groupby("user").indices.values():
+            places[own] = np.sort(places[own])  # any interleaving that keeps each user's order
+        mixed = table.iloc[np.argsort(places)]
+        got = read_back(mixed, one)
+        assert got.users == tuple(mixed["user"].unique())
+        assert got.users != one.users
+        assert_same(got.subset(range(30)), one)
+
+    def test_round_trip_when_the_feature_is_called_like_the_time(self):
+        one = cohort(features=("time_step", "z"))
+        refused(one.to_frame, "'time_step'", "another name")
+        table = one.to_frame(time="step")
+        assert_same(read_back(table, one, time="step"), one)
+
+
+class TestConstruction:
+    def test_arrays_are_private_read_only_float64(self):
+        x, y = np.arange(3)[:, None], np.arange(3)
+        one = Cohort(("u",), (x,), (y,), ([1, 3],), ("x",))
+        x[0], y[0] = 9, 9
+        assert one.inputs[0][0, 0] == one.targets[0][0] == 0
+        assert one.inputs[0].dtype == one.targets[0].dtype == np.float64
+        assert one.ends[0].dtype == np.int64
+        for array in (one.inputs[0], one.targets[0], one.ends[0]):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+        with pytest.raises(FrozenInstanceError):
+            one.users = ()
+
+    @pytest.mark.parametrize(
+        ("changes", "word"),
+        [
+            ({"users": ()}, "lengths"),
+            ({"users": ("a",)}, "lengths"),
+            ({"users": ("a", "a")}, "label"),
+            ({"features": ("x", "x")}, "distinct"),
+            ({"features": ("x", "y")}, "distinct"),
+            ({"features": ()}, "distinct"),
+            ({"features": ("x",)}, "shape"),
+            ({"inputs": (np.zeros((2, 2)), np.zeros((3, 2)))}, "shape"),
+            ({"targets": (np.zeros(3), np.full(3, np.nan))}, "infinite"),
+            ({"ends": ([3], [2])}, "[2]"),
+            ({"ends": ([3], [3, 3])}, "[3, 3]"),
+            ({"ends": ([3], [0, 3])}, "[0, 3]"),
+            ({"ends": ([3], [4, 3])}, "[4, 3]"),
+            ({"ends": ([3], [])}, "[]"),
+            ({"ends": ([3], [3.0])}, "[3.0]"),
+        ],
+    )
+    def test_parts_must_fit(self, changes, word):
+        refused(lambda: cohort(**changes), word)
+
+
+class TestSizes:
+    def test_counts(self):
+        one = cohort()
+        assert (len(one), one.n_users, one.dimension) == (2, 2, 2)
+        assert (one.n_points, one.n_datasets, one.max_steps) == (6, 5, 3)
+        assert one.steps.tolist() == [3, 2]
+        assert one.steps.dtype == np.int64
+
+    def test_repr(self):
+        assert repr(cohort()) == "Cohort(2 users, 2 to 3 time steps, 6 points: x, z -> y)"
+        assert "3 time steps" in repr(cohort().subset(["b"]))
+
+
+class TestParts:
+    def test_subset_takes_data_and_truth_along(self):
+        got = numbered(5).subset([3, 1])
+        assert got.users == (3, 1)
+        assert [y[0] for y in got.targets] == [3, 1]
+        assert got.truth.indices == [3, 1]
+
+    def test_subset_refuses_unknown_repeated_and_no_users(self):
+        refused(lambda: numbered(3).subset([0, 7]), "7")
+        refused(lambda: numbered(3).subset([0, 0]), "label")
+        refused(lambda: numbered(3).subset([]), "lengths")
+
+    @pytest.mark.parametrize(
+        ("n", "fraction", "pilot"), [(15, 0.5, 7), (10, 0.5, 5), (100, 0.29, 29), (2, 0.9, 1)]
+    )
+    def test_split_is_a_partition(self, n, fraction, pilot):
+        one, other = numbered(n).split(np.random.default_rng(1), fraction)
+        assert (len(one), len(one) + len(other)) == (pilot, n)
+        assert sorted(one.users + other.users) == list(range(n))
+        assert one.truth.indices == list(one.users)
+        assert [y[0] for y in other.targets] == list(other.users)
+
+    def test_split_is_random_and_reproducible(self):
+        pilots = {numbered(12).split(seed)[0].users for seed in range(5)}
+        assert len(pilots) == 5
+        again = numbered(12).split(np.random.default_rng(3))[0].users
+        assert again == numbered(12).split(3)[0].users
+
+    def test_each_user_is_equally_likely_a_pilot(self):
+        rng, trials = np.random.default_rng(2), 1000
+        counts = np.zeros(6)
+        cohort = numbered(6)
+        for _ in range(trials):
+            counts[list(cohort.split(rng)[0].users)] += 1
+        assert np.all(np.abs(counts / trials - 0.5) < 4.5 * 0.5 / np.sqrt(trials))
+
+    @pytest.mark.parametrize("fraction", [0, 0.3, 1])
+    def test_split_refuses_an_empty_part(self, fraction):
+        refused(lambda: numbered(3).split(0, fraction), str(fraction))
+
+    @pytest.mark.parametrize(("steps", "ends"), [(1, [[1], [2]]), (2, [[1, 2], [2, 3]])])
+    def test_truncate(self, steps, ends):
+        one = cohort(truth=Recorder("kept"))
+        got = one.truncate(steps)
+        assert [e.tolist() for e in got.ends] == ends
+        for u in range(2):
+            np.testing.assert_array_equal(got.inputs[u], one.inputs[u][: ends[u][-1]])
+            np.testing.assert_array_equal(got.targets[u], one.targets[u][: ends[u][-1]])
+        assert got.truth.indices == "kept"
+
+    def test_truncate_keeps_short_users_and_refuses_none(self):
+        assert_same(cohort().truncate(99), cohort())
+        refused(lambda: cohort().truncate(0), "0")
+
+    @pytest.mark.parametrize(
+        ("step", "users", "ends"), [(0, 2, [1, 2]), (1, 2, [2, 3]), (2, 1, [3]), (-1, 2, [3, 3])]
+    )
+    def test_at(self, step, users, ends):
+        one = cohort(truth=Recorder("all"))
+        got = one.at(step)
+        assert got.n_users == users
+        assert [e.tolist() for e in got.ends] == [[n] for n in ends]
+        for u, n in enumerate(ends):
+            np.testing.assert_array_equal(got.inputs[u], one.inputs[u][:n])
+            np.testing.assert_array_equal(got.targets[u], one.targets[u][:n])
+
+    @pytest.mark.parametrize("step", [3, -2])
+    def test_nobody_is_there(self, step):
+        refused(lambda: cohort().at(step), str(step))
+
+
+class TestPadded:
+    def test_layout(self):
+        one = cohort().truncate(2)
+        x, y, ends, steps = one.padded()
+        assert x.shape == (2, 2, 3)
+        assert x.flags.c_contiguous
+        np.testing.assert_array_equal(x[0], [[0.5, 2.5, 0], [6, 4, 0]])
+        np.testing.assert_array_equal(x[1], one.inputs[1].T)
+        np.testing.assert_array_equal(y, [[1, 3, 0], [2, 5, 8]])
+        np.testing.assert_array_equal(ends, [[1, 2], [2, 3]])
+        np.testing.assert_array_equal(steps, [2, 2])
+
+    def test_ends_are_padded_with_zero(self):
+        padded = cohort().padded()
+        np.testing.assert_array_equal(padded.ends, [[1, 2, 3], [2, 3, 0]])
+        assert padded.ends.dtype == padded.steps.dtype == np.int64

@@ -1,0 +1,173 @@
+"""Evolutions by hand: probabilities, summaries, how they show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import Cluster, representatives, summarise
+from kem_pymc.kernels.composition import Composition
+from tests.evolutions.by_hand import LIN, SE, WHITE, by_name, cluster, evolutions
+
+
+def test_probabilities_are_posterior_means_over_draws_with_the_parent():
+    children = by_name(evolutions().children(WHITE))
+    assert children["LIN0"].probability == pytest.approx((4 / 7 + 5 / 7) / 2)
+    assert children["SE0"].probability == pytest.approx((1 / 7 + 0) / 2)
+    assert children["LIN0"].count == pytest.approx(4.5)
+    assert children["SE0"].count == pytest.approx(0.5)
+    below = by_name(evolutions().children("LIN0"))
+    assert below["LIN0 + PER0"].probability == pytest.approx(2 / 4)  # draw 1 has no such parent
+    assert below["LIN0 + PER0"].occurrence == pytest.approx(1 / 2)
+
+
+def test_probabilities_and_the_new_kernels_add_up_to_one():
+    learned = evolutions()
+    for parent in learned.parents:
+        seen = sum(c.probability for c in learned.children(parent))
+        assert seen + learned.probability_of_new(parent) == pytest.approx(1)
+
+
+def test_probability_of_new_by_hand():
+    assert evolutions().probability_of_new("WHITE") == pytest.approx(2 / 7)
+    assert evolutions().probability_of_new(LIN) == pytest.approx(2 / 4)
+    assert evolutions().probability_of_new("PER0") == 1.0
+
+
+def test_probabilities_use_the_alpha_of_every_draw():
+    learned = evolutions(concentration=(2.0, 0.5))
+    children = by_name(learned.children(WHITE))
+    assert children["LIN0"].probability == pytest.approx((4 / 7 + 5 / 5.5) / 2)
+    assert by_name(learned.children("SE0"))["SE0"].probability == pytest.approx(4 / 4.5)
+    assert learned.probability_of_new("WHITE") == pytest.approx((2 / 7 + 0.5 / 5.5) / 2)
+    assert learned.probability_of_new("LIN0") == pytest.approx(2 / 4)
+    assert learned.single_draw(1).concentration == (0.5,)
+    assert learned.single_draw(1).probability_of_new("SE0") == pytest.approx(0.5 / 4.5)
+
+
+def test_every_draw_needs_its_alpha():
+    with pytest.raises(InputError, match=r"are 3 concentrations and 2 draws\. Give"):
+        evolutions(concentration=(1.0, 2.0, 3.0))
+
+
+def test_children_come_most_probable_first_and_parents_most_frequent_first():
+    learned = evolutions()
+    assert [str(c.composition) for c in learned.children(WHITE)] == ["LIN0", "SE0"]
+    assert learned.parents == (WHITE, SE, LIN)
+    assert learned.children("PER0") == ()
+
+
+def test_centre_and_spread_weigh_by_members():
+    child = by_name(evolutions().children(WHITE))["LIN0"]
+    levels, counts = np.array([1.0, 2.0, 1.5]), np.array([3, 1, 5])
+    centre = np.average(levels, weights=counts)
+    sd = np.sqrt(np.average((levels - centre) ** 2, weights=counts))
+    np.testing.assert_allclose(child.centre, centre + np.array([0, 0.1, 0.2]))
+    np.testing.assert_allclose(child.spread, sd)
+
+
+def test_spread_has_a_floor_and_a_value_for_lone_clusters():
+    child = by_name(evolutions().children(WHITE))["SE0"]
+    np.testing.assert_array_equal(child.spread, 0.4)
+    near = summarise([cluster(0, WHITE, LIN, 1, 1.0), cluster(1, WHITE, LIN, 1, 1.001)], 0.01)
+    np.testing.assert_array_equal(near.spread, 0.1)
+
+
+def test_noise_below_the_floor_is_raised_before_anything_is_taken():
+    """Catches pilot noise far below what fits may reach as the centre of their prior."""
+    noises = [-9.0, -6.0, -1.0]
+    known = summarise([Cluster(0, WHITE, LIN, 1, (0.0, 0.0, v)) for v in noises], 0.01)
+    raised = np.maximum(noises, np.log(0.01))
+    assert known.centre[-1] == pytest.approx(raised.mean())
+    assert known.spread[-1] == pytest.approx(raised.std())
+    assert known.starts[:, -1].min() == pytest.approx(np.log(0.01))
+
+
+def test_the_floor_is_that_of_the_priors():
+    assert evolutions().noise_floor == 0.01  # files of before name none
+    lower = evolutions(priors={"noise_floor": 1e-4})
+    assert lower.noise_floor == 1e-4
+    assert evolutions().with_noise_floor(1e-4).noise_floor == 1e-4
+
+
+def test_representatives_cover_groups_and_never_repeat():
+    rng = np.random.default_rng(0)
+    groups = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0], [9.0, 9.0]])
+    values = np.repeat(groups, [40, 30, 20, 10], axis=0) + 0.1 * rng.normal(size=(100, 2))
+    chosen = representatives(values, np.ones(100), np.ones(2))
+    nearest = np.abs(chosen[:, None] - groups).sum(-1).argmin(axis=1)
+    assert set(nearest[:4]) == {0, 1, 2, 3}
+    assert len(chosen) == len(np.unique(chosen, axis=0)) == 5
+    np.testing.assert_array_equal(chosen, representatives(values, np.ones(100), np.ones(2)))
+    assert representatives(values[[0, 0, 1]], np.ones(3), np.ones(2)).shape == (2, 2)
+
+
+def test_typical_pools_over_parents():
+    learned = evolutions()
+    typical = learned.typical("SE0")
+    np.testing.assert_allclose(typical.centre, [0, 0.1, 0.2])
+    assert learned.typical("PER0") is None
+
+
+def test_single_draws_split_the_clusters():
+    learned = evolutions()
+    first, second = learned.single_draw(0), learned.single_draw(1)
+    assert by_name(first.children(WHITE))["LIN0"].probability == pytest.approx(4 / 7)
+    assert by_name(second.children(WHITE))["LIN0"].probability == pytest.approx(5 / 7)
+    assert second.children(LIN) == ()
+    assert learned.draws_with(LIN).tolist() == [0]
+    assert {learned.draw(seed) is first for seed in range(20)} == {True, False}
+    with pytest.raises(InputError, match=r"no draw 2\. Give 0 to 1"):
+        learned.single_draw(2)
+
+
+def test_the_most_probable_graph_is_the_most_frequent_one():
+    draws = [
+        (cluster(0, WHITE, LIN, 2),),
+        (cluster(1, WHITE, LIN, 1), cluster(1, WHITE, SE, 1)),
+        (cluster(2, WHITE, LIN, 1), cluster(2, WHITE, LIN, 1, level=2.0)),
+        (cluster(3, WHITE, SE, 2),),
+    ]
+    found = evolutions(sum(draws, ()), n_draws=4).most_probable()
+    assert found.n_draws == 2
+    assert [c.draw for c in found.clusters] == [0, 1, 1]
+    assert set(found.graph().edges) == {("WHITE", "LIN0")}
+    # Without the third draw every graph is there once: both edges occur in 2 of 3 draws.
+    rest = tuple(replace(c, draw=min(c.draw, 2)) for c in sum(draws[:2] + draws[3:], ()))
+    found = evolutions(rest, n_draws=3).most_probable()
+    assert set(found.graph().edges) == {("WHITE", "LIN0"), ("WHITE", "SE0")}
+
+
+def test_graph_and_frame_show_the_same_evolutions():
+    learned = evolutions()
+    graph, frame = learned.graph(), learned.to_frame()
+    assert set(graph.edges) == set(zip(frame.parent, frame.child, strict=True))
+    assert graph.edges["WHITE", "LIN0"]["probability"] == pytest.approx(9 / 14)
+    one = {"probability": 4 / 6, "lower": 4 / 6, "upper": 4 / 6, "count": 4.0, "occurrence": 0.5}
+    assert graph.edges["SE0", "SE0"] == pytest.approx(one)
+    # 4/7 in one draw and 5/7 in the other: the interval's ends lie between them.
+    ends = (4 / 7 + 0.05 / 7, 5 / 7 - 0.05 / 7)
+    assert by_name(learned.children(WHITE))["LIN0"].interval == pytest.approx(ends)
+    assert set(learned.graph(0.6).edges) == {("WHITE", "LIN0"), ("SE0", "SE0")}
+
+
+def test_it_shows_itself():
+    learned = evolutions()
+    assert "2 draws, 3 parents: week -> steps" in repr(learned)
+    assert "WHITE -> LIN0 0.64, SE0 0.07" in repr(learned)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"clusters": ()}, "no clusters"),
+        ({"features": ("a", "b")}, "2 features and 1 dimensions"),
+        ({"clusters": (Cluster(0, WHITE, LIN, 1, (0.0,)),)}, "LIN0 doesn't fit"),
+        ({"clusters": (cluster(2, WHITE, LIN, 1),)}, "LIN0 doesn't fit"),
+        ({"clusters": (Cluster(0, WHITE, Composition.parse("RQ0"), 1, (0.0,)),)}, "RQ0 is not in"),
+    ],
+)
+def test_parts_must_fit_together(fields, message):
+    with pytest.raises(InputError, match=message):
+        evolutions(**fields)

@@ -1,0 +1,146 @@
+"""Evolutions read off a posterior."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.evolutions import Evolutions
+from tests.evolutions.by_hand import (
+    BOTH,
+    LIN,
+    POOL,
+    WHITE,
+    by_name,
+)
+
+
+def posterior(chains=2, draws=3, **settings):
+    """Return a posterior of two users with 2 and 1 time steps.
+
+    User 0 goes WHITE -> LIN0 -> LIN0 + PER0. User 1 shares the first cluster in even draws, and is
+    alone with WHITE in odd ones. The shift of LIN0 tells chain and draw.
+    """
+    shape = (chains, draws, 2, 2)
+    names = [h.name for h in POOL.hyperparameters]
+    assignment = np.full(shape, -1)
+    inclusion = np.zeros((*shape, 3), dtype=np.int8)
+    hyperparameters = np.full((*shape, len(names)), np.nan)
+    noise = np.full(shape, np.nan)
+    shift, amplitude = names.index("LIN0.shift"), names.index("LIN0.amplitude")
+    for c in range(chains):
+        for d in range(draws):
+            together = d % 2 == 0
+            assignment[c, d] = [[0, 1], [0 if together else 2, -1]]
+            inclusion[c, d, 0] = [[0, 1, 0], [1, 1, 0]]
+            inclusion[c, d, 1, 0, 1] = together
+            hyperparameters[c, d, 0, :, amplitude] = 2.0
+            hyperparameters[c, d, 0, :, shift] = c + d / 10
+            hyperparameters[c, d, 0, 1, :3] = 3.0
+            hyperparameters[c, d, 1] = hyperparameters[c, d, 0, 0] if together else np.nan
+            noise[c, d] = [[0.5, 0.25], [0.5 if together else 0.75, np.nan]]
+    dims = ("chain", "draw", "user", "time_step")
+    block = {
+        "pool": POOL.names,
+        "dimension": 1,
+        "features": ["week"],
+        "target": "steps",
+        "scaling": Scaling.identity(1).to_dict(),
+        "priors": {"stay": 0.9},
+        "concentration": 1.0,
+        "feedback": "cut",
+        "likelihood_power": 1.0,
+        "versions": {"kem_pymc": "0.1.0"},
+    } | settings
+    labels = [f"{name}: {json.dumps(value)}" for name, value in block.items()]
+    group = xr.Dataset(
+        {
+            "assignment": (dims, assignment),
+            "inclusion": ((*dims, "candidate"), inclusion),
+            "hyperparameters": ((*dims, "hyperparameter"), hyperparameters),
+            "noise": (dims, noise),
+        },
+        coords={"candidate": POOL.names, "hyperparameter": names},
+    )
+    study = xr.Dataset({"study": ("setting", np.zeros(len(labels)))}, coords={"setting": labels})
+    return xr.DataTree.from_dict({"posterior": group, "constant_data": study})
+
+
+def test_a_posterior_with_a_known_answer():
+    learned = Evolutions.from_posterior(posterior())
+    assert learned.n_draws == 6
+    first = [c for c in learned.clusters if c.draw == 0]
+    log = np.log
+    assert first == [
+        Cluster(0, WHITE, LIN, 2, (log(2.0), 0.0, log(0.5))),
+        Cluster(0, LIN, BOTH, 1, (log(3.0), log(3.0), log(3.0), log(2.0), 0.0, log(0.25))),
+    ]
+    odd = [c for c in learned.clusters if c.draw == 1]
+    assert [(c.parent, c.child, c.count) for c in odd] == [
+        (WHITE, LIN, 1),
+        (LIN, BOTH, 1),
+        (WHITE, WHITE, 1),
+    ]
+    assert odd[2].values == (log(0.75),)
+    children = by_name(learned.children(WHITE))
+    assert children["LIN0"].probability == pytest.approx((4 * 2 / 3 + 2 * 1 / 3) / 6)
+    assert learned.settings == {"feedback": "cut", "likelihood_power": 1.0}
+    assert (learned.features, learned.target, learned.priors) == (("week",), "steps", {"stay": 0.9})
+
+
+def test_a_learned_alpha_comes_from_the_draws_that_are_kept():
+    prior = {"shape": 3.0, "rate": 2.0}
+    tree = posterior(chains=3, draws=10, concentration=prior)
+    values = np.arange(30.0).reshape(3, 10) + 0.5
+    alpha = xr.Dataset({"concentration": (("draw", "chain"), values.T)})
+    tree["posterior"] = tree["posterior"].to_dataset().merge(alpha)
+    learned = Evolutions.from_posterior(tree, max_draws=6)
+    assert learned.concentration == (2.5, 7.5, 12.5, 17.5, 22.5, 27.5)
+    assert learned.settings["concentration"] == prior
+    without = posterior(chains=3, draws=10, concentration=prior)
+    with pytest.raises(InputError, match="lacks the concentration"):
+        Evolutions.from_posterior(without)
+
+
+def test_thinning_spreads_over_all_chains():
+    learned = Evolutions.from_posterior(posterior(chains=3, draws=10), max_draws=6)
+    shifts = [c.values[1] for c in learned.clusters if c.child == LIN]
+    assert learned.n_draws == 6
+    np.testing.assert_allclose(shifts, [0.2, 0.7, 1.2, 1.7, 2.2, 2.7])
+
+
+def test_the_order_of_dimensions_does_not_matter():
+    tree = posterior()
+    turned = tree["posterior"].to_dataset().transpose("user", "candidate", ...)
+    turned = xr.DataTree.from_dict({"posterior": turned, "constant_data": tree["constant_data"]})
+    assert Evolutions.from_posterior(turned) == Evolutions.from_posterior(tree)
+
+
+def test_a_posterior_that_went_through_a_file_gives_the_same(tmp_path):
+    tree = posterior()
+    tree.to_zarr(tmp_path / "posterior.zarr", consolidated=False)
+    with xr.open_datatree(tmp_path / "posterior.zarr", engine="zarr", consolidated=False) as opened:
+        assert Evolutions.from_posterior(opened) == Evolutions.from_posterior(tree)
+
+
+def test_posteriors_of_something_else_are_refused():
+    tree = posterior()
+    without_study = xr.DataTree.from_dict({"posterior": tree["posterior"]})
+    with pytest.raises(InputError, match=r"no settings of a study\. Sample"):
+        Evolutions.from_posterior(without_study)
+    without_noise = xr.DataTree.from_dict(
+        {
+            "posterior": tree["posterior"].to_dataset().drop_vars("noise"),
+            "constant_data": tree["constant_data"],
+        }
+    )
+    with pytest.raises(InputError, match=r"lacks the variable noise with .* time_step\. Sample"):
+        Evolutions.from_posterior(without_noise)
+    with pytest.raises(InputError, match=r"aren't those of its settings\. Sample"):
+        Evolutions.from_posterior(posterior(pool=["SE0", "LIN0", "PER0"]))
+    with pytest.raises(InputError, match=r"max_draws=0 keeps no draw\. Give"):
+        Evolutions.from_posterior(tree, max_draws=0)

@@ -1,0 +1,264 @@
+"""alpha as a variable: what may be given, its conditional, and where it goes."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+import kem_pymc as kem
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.errors import InputError
+from kem_pymc.model.concentration import Concentration
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.model.step import EvolutionStep
+from kem_pymc.sampler.joint_density import log_joint, simulate
+from kem_pymc.sampler.moves.concentration import redraw_concentration
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
+from kem_pymc.sampler.state import copy_state
+from tests.runs.runs import same_draws
+from tests.starts import start_from_users
+from tests.tiny_study import make_cohort
+
+GAMMA = pm.Gamma.dist(alpha=3, beta=2)
+QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
+SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
+SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
+
+
+@pytest.fixture(scope="module")
+def learning(cohort, pool, table):
+    return Engine(cohort, pool, table, GAMMA, likelihood_power=1.0)
+
+
+@pytest.fixture(scope="module")
+def model(cohort, pool, table):
+    return EvolutionModel(cohort, pool, table, GAMMA, schedule=QUICK, shared=None)
+
+
+@pytest.fixture(scope="module")
+def idata(model):
+    with model:
+        return pm.sample(**SHORT, cores=1, **SAMPLING)
+
+
+# What may be given.
+
+
+def test_a_model_with_a_part_fixed_is_refused(model):
+    for fixed in (pm.observe, pm.do):
+        changed = fixed(model, {"concentration": 1.2})
+        with pytest.raises(InputError, match="concentration is fixed in this model"):
+            EvolutionStep(model=changed)
+
+
+def test_numbers_and_gamma_priors_are_read():
+    assert Concentration.of(2) == Concentration(2.0)
+    found = Concentration.of(pm.Gamma.dist(mu=3, sigma=1))
+    assert (found.shape, found.rate, found.value) == pytest.approx((9, 3, 3))
+    assert found.to_data() == {"shape": found.shape, "rate": found.rate}
+    assert not Concentration.of(2).learned
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(0.0, -1, np.nan, np.inf, "much", None, [1.0, 2.0]),
+        pm.LogNormal.dist(0, 1),
+        pm.Gamma.dist(2, 2, shape=3),
+        pm.Gamma.dist(-1, 2),
+        pm.Gamma.dist(pm.HalfNormal.dist(1), 2),
+        pm.Truncated.dist(pm.Gamma.dist(2, 2), upper=1),
+        2 * pm.Gamma.dist(2, 2),
+    ],
+)
+def test_other_things_are_refused(given):
+    with pytest.raises(InputError, match=r"concentration .*Give .*pm\.Gamma\.dist"):
+        Concentration.of(given)
+
+
+# The move.
+
+
+def seated(engine, seed):
+    """Return a state from the prior."""
+    return simulate(engine.prior_study, np.random.default_rng(seed))
+
+
+@compiled
+def _many(study, state, draws, rng):
+    out = np.empty(draws)
+    for i in range(draws):
+        redraw_concentration(study, state, rng)
+        out[i] = state.concentration[0]
+    return out
+
+
+def exact_quantiles(state, shape, rate, shares):
+    """Return quantiles of the conditional distribution of alpha, by quadrature."""
+    log_alpha = np.linspace(-9, 5, 20_001)
+    alpha = np.exp(log_alpha)
+    log_p = (shape + state.sizes[0]) * log_alpha - rate * alpha
+    for members in state.members[state.members > 0]:
+        log_p += gammaln(alpha) - gammaln(alpha + members)
+    below = np.cumsum(np.exp(log_p - log_p.max()))
+    return np.exp(np.interp(shares, below / below[-1], log_alpha))
+
+
+def conditional_scores(pool, table, draws, seed):
+    """Return the z scores of the shares of a long run below exact quantiles."""
+    cohort = make_cohort(ends=((1, 2, 3),) * 6)
+    engine = Engine(cohort, pool, table, GAMMA, likelihood_power=1.0)
+    state = seated(engine, 3)
+    assert (state.members > 0).sum() > 1
+    shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+    values = _many(engine.prior_study, state, draws, np.random.default_rng(seed))
+    below = values[:, None] < exact_quantiles(state, 3, 2, shares)
+    batches = below.reshape(100, -1, len(shares)).mean(axis=1)
+    t = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 10)
+    return np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), 99))
+
+
+def test_a_long_run_has_the_exact_conditional_distribution(pool, table):
+    assert np.abs(conditional_scores(pool, table, 400_000, seed=1)).max() < 4
+
+
+@pytest.mark.slow
+def test_a_very_long_run_has_the_exact_conditional_distribution(pool, table):
+    assert np.abs(conditional_scores(pool, table, 20_000_000, seed=2)).max() < 4
+
+
+def test_where_alpha_is_fixed_nothing_happens(engine):
+    state = seated(engine, 0)
+    before = copy_state(state)
+    rng = np.random.default_rng(0)
+    redraw_concentration(engine.prior_study, state, rng)
+    for one, other in zip(before, state, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert rng.random() == np.random.default_rng(0).random()
+
+
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
+def test_the_running_density_follows_alpha(learning, schedule):
+    rng = np.random.default_rng(0)
+    checked = schedule._replace(check=True)
+    state = start(learning.study, checked, rng)
+    assert state.concentration[0] == 1.5
+    values = set()
+    for _ in range(5):
+        sweep(learning.study, state, checked, rng)
+        values.add(float(state.concentration[0]))
+    assert len(values) == 5
+
+
+def test_the_density_contains_the_prior_of_log_alpha(learning, engine):
+    state = seated(learning, 5)
+    check_density(learning.prior_study, state)
+    alpha = float(state.concentration[0])
+    with_prior = log_joint(learning.prior_study, state)
+    without = log_joint(engine.prior_study, state)
+    prior = stats.gamma.logpdf(alpha, 3, scale=1 / 2) + np.log(alpha)
+    assert with_prior - without == pytest.approx(prior)
+
+
+def test_alpha_is_drawn_from_its_prior(learning):
+    drawn = [seated(learning, seed).concentration[0] for seed in range(400)]
+    assert stats.kstest(drawn, stats.gamma(3, scale=1 / 2).cdf).pvalue > 1e-3
+
+
+def test_a_tiny_alpha_has_a_density(cohort, pool, table):
+    engine = Engine(cohort, pool, table, pm.Gamma.dist(1e-5, 1), likelihood_power=0.0)
+    state = seated(engine, 0)
+    assert state.concentration[0] == 1e-300
+    check_density(engine.study, state)
+
+
+def test_states_as_arrays_keep_alpha(learning):
+    arrays = learning.simulate(np.random.default_rng(2))
+    again = learning.dump(learning.load(learning.study, *arrays))
+    assert len(arrays) == 4
+    for one, other in zip(arrays, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# The variable.
+
+
+def test_a_fixed_alpha_is_no_variable(cohort, pool, table):
+    fixed = EvolutionModel(cohort, pool, table, 2, shared=None)
+    assert "concentration" not in fixed.named_vars
+    assert fixed.concentration == 2.0
+
+
+def test_log_density_is_that_of_prior_structure_and_the_rest(model, learning):
+    logp = model.compile_logp()
+    names = ("structure", "hyperparameters", "noise", "concentration")
+    for seed in range(3):
+        arrays = learning.simulate(np.random.default_rng(seed))
+        structure, hyperparameters, noise, alpha = arrays
+        fixed = Engine(learning.cohort, learning.pool, learning.priors, alpha, 1.0)
+        expected = (
+            stats.gamma.logpdf(alpha, 3, scale=1 / 2)
+            + fixed.log_structure(structure)
+            + fixed.log_hyperparameters(structure, hyperparameters)
+            + fixed.log_noise(structure, noise)
+            + fixed.log_likelihood(arrays).sum()
+        )
+        point = dict(zip(names, arrays, strict=True))
+        assert logp(point) == pytest.approx(expected, abs=1e-8)
+        assert logp(point | {"concentration": np.array(-1.0)}) == -np.inf
+
+
+def test_sampling_carries_alpha(idata, learning):
+    alpha = idata["posterior"]["concentration"]
+    assert alpha.dims == ("chain", "draw")
+    assert len(np.unique(alpha)) == alpha.size
+    here = idata["posterior"].isel(chain=1, draw=-1)
+    names = ("structure", "hyperparameters", "noise", "concentration")
+    state = learning.load(learning.study, *(here[name].to_numpy() for name in names))
+    # The running density is one of logs.
+    logs = state.log_noise[state.live[: state.sizes[0]]].sum() + np.log(here["concentration"])
+    first = np.unique(state.assignment, return_index=True)[1]
+    positive = learning.pool.layout.positive
+    values = here["hyperparameters"].to_numpy()[learning.present][first][:, positive]
+    logs += np.nansum(np.log(values))
+    assert here["log_joint"] + logs == pytest.approx(state.log_density[0])
+    assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
+
+
+def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
+    options = SHORT | {"chunk": 5}
+    whole = kem.sample(model, **options, cores=1, folder=tmp_path / "run")
+    same_draws(whole, idata)
+    (tmp_path / "run" / "chain-1" / "draws-000015.npz").unlink()
+    (tmp_path / "run" / "chain-1" / "draws-000010.npz").unlink()
+    same_draws(kem.resume(tmp_path / "run", model), whole)
+
+
+def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, pool, table):
+    kem.sample(model, draws=1, tune=0, chains=1, cores=1, folder=tmp_path / "run", random_seed=1)
+    other = EvolutionModel(cohort, pool, table, pm.Gamma.dist(3, 4), schedule=QUICK, shared=None)
+    with pytest.raises(InputError, match=r"concentration \(rate was 2\.0, is 4\.0\)"):
+        kem.resume(tmp_path / "run", other)
+
+
+def test_the_posterior_is_read_with_its_alpha(idata):
+    learned = kem.Evolutions.from_posterior(idata)
+    assert learned.concentration == tuple(idata["posterior"]["concentration"].values.ravel())
+    found = kem.diagnose(idata).convergence.set_index("quantity")
+    assert found.loc["concentration", "mean"] == pytest.approx(np.mean(learned.concentration))
+
+
+def test_a_start_from_users_begins_at_the_prior_mean(learning):
+    state = start_from_users(learning, QUICK, np.random.default_rng(0), sweeps=1)
+    assert state.concentration[0] == 1.5
+    check_density(learning.study, state)
+
+
+def test_prior_predictive_draws_alpha_and_what_it_entails(model):
+    with model:
+        prior = pm.sample_prior_predictive(300, random_seed=3)["prior"].isel(chain=0)
+    alpha = prior["concentration"].to_numpy()
+    assert stats.kstest(alpha, stats.gamma(3, scale=1 / 2).cdf).pvalue > 1e-3
+    assert stats.spearmanr(alpha, prior["n_clusters"]).pvalue < 1e-6

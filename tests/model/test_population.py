@@ -1,0 +1,562 @@
+"""Population parameters of priors: what may be given, their conditional, and where they go."""
+
+import json
+
+import arviz as az
+import cloudpickle
+import numpy as np
+import pymc as pm
+import pytensor
+import pytest
+from scipy import stats
+
+import kem_pymc as kem
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.errors import InputError
+from kem_pymc.model.cluster_model import ClusterModel
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.evolution_model import VARIABLES, EvolutionModel
+from kem_pymc.model.step import point_names
+from kem_pymc.priors import Priors
+from kem_pymc.priors.population import parameters_in, population_parameter
+from kem_pymc.runs.fingerprint import fingerprint
+from kem_pymc.sampler.moves.population import redraw_population
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
+from tests.runs.runs import same_draws
+from tests.starts import start_from_users
+from tests.tiny_study import make_cohort
+
+QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
+SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
+SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
+
+MEDIAN = population_parameter("median", pm.Normal.dist(0.3, 0.8))
+SPREAD = population_parameter("spread", pm.HalfNormal.dist(0.5))
+LEVEL = population_parameter("level", pm.Normal.dist(-1, 0.6))
+
+
+def noise(parent):
+    """Learned, and less below larger parents."""
+    return pm.LogNormal.dist(LEVEL - 0.2 * parent.size, 0.7)
+
+
+@pytest.fixture(scope="module")
+def hierarchical(table):
+    return table.replace(lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD), noise=noise)
+
+
+@pytest.fixture(scope="module")
+def engine(cohort, pool, hierarchical):
+    return Engine(cohort, pool, hierarchical, 1.0, likelihood_power=1.0)
+
+
+@pytest.fixture(scope="module")
+def model(cohort, pool, hierarchical):
+    return EvolutionModel(cohort, pool, hierarchical, schedule=QUICK, shared=None)
+
+
+@pytest.fixture(scope="module")
+def idata(model):
+    with model:
+        return pm.sample(**SHORT, cores=1, **SAMPLING)
+
+
+# What may be given.
+
+
+@pytest.mark.parametrize("name", ["two words", "", 3, "LIN0.shift", "noise", "about", "a_log__"])
+def test_a_name_is_a_word(name):
+    with pytest.raises(InputError, match=r"be the name of a population parameter\. Use letters"):
+        population_parameter(name, pm.Normal.dist(0, 1))
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        1.0,
+        pm.Normal.dist(0, 1, shape=2),
+        pm.Poisson.dist(3),
+        pm.Flat.dist(),
+        pm.Normal.dist(pm.Normal.dist(0, 1), 1),
+        pm.Normal.dist(MEDIAN, 1),
+        pm.Normal,
+    ],
+)
+def test_its_prior_is_one_of_a_scalar_and_of_numbers(prior):
+    with pytest.raises(InputError, match=r"level isn't a continuous scalar .*Give one like pm\."):
+        population_parameter("level", prior)
+
+
+def test_one_name_has_one_prior():
+    same = population_parameter("median", pm.Normal.dist(0.3, 0.8))
+    other = population_parameter("median", pm.Normal.dist(0.3, 0.9))
+    assert len(parameters_in([pm.Normal.dist(MEDIAN, 1), pm.Normal.dist(same, 1)])) == 1
+    with pytest.raises(InputError, match=r"called median have different priors\. Make it once"):
+        parameters_in([pm.Normal.dist(MEDIAN, 1), pm.Normal.dist(other, 1)])
+
+
+@pytest.mark.parametrize("name", ["targets", "user", "log_joint"])
+def test_names_of_the_model_are_taken(cohort, pool, table, name):
+    taken = population_parameter(name, pm.Normal.dist(0, 1))
+    with pytest.raises(InputError, match=f"name {name} of a population parameter .* another name"):
+        EvolutionModel(cohort, pool, table.replace(shift=pm.Normal.dist(taken, 1)), shared=None)
+
+
+def test_the_names_that_are_taken_are_those_of_the_model(model):
+    own = set(model.named_vars) - {"median", "spread", "level"}
+    assert own < set(VARIABLES)
+
+
+def test_a_spread_that_may_be_negative_is_refused(pool, table):
+    spread = population_parameter("spread", pm.Normal.dist(0, 1))
+    wrong = table.replace(lengthscale=pm.LogNormal.dist(0, spread))
+    with pytest.raises(InputError, match=r"LogNormal\(0, spread\) has no finite .*HalfNormal"):
+        wrong.compile(pool)
+
+
+@pytest.mark.parametrize("prior", [pm.Normal.dist(0, 1), pm.Normal.dist(-1, 0.1)])
+def test_noise_that_may_be_impossible_is_refused(pool, table, prior):
+    spread = population_parameter("spread", prior)
+    wrong = table.replace(noise=lambda parent: pm.LogNormal.dist(0, spread))  # noqa: ARG005
+    with pytest.raises(InputError, match=r"prior of the noise has no finite density .*HalfNormal"):
+        wrong.compile(pool)
+
+
+@pytest.mark.parametrize(
+    "prior", [pm.HalfCauchy.dist(10), pm.InverseGamma.dist(0.1, 0.1), pm.Uniform.dist(0, 1000)]
+)
+def test_a_wide_prior_is_not_taken_for_a_wrong_one(pool, table, prior):
+    spread = population_parameter("spread", prior)
+    table.replace(lengthscale=pm.LogNormal.dist(0, spread)).compile(pool)
+
+
+def test_a_prior_beyond_all_numbers_is_refused(pool, table):
+    vague = population_parameter("vague", pm.InverseGamma.dist(0.01, 0.01))
+    with pytest.raises(InputError, match=r"vague is too vague.* Give a narrower prior"):
+        table.replace(lengthscale=pm.LogNormal.dist(0, vague)).compile(pool)
+
+
+def test_a_start_beyond_the_support_is_refused(model):
+    with model, pytest.raises(InputError, match=r"probability zero\. Give initial values"):
+        pm.sample(**SHORT, cores=1, initvals={"spread": -0.9}, **SAMPLING)
+
+
+@pytest.mark.parametrize("add", ["observed", "free", "potential"])
+def test_nothing_else_may_depend_on_what_a_sweep_changes(cohort, pool, hierarchical, add):
+    model = EvolutionModel(cohort, pool, hierarchical, schedule=QUICK, shared=None)
+    with model:
+        pm.Deterministic("twice", 2 * model["median"])  # this may
+        if add == "potential":
+            pm.Potential("more", -(model["median"] ** 2))
+        else:
+            pm.Normal("more", model["median"], 1, observed=5.0 if add == "observed" else None)
+    with model, pytest.raises(InputError, match=r"more depends on median.*into its prior instead"):
+        pm.sample(**SHORT, cores=1, **SAMPLING)
+
+
+def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
+    def made(name):
+        shift = population_parameter(name, pm.Normal.dist(0, 1))
+        priors = table.replace(noise=lambda parent: pm.LogNormal.dist(shift, 1))  # noqa: ARG005
+        return EvolutionModel(cohort, pool, priors, shared=None)
+
+    one, other = (fingerprint(made(name), np.zeros(3))["priors"] for name in ("a", "b"))
+    assert one != other
+
+
+def test_mixtures_of_them_are_told_and_sampled(cohort, pool, table):
+    parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
+    priors = table.replace(lengthscale=pm.Mixture.dist([0.3, 0.7], parts))
+    assert "LogNormal(median, spread)" in priors.to_dict()["hyperparameters"]["lengthscale"]["text"]
+    model = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
+    assert len(kem.sample(model, **SHORT, cores=1, progress=False)["posterior"]["spread"]) == 2
+
+
+def test_noise_may_be_a_mixture_too(cohort, pool, table):
+    def truncated(parent):  # noqa: ARG001
+        return pm.Truncated.dist(pm.LogNormal.dist(LEVEL, 1.0), lower=0.01)
+
+    made = EvolutionModel(cohort, pool, table.replace(noise=truncated), shared=None)
+    assert [p.name for p in made.engine.population] == ["level"]
+
+
+def test_infinite_ends_of_a_distribution_are_data(table):
+    bounded = population_parameter("bounded", pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2))
+    priors = table.replace(lengthscale=pm.LogNormal.dist(0, bounded))
+    text = json.dumps(priors.to_dict(), allow_nan=False)
+    assert Priors.from_dict(json.loads(text)).to_dict() == priors.to_dict()
+
+
+def test_values_that_a_prior_excludes_are_refused(hierarchical):
+    with pytest.raises(InputError, match=r"spread = -0\.3 is impossible under its prior"):
+        hierarchical.at({"spread": -0.3})
+    with pytest.raises(InputError, match="aren't all numbers"):
+        hierarchical.at({"spread": "wide"})
+
+
+def test_noise_by_size_says_that_it_takes_numbers():
+    with pytest.raises(InputError, match=r"only numbers\. .* write a function"):
+        kem.priors.noise_by_size((LEVEL, 1), (1, 1))
+
+
+def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, table):
+    model = EvolutionModel(cohort, pool, hierarchical, shared=None)
+    for add in (
+        lambda: pm.Normal("new", MEDIAN, 1),
+        lambda: pm.Deterministic("new", 2 * MEDIAN),
+    ):
+        with model, pytest.raises(InputError, match=r"new .* Use model\['median'\] instead"):
+            add()
+    assert "new" not in model.named_vars
+    assert len(model.free_RVs) == 6
+    with pytest.raises(InputError, match=r"inclusion probability stay .*Give a number"):
+        table.replace(stay=MEDIAN)
+    with pytest.raises(InputError, match="concentration"):
+        EvolutionModel(model.cohort, model.pool, table, pm.Gamma.dist(2, SPREAD), shared=None)
+
+
+def test_methods_without_pilot_users_ask_for_numbers(pool, hierarchical):
+    with pytest.raises(InputError, match=r"\(median, spread, level\).* by priors\.at"):
+        kem.selection.MemorylessSelector(
+            pool, hierarchical.replace(noise_without_parent=noise(_Nobody()))
+        )
+    values = {"median": 0.1, "spread": 0.3, "level": -1.0}
+    kem.selection.MemorylessSelector(pool, hierarchical.at(values))
+
+
+class _Nobody:
+    size = 0.0
+
+
+# The table.
+
+
+def test_a_table_tells_of_them(hierarchical, pool):
+    rows = dict(hierarchical.to_frame(pool).to_numpy())
+    assert rows["SE0.lengthscale"] == "LogNormal(median, spread)"
+    assert (rows["median"], rows["spread"]) == ("Normal(0.3, 0.8)", "HalfNormal(0, 0.5)")
+    assert rows["level"] == "Normal(-1, 0.6)"
+    assert "spread" in repr(hierarchical)
+
+
+def test_a_table_is_data(hierarchical, pool):
+    data = hierarchical.replace(noise=kem.priors.synthetic().noise).to_dict()
+    again = Priors.from_dict(data)
+    assert again.to_dict() == data
+    assert [p.name for p in again.population(pool)] == ["median", "spread"]
+
+
+def test_numbers_take_their_place(hierarchical, pool):
+    values = {"median": 0.1, "spread": 0.3, "level": -1.0, "nobody's": 2}
+    plain = hierarchical.at(values)
+    assert plain.population(pool) == ()
+    assert plain.to_dict()["hyperparameters"]["lengthscale"] == {
+        "distribution": "LogNormal",
+        "parameters": [0.1, 0.3],
+    }
+    found, expected = plain.compile(pool), hierarchical.compile(pool)
+    at = np.array([values[p.name] for p in hierarchical.population(pool)])
+    parent = np.array([True, False, True])
+    for v in (-1.0, 0.4):
+        for one, other in zip(found.entry, expected.entry, strict=True):
+            density = found.log_density(int(one), v, np.empty(0))
+            assert density == pytest.approx(expected.log_density(int(other), v, at), abs=1e-12)
+        density = expected.noise_log_density(parent, v, at)
+        assert density == pytest.approx(stats.norm(-1.4, 0.7).logpdf(v), abs=1e-10)
+        assert found.noise_log_density(parent, v, np.empty(0)) == pytest.approx(density, abs=1e-12)
+    with pytest.raises(InputError, match="aren't all finite"):
+        hierarchical.at({"median": np.nan})
+
+
+def test_draws_of_a_table_share_them(hierarchical, pool):
+    drawn = hierarchical.draw("SE0", pool, 4000, rng=1)
+    assert stats.kstest(drawn["median"], stats.norm(0.3, 0.8).cdf).pvalue > 1e-3
+    z = (np.log(drawn["SE0.lengthscale"]) - drawn["median"]) / drawn["spread"]
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+    assert stats.kstest((np.log(drawn["noise"]) - drawn["level"]) / 0.7, "norm").pvalue > 1e-3
+
+
+# The move.
+
+
+@compiled
+def _many(study, state, draws, rng):
+    out = np.empty((draws, study.priors.population.shape[0]))
+    for i in range(draws):
+        redraw_population(study, state, rng)
+        out[i] = study.priors.population
+    return out
+
+
+def test_means_have_the_conjugate_conditional(pool, table):
+    """Of normal observations (logs of values in clusters) with a known spread."""
+    many = make_cohort(ends=((1, 2, 3),) * 5)
+    priors = table.replace(
+        lengthscale=pm.LogNormal.dist(MEDIAN, 0.6), noise=noise, enter={"base kernel": 0.7}
+    )
+    engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
+    rng = np.random.default_rng(4)
+    study = engine.at(engine.study)
+    state = engine.load(study, *engine.simulate(rng)[:3])
+    live = state.live[: state.sizes[0]]
+    place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
+    lengthscales = state.h[live[state.included[live, 1]], place]
+    sizes = state.parent[state.process[live]].sum(axis=1)
+    levels = state.log_noise[live] + 0.2 * sizes
+    assert len(lengthscales) > 1 and len(live) > len(lengthscales)  # noqa: PT018
+    draws = _many(study, state, 40_000, rng)
+    names = [p.name for p in engine.population]
+    check_density(study, state)
+    for name, values, spread, mean, sd in (
+        ("median", lengthscales, 0.6, 0.3, 0.8),
+        ("level", levels, 0.7, -1, 0.6),
+    ):
+        precision = 1 / sd**2 + len(values) / spread**2
+        centre = (mean / sd**2 + values.sum() / spread**2) / precision
+        exact = stats.norm(centre, precision**-0.5)
+        shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+        below = draws[:, [names.index(name)]] < exact.ppf(shares)
+        batches = below.reshape(50, -1, len(shares)).mean(axis=1)
+        z = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 50**0.5)
+        assert np.abs(z).max() < 4, name
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [pm.Uniform.dist(0.3, 0.8), pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2), pm.Beta.dist(2, 3)],
+    ids=["uniform", "truncated", "beta"],
+)
+def test_within_a_bounded_support(pool, table, prior):
+    """Against quadrature over the support; the posterior piles up at one of its ends."""
+    bounded = population_parameter("bounded", prior)
+    many = make_cohort(ends=((1, 2, 3),) * 5)
+    priors = table.replace(
+        lengthscale=pm.LogNormal.dist(0, bounded), enter={"base kernel": 0.7}, noise=noise
+    )
+    engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
+    rng = np.random.default_rng(5)
+    arrays = engine.simulate(rng)
+    study = engine.at(engine.study, *arrays[3:])
+    state = engine.load(study, *arrays)
+    live = state.live[: state.sizes[0]]
+    place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
+    logs = state.h[live[state.included[live, 1]], place]
+    assert len(logs) > 1
+    i = [p.name for p in engine.population].index("bounded")
+    draws = _many(study, state, 40_000, rng)[:, i]
+    check_density(study, state)
+    grid = np.linspace(1e-4, 3, 60_000)
+    log_density = pm.logp(prior, grid).eval() + stats.norm.logpdf(logs[:, None], 0, grid).sum(0)
+    density = np.exp(log_density - log_density.max())
+    cdf = np.cumsum(density) / density.sum()
+    shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+    below = draws[:, None] < np.interp(shares, cdf, grid)
+    batches = below.reshape(50, -1, len(shares)).mean(axis=1)
+    z = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 50**0.5)
+    assert np.abs(z).max() < 4
+    inside = grid[np.isfinite(log_density)]
+    assert inside[0] - 1e-3 < draws.min() and draws.max() < inside[-1] + 1e-3  # noqa: PT018
+
+
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
+def test_the_running_density_follows(engine, schedule):
+    checked, rng = schedule._replace(check=True), np.random.default_rng(0)
+    study = engine.at(engine.study)
+    state = start(study, checked, rng)
+    np.testing.assert_array_equal(study.priors.population, study.priors.reference)
+    seen = set()
+    for _ in range(5):
+        sweep(study, state, checked, rng)
+        seen.add(tuple(study.priors.population))
+    assert len(seen) == 5
+    np.testing.assert_array_equal(engine.study.priors.population, study.priors.reference)
+
+
+def test_a_start_from_users_begins_at_the_reference(engine):
+    state = start_from_users(engine, QUICK, np.random.default_rng(0), sweeps=1)
+    check_density(engine.study, state)
+
+
+def test_states_as_arrays_keep_them(engine):
+    arrays = engine.simulate(np.random.default_rng(2))
+    study = engine.at(engine.study, *arrays[3:])
+    again = engine.dump(engine.load(study, *arrays), study)
+    assert engine.learned == ("median", "spread", "level")
+    for one, other in zip(arrays, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# The variables.
+
+
+def test_log_density_is_that_of_priors_at_their_values_and_their_own(model, engine, cohort, pool):
+    logp = model.compile_logp()
+    names = point_names(engine)
+    for seed in range(2):
+        arrays = engine.simulate(np.random.default_rng(seed))
+        median, spread, level = arrays[3:]
+        values = {"median": median, "spread": spread, "level": level}
+        plain = Engine(cohort, pool, engine.priors.at(values), 1.0, likelihood_power=1.0)
+        expected = (
+            stats.norm(0.3, 0.8).logpdf(median)
+            + stats.halfnorm(scale=0.5).logpdf(spread)
+            + stats.norm(-1, 0.6).logpdf(level)
+            + plain.log_structure(arrays[0])
+            + plain.log_hyperparameters(*arrays[:2])
+            + plain.log_noise(arrays[0], arrays[2])
+            + plain.log_likelihood(arrays[:3]).sum()
+        )
+        point = dict(zip(names, map(np.asarray, arrays), strict=True))
+        assert logp(point) == pytest.approx(expected, abs=1e-10)
+        assert logp(point | {"spread": np.array(-1.0)}) == -np.inf
+
+
+def test_draws_tell_the_log_density(model, engine, idata):
+    logp = model.compile_logp()
+    here = idata["posterior"].isel(chain=1, draw=-1)
+    point = {name: here[name].to_numpy() for name in point_names(engine)}
+    assert here["log_joint"] == pytest.approx(logp(point), abs=1e-9)
+    state = engine.load(engine.study, *point.values())
+    assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
+
+
+def test_prior_predictive_draws_them_and_what_they_entail(model):
+    with pytensor.config.change_flags(on_opt_error="raise"), model:  # operations are made anew
+        prior = pm.sample_prior_predictive(400, random_seed=3)["prior"].isel(chain=0)
+    assert stats.kstest(prior["median"], stats.norm(0.3, 0.8).cdf).pvalue > 1e-3
+    assert stats.kstest(prior["spread"], stats.halfnorm(scale=0.5).cdf).pvalue > 1e-3
+    first = np.log(prior["noise"].isel(user=0, time_step=0).to_numpy())  # below the empty parent
+    z = (first - prior["level"].to_numpy()) / 0.7
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+
+
+def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
+    whole = kem.sample(model, **SHORT, chunk=5, cores=1, folder=tmp_path / "run")
+    same_draws(whole, idata)
+    assert len(np.unique(idata["posterior"]["spread"])) == 24
+    (tmp_path / "run" / "chain-1" / "draws-000015.npz").unlink()
+    (tmp_path / "run" / "chain-1" / "draws-000010.npz").unlink()
+    same_draws(kem.resume(tmp_path / "run", model), whole)
+
+
+def test_a_run_in_processes_is_the_same(model, idata):
+    same_draws(kem.sample(model, **SHORT, cores=2, progress=False), idata)
+    again = cloudpickle.loads(cloudpickle.dumps(model))
+    same_draws(kem.sample(again, **SHORT, cores=1, progress=False), idata)
+
+
+def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, pool, hierarchical):
+    kem.sample(model, draws=1, tune=0, chains=1, cores=1, folder=tmp_path / "run", random_seed=1)
+    wider = population_parameter("level", pm.Normal.dist(-1, 2))
+    priors = hierarchical.replace(noise=lambda p: pm.LogNormal.dist(wider - 0.2 * p.size, 0.7))
+    with pytest.raises(InputError, match="because of a change in priors"):
+        kem.resume(
+            tmp_path / "run", EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
+        )
+
+
+# What comes after.
+
+
+def test_the_posterior_is_read_with_them(idata, tmp_path):
+    learned = kem.Evolutions.from_posterior(idata)
+    posterior = idata["posterior"]
+    assert set(learned.population) == {"median", "spread", "level"}
+    assert learned.population["spread"] == tuple(posterior["spread"].values.ravel())
+    assert learned.typical_population["level"] == np.median(posterior["level"])
+    learned.save(tmp_path / "evolutions.json")
+    again = kem.Evolutions.load(tmp_path / "evolutions.json")
+    assert again == learned
+    assert again.population == learned.population
+    assert again.single_draw(3).population["median"] == (learned.population["median"][3],)
+    found = kem.diagnose(idata).convergence.set_index(["quantity", "candidate"])
+    assert found.loc[("population", "median"), "mean"].item() == pytest.approx(
+        posterior["median"].mean()
+    )
+    assert list(az.summary(idata, var_names=["median", "spread"]).index) == ["median", "spread"]
+
+
+def test_selection_fits_with_their_posterior_medians(cohort, pool, table, idata, model):
+    priors = table.replace(lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD))
+    stored = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
+    learned = kem.Evolutions.from_posterior(
+        kem.sample(stored, draws=60, tune=0, chains=1, cores=1, random_seed=2, progress=False)
+    )
+    x, y = cohort.inputs[0], cohort.targets[0]
+    values = learned.typical_population
+    given = kem.KEMSelector(learned, "map", priors=priors.at(values)).select(x, y)
+    assert kem.KEMSelector(learned, "map").select(x, y).to_frame().equals(given.to_frame())
+    other = priors.at(values | {"spread": values["spread"] / 9})
+    assert any("SE0" in row for row in given.to_frame()["composition"])  # or nothing depends on it
+    found = kem.KEMSelector(learned, "map", priors=other).select(x, y)
+    assert not found.to_frame().equals(given.to_frame())
+    # Functions of the parent aren't stored, and are given again.
+    learned = kem.Evolutions.from_posterior(idata)
+    with pytest.raises(InputError, match="stored as text"):
+        kem.KEMSelector(learned, "map")
+    assert kem.KEMSelector(learned, "map", priors=model.priors).select(x, y)
+
+
+def test_terms_of_the_prior_add_up(idata, model):
+    terms = kem.diagnostics.log_prior_group(idata, model)["log_prior"].dataset
+    assert {"median", "spread", "level"} < set(terms)
+    total = sum(terms.values()) + idata["posterior"]["dataset_log_likelihood"].sum(
+        ["user", "time_step"]
+    )
+    np.testing.assert_allclose(total, idata["posterior"]["log_joint"], atol=1e-9)
+
+
+def test_a_cluster_has_them_as_variables_or_numbers(cohort, pool, hierarchical, model, idata):
+    cluster = ClusterModel(cohort, pool, "SE0", priors=hierarchical)
+    free = {rv.name for rv in cluster.free_RVs}
+    assert free == {"median", "spread", "level", "SE0.amplitude", "SE0.lengthscale", "noise"}
+    assert np.isfinite(cluster.compile_logp()(cluster.initial_point()))
+    in_a_draw = model.cluster(idata, 0, 3, "a", 0)
+    assert not free & {"median", "spread", "level"} & {rv.name for rv in in_a_draw.free_RVs}
+    assert np.isfinite(in_a_draw.compile_logp()(in_a_draw.initial_point()))
+
+
+def test_final_users_have_them_too(cohort, pool, hierarchical):
+    priors = hierarchical.replace(noise_without_parent=pm.LogNormal.dist(LEVEL, 1))
+    with kem.final_model(cohort, pool, priors, schedule=QUICK, shared=None):
+        idata = pm.sample(draws=4, tune=0, chains=1, cores=1, random_seed=1, **SAMPLING)
+    assert len(np.unique(idata["posterior"]["level"])) == 4
+
+
+def test_a_population_is_recovered():
+    """Users with lengthscales of their own, which are lognormal: LogNormal(1, 0.5)."""
+    rng = np.random.default_rng(3)
+    inputs = tuple(rng.uniform(0, 20, (25, 1)) for _ in range(15))
+    targets, logs = [], rng.normal(1, 0.5, 15)
+    for x, lengthscale in zip(inputs, np.exp(logs), strict=True):
+        covariance = 4 * np.exp(-((x - x.T) ** 2) / (2 * lengthscale**2)) + 0.04 * np.eye(25)
+        targets.append(rng.multivariate_normal(np.zeros(25), covariance))
+    cohort = kem.Cohort(
+        users=tuple(f"user {i}" for i in range(15)),
+        inputs=inputs,
+        targets=tuple(targets),
+        ends=(np.array([25]),) * 15,
+        features=("x",),
+    )
+    median = population_parameter("median", pm.Normal.dist(0, 2))
+    spread = population_parameter("spread", pm.HalfNormal.dist(1))
+    priors = kem.priors.synthetic().replace(
+        lengthscale=pm.LogNormal.dist(median, spread),
+        enter={"base kernel": 0.9},
+        noise=kem.priors.noise_by_size((-3,), (0.5,)),
+    )
+    model = EvolutionModel(
+        cohort,
+        kem.CandidatePool(["SE0"]),
+        priors,
+        1000.0,
+        schedule=QUICK._replace(steps=10),
+        shared=None,
+    )
+    idata = kem.sample(model, draws=400, tune=200, chains=1, cores=1, random_seed=0, progress=False)
+    posterior = idata["posterior"]
+    assert posterior["n_clusters"].mean() > 10
+    for name, expected in (("median", logs.mean()), ("spread", logs.std())):
+        low, high = np.quantile(posterior[name], [0.025, 0.975])
+        assert low < expected < high
+        assert high - low < 0.7

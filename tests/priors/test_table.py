@@ -1,0 +1,322 @@
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+
+from kem_pymc import priors as prior_tables
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.datasets.pools import candidates
+from kem_pymc.errors import InputError
+from kem_pymc.kernels import base
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.priors import Priors, noise_by_size
+
+LOG_NORMAL, POSITIVE = (0.3, 0.7), True
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return CandidatePool(["LIN0", "SE0", "LIN0 x PER0"])
+
+
+@compiled
+def log_densities(priors, entry, v, parent):
+    out = np.empty((4, v.shape[0]))
+    for i in range(v.shape[0]):
+        out[0, i] = priors.log_density(entry, v[i], priors.population)
+        out[1, i] = priors.gradient(entry, v[i], priors.population)
+        out[2, i] = priors.noise_log_density(parent, v[i], priors.population)
+        out[3, i] = priors.noise_gradient(parent, v[i], priors.population)
+    return out
+
+
+@compiled
+def draws(priors, entry, parent, rng, n):
+    out = np.empty((2, n))
+    for i in range(n):
+        out[0, i] = priors.draw(entry, rng, priors.population)
+        out[1, i] = priors.noise_draw(parent, rng, priors.population)
+    return out
+
+
+def place(pool, name):
+    return [h.name for h in pool.hyperparameters].index(name)
+
+
+REPLACEMENTS = {
+    "log-normal": (lambda: pm.LogNormal.dist(0.3, 0.7), stats.lognorm(s=0.7, scale=np.exp(0.3))),
+    "gamma": (lambda: pm.Gamma.dist(2.0, 3.0), stats.gamma(2.0, scale=1 / 3)),
+    "inverse gamma": (lambda: pm.InverseGamma.dist(5, 4), stats.invgamma(5, scale=4)),
+    "half normal": (lambda: pm.HalfNormal.dist(2.0), stats.halfnorm(scale=2.0)),
+    "truncated": (
+        lambda: pm.Truncated.dist(pm.Normal.dist(1.0, 1.0), lower=0.1),
+        stats.truncnorm(-0.9, np.inf, loc=1.0, scale=1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPLACEMENTS)
+def test_any_distribution_of_pymc_gives_density_slope_and_draws(pool, name):
+    make, expected = REPLACEMENTS[name]
+    compiled_priors = prior_tables.synthetic().replace(lengthscale=make()).compile(pool)
+    entry = compiled_priors.entry[place(pool, "SE0.lengthscale")]
+    v = np.linspace(-1.5, 1.5, 7)
+    parent = np.zeros(3, dtype=bool)
+    density, slope, *_ = log_densities(compiled_priors, entry, v, parent)
+    np.testing.assert_allclose(density, expected.logpdf(np.exp(v)) + v, atol=1e-10)
+    step = 1e-5
+    up, down = (log_densities(compiled_priors, entry, v + s, parent)[0] for s in (step, -step))
+    np.testing.assert_allclose(slope, (up - down) / (2 * step), atol=1e-6)
+    sample = np.exp(draws(compiled_priors, entry, parent, np.random.default_rng(1), 4000)[0])
+    assert stats.kstest(sample, expected.cdf).pvalue > 1e-3
+
+
+def test_mixture_prior_of_a_real_hyperparameter(pool):
+    mixture = pm.Mixture.dist([0.3, 0.7], [pm.Normal.dist(0, 1), pm.Normal.dist(5, 0.5)])
+    compiled_priors = prior_tables.synthetic().replace(shift=mixture).compile(pool)
+    entry = compiled_priors.entry[place(pool, "LIN0.shift")]
+    v = np.linspace(-2, 7, 9)
+    expected = np.log(0.3 * stats.norm(0, 1).pdf(v) + 0.7 * stats.norm(5, 0.5).pdf(v))
+    parent = np.zeros(3, dtype=bool)
+    np.testing.assert_allclose(
+        log_densities(compiled_priors, entry, v, parent)[0], expected, atol=1e-10
+    )
+    sample = draws(compiled_priors, entry, parent, np.random.default_rng(2), 4000)[0]
+    cdf = lambda x: 0.3 * stats.norm(0, 1).cdf(x) + 0.7 * stats.norm(5, 0.5).cdf(x)  # noqa: E731
+    assert stats.kstest(sample, cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("table", "lengthscale", "period"),
+    [
+        (prior_tables.synthetic, (0, 2), (np.log(5), 0.25)),
+        (prior_tables.paper, (np.log(0.2), 0.5), (np.log(0.2), 0.25)),
+    ],
+)
+def test_tables_are_the_papers(pool, table, lengthscale, period):
+    compiled_priors = table().compile(pool)
+    v = np.array([-0.7, 0.4, 1.9])
+    expected = {
+        "SE0.lengthscale": stats.norm(*lengthscale),
+        "LIN0 x PER0.PER0.period": stats.norm(*period),
+        "SE0.amplitude": stats.norm(0, 2),
+        "LIN0.shift": stats.norm(0, 0.1),
+    }
+    for name, distribution in expected.items():
+        entry = compiled_priors.entry[place(pool, name)]
+        density = log_densities(compiled_priors, entry, v, np.zeros(3, dtype=bool))[0]
+        np.testing.assert_allclose(density, distribution.logpdf(v), atol=1e-10)
+    for size, (mu, sigma) in enumerate([(2, 0.5), (1, 1), (0, 2), (0, 2)]):
+        parent = np.arange(3) < size
+        noise, slope = log_densities(compiled_priors, 0, v, parent)[2:]
+        np.testing.assert_allclose(noise, stats.norm(mu, sigma).logpdf(v), atol=1e-10)
+        np.testing.assert_allclose(slope, -(v - mu) / sigma**2, atol=1e-9)
+    np.testing.assert_array_equal(compiled_priors.stay, 0.9)
+    np.testing.assert_array_equal(compiled_priors.enter, [0.1, 0.1, 0.02])
+
+
+def test_the_most_specific_entry_wins(pool):
+    table = prior_tables.synthetic().replace(
+        {
+            "LIN.shift": pm.Normal.dist(1, 1),
+            "LIN0 x PER0.amplitude": pm.LogNormal.dist(3, 1),
+            "LIN0 x PER0.LIN0.shift": pm.Normal.dist(2, 1),
+        }
+    )
+    describe = dict(table.to_frame(pool).to_numpy())
+    assert describe["LIN0.shift"] == "Normal(1, 1)"
+    assert describe["LIN0 x PER0.LIN0.shift"] == "Normal(2, 1)"
+    assert describe["LIN0 x PER0.amplitude"] == "LogNormal(3, 1)"
+    assert describe["SE0.amplitude"] == "LogNormal(0, 2)"
+
+
+def test_noise_may_look_at_what_the_parent_has(pool):
+    def noise(parent):
+        """Small where the parent has a trend."""
+        return pm.LogNormal.dist(pt.switch(parent.includes("LIN0"), -3.0, 1.0), 1.0)
+
+    table = prior_tables.synthetic().replace(noise=noise)
+    compiled_priors = table.compile(pool)
+    for parent, mean in (([1, 0, 0], -3.0), ([0, 1, 1], 1.0)):
+        parent = np.array(parent, dtype=bool)
+        density = log_densities(compiled_priors, 0, np.array([0.5]), parent)[2]
+        np.testing.assert_allclose(density, stats.norm(mean, 1).logpdf(0.5), atol=1e-10)
+        sample = draws(compiled_priors, 0, parent, np.random.default_rng(0), 3000)[1]
+        assert stats.kstest(sample, stats.norm(mean, 1).cdf).pvalue > 1e-3
+    below = table.noise_below(Composition.parse("LIN0"), pool)
+    assert float(pm.logp(below, 1.0).eval()) == pytest.approx(stats.norm(-3, 1).logpdf(0))
+    assert "Small where the parent has a trend" in repr(table)
+
+
+def test_as_text_both_columns_are_aligned_to_the_left():
+    table = prior_tables.synthetic()
+    lines = repr(table).splitlines()
+    start = lines[0].index("prior")
+    assert max(map(len, lines)) < 90
+    texts, row = {}, ""
+    for line in lines[1:]:
+        what, prior = line[:start].rstrip(), line[start:]
+        assert not prior.startswith(" ")
+        row = what or row
+        texts.setdefault(row, []).append(prior)
+    assert {what: " ".join(parts) for what, parts in texts.items()} == dict(
+        table.to_frame().to_numpy()
+    )
+    assert len(texts["noise"]) == 2  # between words
+
+
+def test_scales_are_prior_deviations_up_to_one(pool):
+    scale = prior_tables.synthetic().compile(pool).scale
+    assert scale[place(pool, "SE0.lengthscale")] == 1
+    assert scale[place(pool, "LIN0 x PER0.PER0.period")] == pytest.approx(0.25, rel=0.05)
+
+
+def test_inclusion_can_be_set_for_one_candidate(pool):
+    table = prior_tables.synthetic().replace(enter={"LIN0": 0.5}, stay=0.8)
+    compiled_priors = table.compile(pool)
+    np.testing.assert_array_equal(compiled_priors.enter, [0.5, 0.1, 0.02])
+    np.testing.assert_array_equal(compiled_priors.stay, 0.8)
+
+
+def test_a_level_has_the_amplitudes_prior_unless_it_has_its_own():
+    pool = CandidatePool(["LIN0", "CONST", "LIN0 x PER0"])
+    table = prior_tables.synthetic()
+    np.testing.assert_array_equal(table.compile(pool).enter, [0.1, 0.1, 0.02])
+    assert dict(table.to_frame(pool).to_numpy())["CONST.amplitude"] == "LogNormal(0, 2)"
+    own = table.replace({"CONST.amplitude": pm.LogNormal.dist(-1, 1)}, enter={"CONST": 0.4})
+    np.testing.assert_array_equal(own.compile(pool).enter, [0.1, 0.4, 0.02])
+    described = dict(own.to_frame(pool).to_numpy())
+    assert described["CONST.amplitude"] == "LogNormal(-1, 1)"
+    assert described["LIN0.amplitude"] == "LogNormal(0, 2)"
+
+
+def test_tables_round_trip_through_plain_data(pool):
+    table = prior_tables.paper().replace(
+        {"PER.period": pm.Gamma.dist(2, 3)}, noise=noise_by_size((1, 0), (1, 2))
+    )
+    again = Priors.from_dict(table.to_dict())
+    v, parent = np.linspace(-1, 1, 5), np.array([True, False, False])
+    for entry in range(4):
+        np.testing.assert_array_equal(
+            log_densities(table.compile(pool), entry, v, parent),
+            log_densities(again.compile(pool), entry, v, parent),
+        )
+    assert again.to_dict() == table.to_dict()
+
+
+def test_the_floor_of_fits_is_stored_and_shown():
+    table = prior_tables.paper().replace(noise_floor=1e-3)
+    data = table.to_dict()
+    assert Priors.from_dict(data).noise_floor == table.without_parent().noise_floor == 1e-3
+    del data["noise_floor"]
+    assert Priors.from_dict(data).noise_floor == prior_tables.synthetic().noise_floor == 0.01
+    assert dict(table.to_frame().to_numpy())["smallest noise of a fit"] == "0.001"
+
+
+def test_what_cannot_be_stored_says_so():
+    table = prior_tables.synthetic().replace(
+        shift=pm.Mixture.dist([0.5, 0.5], [pm.Normal.dist(0, 1), pm.Normal.dist(5, 1)])
+    )
+    assert "Mixture" in table.to_dict()["hyperparameters"]["shift"]["text"]
+    with pytest.raises(InputError, match="stored as text only"):
+        Priors.from_dict(table.to_dict())
+    custom = prior_tables.synthetic().replace(noise=lambda _: pm.HalfNormal.dist(1.0))
+    with pytest.raises(InputError, match="stored as text only"):
+        Priors.from_dict(custom.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lengthscale": 3.0}, "not a scalar PyMC distribution"),
+        ({"lengthscale": pm.Normal.dist(shape=2)}, "not a scalar PyMC distribution"),
+        ({"noise": pm.LogNormal.dist(0, 1)}, "function of the parent"),
+        ({"stay": 1.0}, "between 0 and 1"),
+        ({"noise_floor": 0.0}, "Give a positive number"),
+        ({"noise_floor": np.inf}, "Give a positive number"),
+        ({"noise_floor": "low"}, "Give a positive number"),
+        ({"enter": {"interaction": -0.1}}, "between 0 and 1"),
+    ],
+)
+def test_bad_entries(change, message):
+    with pytest.raises(InputError, match=message):
+        prior_tables.synthetic().replace(change)
+
+
+def test_a_positive_hyperparameter_needs_a_positive_prior(pool):
+    table = prior_tables.synthetic().replace(lengthscale=pm.Normal.dist(0, 1))
+    with pytest.raises(InputError, match="negative values"):
+        table.compile(pool)
+
+
+def test_a_missing_entry(pool):
+    table = prior_tables.synthetic()
+    without = {k: v for k, v in table.hyperparameters.items() if k != "shift"}
+    with pytest.raises(InputError, match=r"no prior for LIN0\.shift"):
+        Priors(without, table.noise, table.noise_without_parent).compile(pool)
+
+
+def test_as_many_candidates_enter_however_many_there_are():
+    table = prior_tables.paper()
+    for name, dimension, additions in (("synthetic", 1, 0.4), ("heartsteps", 23, 5.98)):
+        pool = CandidatePool(candidates(name), dimension)
+        assert sum(map(table.entering, pool)) == pytest.approx(additions)
+        few = table.expecting(0.4, pool)
+        assert sum(map(few.entering, pool)) == pytest.approx(0.4)
+        single, product = few.enter["base kernel"], few.enter["interaction"]
+        assert single / product == pytest.approx(5)
+        assert few.stay == table.stay
+
+
+def test_more_candidates_than_there_are_cannot_enter():
+    with pytest.raises(InputError, match=r"base kernel is .* Give a number between 0 and 1"):
+        prior_tables.synthetic().expecting(7, CandidatePool(candidates("synthetic")))
+
+
+def test_a_kind_of_a_kernel_of_ones_own(monkeypatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    kinds = ("location", "width")
+    base.register_kernel(base.BaseKernel("GATE", kinds, lambda x, z, *_: x * z, ("location",)))
+    pool = CandidatePool(["GATE0"])
+    assert [h.positive for h in pool.hyperparameters] == [True, False, True]
+    assert pool.layout.positive.tolist() == [True, False, True]
+    table = prior_tables.synthetic().replace(location=pm.Normal.dist(3.0, 2.0))
+    with pytest.raises(InputError, match=r"no prior for GATE0\.width. Add an entry for 'width'"):
+        table.compile(pool)
+    compiled_priors = table.replace({"GATE.width": pm.LogNormal.dist(1.0, 0.5)}).compile(pool)
+    for name, v, expected in (
+        ("GATE0.location", -1.0, stats.norm(3, 2).logpdf(-1)),
+        ("GATE0.width", 0.7, stats.norm(1, 0.5).logpdf(0.7)),
+    ):
+        entry = compiled_priors.entry[place(pool, name)]
+        parent = np.zeros(1, dtype=bool)
+        density = log_densities(compiled_priors, entry, np.array([v]), parent)[0]
+        np.testing.assert_allclose(density, expected, atol=1e-10)
+
+
+def test_draws_of_a_composition_follow_the_table(pool):
+    table = prior_tables.synthetic().replace({"LIN0 x PER0.PER0.period": pm.Gamma.dist(3, 2)})
+    drawn = table.draw("LIN0 x PER0 + SE0", pool, 4000, parent="SE0", rng=1)
+    expected = {
+        "LIN0 x PER0.amplitude": stats.lognorm(2),
+        "LIN0 x PER0.LIN0.shift": stats.norm(0, 0.1),
+        "LIN0 x PER0.PER0.lengthscale": stats.lognorm(2),
+        "LIN0 x PER0.PER0.period": stats.gamma(3, scale=0.5),
+        "SE0.amplitude": stats.lognorm(2),
+        "SE0.lengthscale": stats.lognorm(2),
+        "noise": stats.lognorm(1, scale=np.e),  # below a parent of size 1
+    }
+    assert drawn.keys() == expected.keys()
+    for name, distribution in expected.items():
+        assert stats.kstest(drawn[name], distribution.cdf).pvalue > 1e-3
+    between = np.corrcoef(drawn["SE0.amplitude"], drawn["LIN0 x PER0.amplitude"])[0, 1]
+    assert abs(between) < 0.2  # no two share a draw
+    again = table.draw("LIN0 x PER0 + SE0", pool, 4000, parent="SE0", rng=1)
+    np.testing.assert_array_equal(drawn["noise"], again["noise"])
+
+
+def test_draws_of_a_composition_from_elsewhere(pool):
+    with pytest.raises(InputError, match="pool"):
+        prior_tables.synthetic().draw("PER0 x PER0", pool)

@@ -1,0 +1,82 @@
+"""What tests of runs share: processes that are killed at a given moment, and how draws compare."""
+
+import multiprocessing
+import os
+import signal
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from kem_pymc.model.step import EvolutionStep
+
+#: How much was computed depends on which fits were remembered from earlier draws; draws don't.
+WORK = "factorisations"
+
+
+def same_draws(idata: xr.DataTree, other: xr.DataTree) -> None:
+    """Check that two posteriors hold the same draws, to the last bit."""
+    for group in ("posterior", "sample_stats"):
+        mine, theirs = idata[group].dataset, other[group].dataset
+        assert set(mine) == set(theirs)
+        for name in set(mine) - {WORK}:
+            assert mine[name].dtype == theirs[name].dtype
+            np.testing.assert_array_equal(mine[name], theirs[name], strict=True)
+
+
+class Moments:
+    """Counts what a run does: steps, and what happens while a file is written.
+
+    Parameters
+    ----------
+    last : int, optional
+        At this moment the process is killed, as by a power cut or a job scheduler.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, last: int | None = None) -> None:
+        self.names: list[str] = []
+        self.last = last
+        for owner, name in ((EvolutionStep, "step"), (os, "fsync"), (Path, "replace")):
+            patch.setattr(owner, name, self._counting(name, getattr(owner, name)))
+
+    def _counting(self, name: str, function: Callable) -> Callable:
+        def counted(*arguments: Any) -> Any:
+            self._count(f"before {name}")
+            result = function(*arguments)
+            self._count(f"after {name}")
+            return result
+
+        return counted
+
+    def _count(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) - 1 == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_child(function: Callable[[], Any], kill_after: float | None = None) -> int | None:
+    """Call a function in a copy of this process, maybe killed after a while; return its code."""
+    process = multiprocessing.get_context("fork").Process(target=function)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+        process.start()
+    process.join(kill_after)
+    if process.is_alive():
+        process.kill()
+    process.join(60)
+    return process.exitcode
+
+
+def killed_at(moment: int, function: Callable[[], Any]) -> None:
+    """Call a function in a copy of this process that is killed at a moment."""
+
+    def doomed() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            Moments(patch, moment)
+            function()
+
+    assert in_child(doomed) == -signal.SIGKILL

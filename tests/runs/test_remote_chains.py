@@ -1,0 +1,142 @@
+"""Chains on workers: the draws of a run in one process, whatever happens to workers."""
+
+import os
+import signal
+
+import pytest
+
+import kem_pymc as kem
+from kem_pymc._system.executors import Cluster, Here, Processes
+from kem_pymc.errors import InputError, SamplingError
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.model.step import EvolutionStep
+from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.sampling import Outcome, begin, go_on, ready_step
+from kem_pymc.runs.storage import ChainFiles
+from kem_pymc.sampler.moves.sweep import CUT
+from tests.runs.runs import same_draws
+
+PLAN = Plan(draws=12, tune=8, chains=3, random_seed=11, chunk=4)
+
+
+@pytest.fixture(scope="module")
+def model(cohort, pool, table):
+    return EvolutionModel(
+        cohort, pool, table, schedule=CUT._replace(seating=1, steps=3, split_merge=2), shared=None
+    )
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    return ready_step(model)
+
+
+@pytest.fixture(scope="module")
+def whole(model, step, tmp_path_factory):
+    """The draws of chains that go on in this process, one after the other."""
+    return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), 1, False).idata
+
+
+def on(crew, model, step, folder) -> Outcome:
+    return begin(model, step, PLAN, folder, crew, False)
+
+
+def test_the_same_draws_everywhere(crew, model, step, whole, tmp_path):
+    outcome = on(crew, model, step, tmp_path)
+    assert outcome.complete
+    same_draws(outcome.idata, whole)
+    files = sorted(path.name for path in (tmp_path / "chain-2").glob("draws-*"))
+    assert files == [f"draws-{first:06}.npz" for first in range(0, 20, 4)]
+
+
+def test_by_address(model, address, whole):
+    settings = {"draws": 12, "tune": 8, "chains": 3, "random_seed": 11}
+    same_draws(kem.sample(model, **settings, cluster=address, progress=False), whole)
+    with pytest.raises(InputError, match="Give one of them"):
+        kem.sample(model, **settings, cluster=address, cores=2)
+
+
+class Strange(EvolutionStep):
+    """A step to which something happens at the tenth draw of a chain, once if there is a flag."""
+
+    def happen(self) -> None:
+        raise MemoryError("no room for it")
+
+    flag = None
+
+    def step(self, point):
+        if self.made == 9 and not (self.flag and self.flag.exists()):
+            if self.flag:
+                self.flag.touch()
+            self.happen()
+        return super().step(point)
+
+
+class Deadly(Strange):
+    def happen(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def strange(kind, model, flag=None) -> EvolutionStep:
+    step = kind(model=model, rng=0)
+    step.flag = flag
+    return step
+
+
+@pytest.mark.parametrize("kind", ["processes", "cluster"])
+def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request):
+    crew = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
+    flag = tmp_path / "died"
+    outcome = on(crew, model, strange(Deadly, model, flag), tmp_path / "run")
+    assert flag.exists()
+    assert outcome.complete
+    same_draws(outcome.idata, whole)
+
+
+def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path):
+    with pytest.raises(SamplingError, match="died in a row"):
+        on(Processes(2), model, strange(Deadly, model), tmp_path)
+    run = RunFolder.open(tmp_path)
+    assert all(run.length(chain) in (0, 4, 8) for chain in range(3))
+    outcome = go_on(model, step, run, 1, False)
+    same_draws(outcome.idata, whole)
+
+
+def test_a_failing_chain_keeps_what_it_drew(crew, model, step, whole, tmp_path):
+    with pytest.raises(SamplingError, match=r"chain 0 failed at draw 9 .*no room"):
+        on(crew, model, strange(Strange, model), tmp_path)
+    assert "no room for it" in (tmp_path / "chain-1" / "error.txt").read_text()
+    outcome = go_on(model, step, RunFolder.open(tmp_path), crew, False)
+    assert not (tmp_path / "chain-1" / "error.txt").exists()
+    same_draws(outcome.idata, whole)
+
+
+def test_stretches_end_in_time(model, step, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("kem_pymc.runs.remote_chains.LONGEST", 1e-9)
+    outcome = on(Here(), model, step, tmp_path)
+    assert len(list((tmp_path / "chain-0").glob("draws-*"))) == 20
+    same_draws(outcome.idata, whole)
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
+    add, written = ChainFiles.add, []
+
+    def interrupting(files, first, encoded):
+        written.append(first)
+        if len(written) == 6:  # chain 1 has begun
+            signal.raise_signal(signal.SIGINT)
+        return add(files, first, encoded)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChainFiles, "add", interrupting)
+        outcome = on(Here(), model, step, tmp_path)
+    assert outcome.interrupted
+    assert written == [0, 4, 8, 12, 16, 0, 0]  # what is at work is waited for
+    same_draws(go_on(model, step, RunFolder.open(tmp_path), Here(), False).idata, whole)
+
+
+def test_resume_by_address(model, address, whole, tmp_path):
+    with pytest.raises(SamplingError):
+        on(Here(), model, strange(Strange, model), tmp_path)
+    same_draws(kem.resume(tmp_path, model, cluster=address, progress=False), whole)

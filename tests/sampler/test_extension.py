@@ -1,0 +1,189 @@
+"""A factor more or less: what may become of a candidate, what is kept, and with what density."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.gp.covariance import covariance
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.model.engine import Engine
+from kem_pymc.sampler.moves.extension import (
+    COPY_SHARE,
+    JITTER,
+    draw_factor,
+    extend_or_contract,
+    extensions,
+    is_product,
+    keep_shared,
+    log_factor,
+)
+from kem_pymc.sampler.moves.sweep import check_density
+from kem_pymc.sampler.state import copy_state
+from tests.tiny_study import make_cohort
+
+CANDIDATES = ["LIN0", "PER0", "SE0", "LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]
+CANDIDATES += ["CONST"]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return CandidatePool(CANDIDATES)
+
+
+@pytest.fixture(scope="module")
+def large(cohort, pool, table):
+    return Engine(cohort, pool, table, concentration=1.3, likelihood_power=1.0)
+
+
+def choices(pool, composition, candidate):
+    included = np.isin(pool.names, composition)
+    found = extensions(pool.layout, included, pool.names.index(candidate))
+    return [pool.names[other] for other, _ in found]
+
+
+def test_what_differs_by_one_factor(pool):
+    more = ["LIN0 x PER0", "LIN0 x LIN0", "LIN0 x LIN0"]
+    assert choices(pool, ["LIN0"], "LIN0") == [*more, "CONST"]
+    assert choices(pool, ["CONST", "LIN0"], "LIN0") == more
+    assert choices(pool, ["CONST"], "CONST") == ["LIN0", "PER0", "SE0"]  # a level is no factor
+    assert choices(pool, ["LIN0 x PER0"], "LIN0 x PER0") == ["LIN0", "PER0"]
+    assert choices(pool, ["LIN0", "LIN0 x PER0"], "LIN0 x PER0") == ["PER0"]
+    assert choices(pool, ["PER0 x PER0"], "PER0 x PER0") == ["PER0", "PER0"]
+
+
+def test_factors_in_other_dimensions_are_others():
+    pool = CandidatePool(["SE0", "SE1", "SE0 x PER1", "SE0 x SE1"], dimension=2)
+    assert choices(pool, ["SE0"], "SE0") == ["PER1 x SE0", "ARD"]
+    assert choices(pool, ["SE1"], "SE1") == ["ARD"]
+
+
+def test_every_choice_can_be_undone(pool):
+    layout = pool.layout
+    for c in range(len(pool)):
+        included = np.zeros(len(pool), dtype=bool)
+        included[c] = True
+        for other, factor in extensions(layout, included, c):
+            back = np.zeros(len(pool), dtype=bool)
+            back[other] = True
+            assert [c, factor] in extensions(layout, back, other).tolist()
+            assert is_product(layout, c, factor, other) != is_product(layout, other, factor, c)
+
+
+def test_what_is_kept_comes_back(pool):
+    layout, rng = pool.layout, np.random.default_rng(0)
+    for c in range(len(pool)):
+        included = np.zeros(len(pool), dtype=bool)
+        included[c] = True
+        own = slice(layout.hyper_start[c], layout.hyper_start[c + 1])
+        for other, factor in extensions(layout, included, c):
+            before = rng.normal(size=len(layout.positive))
+            values = before.copy()
+            keep_shared(layout, c, other, factor, values)
+            np.testing.assert_array_equal(values[own], before[own])
+            values[own] = np.nan
+            dropped = layout.factor_hyper[factor] + np.arange(layout.factor_size[factor])
+            if is_product(layout, c, factor, other):
+                values[dropped] = before[dropped]  # as the move draws them on the way back
+            keep_shared(layout, other, c, factor, values)
+            np.testing.assert_array_equal(values[own], before[own])
+
+
+def test_a_flat_factor_changes_nothing(large):
+    pool, layout = large.pool, large.pool.layout
+    source, target = pool.names.index("SE0"), pool.names.index("PER0 x SE0")
+    included = np.isin(pool.names, ["SE0"])
+    (factor,) = (f for other, f in extensions(layout, included, source) if other == target)
+    h = np.zeros(len(pool.hyperparameters))
+    h[layout.hyper_start[source] : layout.hyper_start[source] + 2] = [0.7, -0.3]
+    h[layout.factor_hyper[factor]] = 12.0  # the log of PER's lengthscale
+    keep_shared(layout, source, target, factor, h)
+    x = np.linspace(0, 3, 7)[None]
+    before, after = np.empty((2, 7, 7))
+    for active, out in ((source, before), (target, after)):
+        covariance(kernels(), layout, np.array([active]), h, x, out, np.empty((7, 7)))
+    upper = np.triu_indices(7)
+    np.testing.assert_allclose(after[upper], before[upper], rtol=1e-9)
+
+
+def test_the_density_of_a_factor_is_that_of_its_draws(large):
+    study = large.study
+    factor = int(study.layout.factor_start[large.pool.names.index("PER0 x SE0")])
+    place = study.layout.factor_hyper[factor]
+    rng = np.random.default_rng(1)
+    h = np.zeros((2, len(study.layout.positive)))
+    h[0, place : place + 2] = [1.1, 1.4]
+    drawn = np.empty((20_000, 2))
+    for i in range(len(drawn)):
+        draw_factor(study, factor, h, 0, 1, rng)
+        drawn[i] = h[1, place : place + 2]
+    width = 2 * JITTER * study.priors.scale[place : place + 2]
+    near = (np.abs(drawn - h[0, place : place + 2]) < width).all(1).mean()
+    # Midpoint rule over the same box.
+    offsets = (np.arange(40) + 0.5) / 20 - 1
+    total = 0.0
+    for a in offsets:
+        for b in offsets:
+            h[1, place : place + 2] = h[0, place : place + 2] + width * [a, b]
+            total += math.exp(log_factor(study, factor, h, 0, 1))
+    expected = total * np.prod(width / 20)
+    assert near == pytest.approx(expected, abs=4 * math.sqrt(expected / len(drawn)))
+    assert near > COPY_SHARE * 0.9  # most copies are there
+    prior = log_factor(study, factor, h, 1, 1)
+    entries = study.priors.entry[place : place + 2]
+    by_hand = sum(
+        study.priors.log_density(int(e), v, study.priors.population)
+        for e, v in zip(entries, h[1, place : place + 2], strict=True)
+    )
+    assert prior == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("joint", [True, False], ids=["joint", "cut"])
+def test_moves_keep_the_running_density(large, joint):
+    study = large.study
+    structure, hyperparameters, noise = large.simplest()
+    structure[:, 1:, 0] = np.where(large.present[:, 1:], 1, -1)
+    structure[..., 1 + large.pool.names.index("LIN0 x PER0")] = large.present
+    hyperparameters[:] = 0.3
+    state = large.load(study, structure, hyperparameters, noise)
+    rng = np.random.default_rng(2)
+    accepted = 0
+    for _ in range(200):
+        before = copy_state(state)
+        slot = state.live[int(rng.random() * state.sizes[0])]
+        changed = extend_or_contract(study, state, slot, joint, rng)
+        accepted += changed
+        check_density(study, state)
+        assert changed == (not np.array_equal(before.included, state.included))
+        np.testing.assert_array_equal(before.log_noise, state.log_noise)
+        np.testing.assert_array_equal(before.assignment, state.assignment)
+        sizes = state.included[state.live[: state.sizes[0]]].sum(1)
+        np.testing.assert_array_equal(sizes, 1)
+    assert accepted > 10
+
+
+def test_levels_come_and_go_as_often_as_the_prior_says(table):
+    """A wrong ratio where a level gains its first factor, or loses amplitude or prior, shows."""
+    pool = CandidatePool(["CONST", "LIN0", "SE0", "LIN0 x PER0"])
+    table = table.replace(enter={"base kernel": 0.4, "interaction": 0.2})
+    engine = Engine(make_cohort(((1, 2),)), pool, table, concentration=1.3, likelihood_power=1e-9)
+    study, rng = engine.study, np.random.default_rng(4)
+    before, after, changed = [], [], 0
+    for _ in range(2500):
+        state = engine.load(study, *engine.simulate(rng))
+        before.append(seen(state))
+        for _ in range(4):
+            slot = state.live[int(rng.random() * state.sizes[0])]
+            changed += extend_or_contract(study, state, slot, True, rng)
+        after.append(seen(state))
+    assert changed > 400
+    difference = np.array(after) - before
+    error = difference.std(0) / math.sqrt(len(difference))
+    assert (np.abs(difference.mean(0)) < 4 * error).all()
+
+
+def seen(state):
+    """Which candidates the first dataset has, and the log amplitude of its level, if it has one."""
+    slot = state.assignment[0]
+    return [*state.included[slot], state.included[slot, 0] * state.h[slot, 0]]

@@ -1,0 +1,160 @@
+"""Laplace's approximation of clusters, and the memory of those made already."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from scipy.stats import f, kstest, multivariate_t
+
+from kem_pymc._jit.structs import reference
+from kem_pymc.gp.likelihood import prefix_log_likelihood
+from kem_pymc.gp.problem import evaluate
+from kem_pymc.sampler.fit_cache import no_fits
+from kem_pymc.sampler.moves.fits import (
+    approximate,
+    draw_values,
+    fit_cluster,
+    log_density,
+    problem_of,
+)
+from kem_pymc.sampler.moves.sweep import CUT, start, sweep
+from kem_pymc.sampler.state import kernel_log_prior
+
+
+@pytest.fixture(
+    params=[(True, False), (False, False), (True, True)],
+    ids=["prefixes", "independent", "sequential"],
+)
+def crowded(engine, request):
+    """A cluster with several datasets of several users, targets nested or not."""
+    data = engine.study.data
+    nested, sequential = request.param
+    study = engine.study._replace(
+        data=data._replace(y=data.y.copy(), nested=nested, sequential=sequential),
+        fits=no_fits(len(engine.study.user), len(engine.pool)),
+    )
+    if not nested:
+        study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
+    structure, hyperparameters, noise = engine.simplest()
+    structure[:, 0, 1] = engine.present[:, 0]  # all first datasets share LIN0, the rest
+    structure[:, 1:, 0] = np.where(engine.present[:, 1:], 1, -1)  # share WHITE below it
+    hyperparameters[:, 0, :2] = [1.3, 0.4]
+    structure[:, 2:, 0] = np.where(engine.present[:, 2:], 2, -1)
+    state = engine.load(study, structure, hyperparameters, noise)
+    return study, state, state.assignment[0]
+
+
+@numba.njit
+def terms(problem, values):
+    return evaluate(reference(problem), values, np.empty(len(values)))
+
+
+@numba.njit
+def height(study, state, slot):
+    """What a fit maximises, at a slot's present values: log likelihood and log prior."""
+    parent, included = state.parent[state.process[slot]], state.included[slot]
+    problem = problem_of(study, state.assignment == slot, included, parent)
+    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
+    return terms(problem, values)
+
+
+@numba.njit
+def fitted(study, members, included, parent, counts):
+    """Mode, factor of the curvature, and height."""
+    return approximate(study, problem_of(study, members, included, parent), counts)
+
+
+def test_fits_are_about_the_members(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    likelihood, density = height(study, state, slot)
+    out = np.empty(3)
+    expected = 0.0
+    for d in np.flatnonzero(state.assignment == slot):
+        prefix_log_likelihood(
+            study.kernels,
+            study.layout,
+            np.flatnonzero(state.included[slot]),
+            state.h[slot],
+            state.log_noise[slot],
+            study.data,
+            study.user[d],
+            study.step[d] + 1,
+            out,
+            np.zeros(2, dtype=np.int64),
+        )
+        expected += out[study.step[d]]
+    assert likelihood == pytest.approx(expected, rel=1e-12)
+    kernel = kernel_log_prior(
+        study, parent, state.included[slot], state.h[slot], state.log_noise[slot]
+    )
+    stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
+    assert density + stay == pytest.approx(kernel, rel=1e-12)
+
+
+def test_proposals_of_fits_have_the_density_that_is_said(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    mode, factor, _ = fitted(study, state.assignment == slot, included, parent, state.counts)
+    upper = np.triu(factor)
+    shape = np.linalg.inv(upper.T @ upper)
+    expected = multivariate_t(mode, shape, df=5)
+    rng = np.random.default_rng(0)
+    draws = np.array([draw_values(mode, factor, rng) for _ in range(4000)])
+    for values in draws[:20]:
+        assert log_density(mode, factor, values) == pytest.approx(expected.logpdf(values))
+    distance = np.einsum("ij,ij->i", (draws - mode) @ np.linalg.inv(shape), draws - mode)
+    assert kstest(distance / len(mode), f(len(mode), 5).cdf).pvalue > 1e-3
+
+
+def test_a_fit_is_remembered(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    before = state.counts[0]
+    first = fit_cluster(study, state, slot, included, parent)
+    made = state.counts[0]
+    again = fit_cluster(study, state, slot, included, parent)
+    assert made > before
+    assert state.counts[0] == made
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    again[1][:] = 0.0  # what is handed out can't spoil what is remembered
+    np.testing.assert_array_equal(fit_cluster(study, state, slot, included, parent)[1], first[1])
+
+
+def test_another_question_gets_another_fit(crowded):
+    study, state, slot = crowded
+    parent = state.parent[state.process[slot]]
+    included = np.array([False, True, False])
+    fitted = fit_cluster(study, state, slot, included, parent)[1]
+    other = next(s for s in state.live[: state.sizes[0]] if s != slot)
+    assert not np.array_equal(fit_cluster(study, state, other, included, parent)[1], fitted)
+    assert not np.array_equal(fit_cluster(study, state, slot, included, ~parent)[1], fitted)
+    study.data.y[:] *= 1.5
+    assert not np.array_equal(fit_cluster(study, state, slot, included, parent)[1], fitted)
+    study.data.y[:] /= 1.5
+    study.data.y[:2, ..., 0] *= -1  # catches digests in which an even number of signs cancels
+    assert not np.array_equal(fit_cluster(study, state, slot, included, parent)[1], fitted)
+    study.data.y[:2, ..., 0] *= -1
+
+
+def test_draws_do_not_depend_on_what_is_remembered(engine):
+    schedule = CUT._replace(steps=5, refits=8)
+    densities = []
+    for forgetful in (False, True):
+        rng = np.random.default_rng(3)
+        study = engine.study
+        study.fits.data[:] = 0.0
+        study.covariances.points[:] = 0
+        state = start(study, schedule, rng)
+        for _ in range(20):
+            if forgetful:
+                study.fits.data[:] = 0.0
+                study.covariances.points[:] = 0
+            sweep(study, state, schedule, rng)
+        densities.append((state.log_density[0], int(state.counts[0])))
+    assert densities[0][0] == densities[1][0]
+    assert densities[0][1] < densities[1][1]

@@ -1,0 +1,316 @@
+import copy
+import math
+from collections import defaultdict
+
+import numba
+import numpy as np
+import pytest
+from scipy import stats
+
+from kem_pymc._jit.structs import Reference
+from kem_pymc.datasets.simulate import covariance
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.model.engine import Engine
+from kem_pymc.model.shared_functions import SharedByUser
+from kem_pymc.sampler.joint_density import simulate, simulate_targets
+from kem_pymc.sampler.state import CompiledModel, State, dataset_log_likelihood, kernel_changed
+from tests.statistical.geweke import SharedFunction
+from tests.tiny_study import CONCENTRATION, make_cohort
+
+PRIORS = {  # of natural values, as in the `table` fixture
+    "amplitude": stats.lognorm(s=1),
+    "lengthscale": stats.lognorm(s=1, scale=math.exp(0.2)),
+    "period": stats.lognorm(s=0.25, scale=5),
+    "shift": stats.norm(0.5, 1),
+}
+NOISE = [stats.lognorm(s=0.5, scale=math.exp(2)), stats.lognorm(s=1, scale=math.e)]
+
+
+def conditional(covariance, y, known):
+    """Mean and covariance of targets given the first `known` of y."""
+    old, across = covariance[:known, :known], covariance[:known, known:]
+    weights = np.linalg.solve(old, across).T
+    return weights @ y[:known], covariance[known:, known:] - weights @ across
+
+
+def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=False, shared=None):
+    """The spec's joint density, written with dictionaries and scipy."""
+    processes = defaultdict(lambda: defaultdict(list))
+    for u, ends in enumerate(cohort.ends):
+        parent = Composition()
+        for t in range(len(ends)):
+            processes[parent][structure[u, t, 0]].append((u, t))
+            parent = pool.composition(structure[u, t, 1:])
+    prior, likelihood = 0.0, 0.0
+    for parent, clusters in processes.items():
+        members = sum(len(m) for m in clusters.values())
+        prior -= sum(math.log(CONCENTRATION + i) for i in range(members))
+        for datasets in clusters.values():
+            u, t = datasets[0]
+            own = pool.composition(structure[u, t, 1:])
+            prior += math.log(CONCENTRATION) + math.lgamma(len(datasets))
+            for candidate in pool:
+                p = 0.9 if candidate in parent else 0.02 if candidate.is_interaction else 0.1
+                prior += math.log(p if candidate in own else 1 - p)
+            values = dict(
+                zip((h.name for h in pool.hyperparameters), hyperparameters[u, t], strict=True)
+            )
+            for h in own.hyperparameters:
+                prior += PRIORS[h.kind].logpdf(values[h.name])
+            below = NOISE[len(parent)] if len(parent) < 2 else stats.lognorm(s=2)
+            prior += below.logpdf(noise[u, t])
+            for user, step in datasets:
+                n = cohort.ends[user][step]
+                x = cohort.inputs[user][:n, 0]
+                active = {h.name: values[h.name] for h in own.hyperparameters}
+                k = covariance(str(own), active, x, x) if len(own) else np.zeros((n, n))
+                mean, points = np.zeros(n), cohort.inputs[user][:n]
+                if shared is not None:
+                    mean, k = shared.mean(points), k + shared.covariance(points, points)
+                known = cohort.ends[user][step - 1] if sequential and step else 0
+                y = cohort.targets[user][:n] - mean
+                law = conditional(k + noise[u, t] * np.eye(n), y, known)
+                likelihood += stats.multivariate_normal(*law).logpdf(y[known:])
+    return prior, likelihood
+
+
+def with_likelihood(engine, sequential):
+    """The same study under either likelihood."""
+    other = copy.copy(engine)
+    other.__dict__.pop("study", None)
+    other.sequential = sequential
+    return other
+
+
+@pytest.fixture(scope="module")
+def sharing(cohort, pool, table):
+    """An engine of users who share a mean."""
+    fixed = SharedByUser.at([SharedFunction()] * cohort.n_users, cohort)
+    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, shared=fixed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_users_share_is_in_the_likelihood(sharing, cohort, pool, seed):
+    arrays = sharing.simulate(np.random.default_rng(seed))
+    _, likelihood = joint_by_hand(cohort, pool, *arrays, shared=SharedFunction())
+    assert sharing.log_likelihood(arrays).sum() == pytest.approx(likelihood, abs=1e-8)
+    assert sharing.log_likelihood(arrays, sharing.targets).sum() == pytest.approx(likelihood)
+
+
+def test_targets_are_simulated_around_what_users_share(sharing, cohort):
+    # Of noise alone: the covariance by hand is that of the mean function plus the noise's.
+    arrays = sharing.simplest()
+    rng = np.random.default_rng(0)
+    drawn = np.array([sharing.simulate_targets(arrays, rng)[0, 2] for _ in range(4000)])
+    x = cohort.inputs[0]
+    expected = SharedFunction().covariance(x, x) + arrays[2][0, 2] * np.eye(6)
+    z = np.linalg.solve(np.linalg.cholesky(expected), (drawn - SharedFunction().mean(x)).T)
+    error = 1 / math.sqrt(4000)
+    assert np.abs(z.mean(axis=1)).max() < 4 * error
+    assert np.abs(z @ z.T / 4000 - np.eye(6)).max() < 6 * error
+
+
+def test_an_engine_of_one_user_has_what_that_user_shares(sharing, cohort):
+    alone = sharing.of_user(1)
+    arrays = alone.simplest()
+    x, y = cohort.inputs[1], cohort.targets[1]
+    covariance = SharedFunction().covariance(x, x) + arrays[2][0, 1] * np.eye(4)
+    expected = stats.multivariate_normal(SharedFunction().mean(x), covariance).logpdf(y)
+    assert alone.log_likelihood(arrays)[0, 1] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_densities_equal_those_by_hand(engine, cohort, pool, seed, sequential):
+    engine = with_likelihood(engine, sequential)
+    arrays = engine.simulate(np.random.default_rng(seed))
+    structure, hyperparameters, noise = arrays
+    prior, likelihood = joint_by_hand(cohort, pool, *arrays, sequential)
+    ours = (
+        engine.log_structure(structure)
+        + engine.log_hyperparameters(structure, hyperparameters)
+        + engine.log_noise(structure, noise)
+    )
+    assert ours == pytest.approx(prior, abs=1e-8)
+    assert engine.log_likelihood(arrays).sum() == pytest.approx(likelihood, abs=1e-8)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_running_density_is_the_joint_density_of_logs(engine, cohort, pool, sequential):
+    engine = with_likelihood(engine, sequential)
+    arrays = engine.simulate(np.random.default_rng(5))
+    structure, hyperparameters, noise = arrays
+    prior, likelihood = joint_by_hand(cohort, pool, *arrays, sequential)
+    first = np.unique(structure[..., 0][structure[..., 0] >= 0])
+    places = np.unravel_index(first, engine.shape)
+    positive = pool.layout.positive
+    jacobian = np.nansum(np.log(hyperparameters[places][:, positive]))
+    jacobian += np.log(noise[places]).sum()
+    running = engine.load(engine.study, *arrays).log_density[0]
+    assert running == pytest.approx(prior + likelihood + jacobian, abs=1e-8)
+
+
+def test_arrays_that_no_state_has_get_density_zero(engine):
+    structure, hyperparameters, noise = engine.simulate(np.random.default_rng(1))
+    assert np.isfinite(engine.log_structure(structure))
+    own_label = structure.copy()
+    own_label[1, 0, 0] = 4  # a label points to the first member, which can't come later
+    assert engine.log_structure(own_label) == -np.inf
+    split = structure.copy()
+    d = np.argwhere(split[..., 0] != np.arange(9).reshape(3, 3))
+    u, t = next((u, t) for u, t in d if split[u, t, 0] >= 0)
+    split[u, t, 1] ^= 1  # members of one cluster with different compositions
+    assert engine.log_structure(split) == -np.inf
+    other = noise.copy()
+    other[u, t] *= 2
+    assert engine.log_noise(structure, other) == -np.inf
+    assert engine.log_noise(structure, -noise) == -np.inf
+    assert engine.log_hyperparameters(structure, np.nan_to_num(hyperparameters, nan=1)) == -np.inf
+
+
+def test_load_and_dump_are_inverse(engine):
+    for seed in range(5):
+        arrays = engine.simulate(np.random.default_rng(seed))
+        again = engine.dump(engine.load(engine.study, *arrays))
+        for before, after in zip(arrays, again, strict=True):
+            np.testing.assert_allclose(before, after, rtol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def many(pool, table):
+    """Prior draws of 12 users at 2 time steps."""
+    cohort = make_cohort(ends=((1, 2),) * 8)
+    engine = Engine(cohort, pool, table, concentration=CONCENTRATION, likelihood_power=0.0)
+    rng = np.random.default_rng(0)
+    return engine, [simulate(engine.prior_study, rng) for _ in range(3000)]
+
+
+def test_simulated_structure_has_the_moments_of_the_process(many):
+    engine, states = many
+    first = engine.study.step == 0
+    clusters = np.array([len(np.unique(s.assignment[first])) for s in states])
+    expected = sum(CONCENTRATION / (CONCENTRATION + i) for i in range(8))
+    error = clusters.std() / math.sqrt(len(states))
+    assert abs(clusters.mean() - expected) < 4 * error
+    included = np.array([s.included[s.assignment[0]] for s in states])
+    for c, p in enumerate([0.1, 0.1, 0.02]):
+        assert abs(included[:, c].mean() - p) < 4 * math.sqrt(p * (1 - p) / len(states))
+
+
+def test_a_child_keeps_what_its_parent_has(many):
+    # Below an empty parent a dataset may sit with its own past, which tells of the parent.
+    engine, states = many
+    d = engine.study.first[0]
+    kept, entered = [], []
+    for s in states:
+        before, after = s.included[s.assignment[d]], s.included[s.assignment[d + 1]]
+        kept += list(after[before])
+        entered += list(after[:2][~before[:2]]) if before.any() else []
+    assert abs(np.mean(kept) - 0.9) < 4 * math.sqrt(0.09 / len(kept))
+    assert abs(np.mean(entered) - 0.1) < 4 * math.sqrt(0.09 / len(entered))
+
+
+def test_noise_depends_on_the_size_of_the_parent(many):
+    _, states = many
+    by_size = defaultdict(list)
+    for s in states[:1500]:
+        for slot in s.live[: s.sizes[0]]:
+            by_size[int(s.parent[s.process[slot]].sum())].append(s.log_noise[slot])
+    for size, (mean, sd) in {0: (2, 0.5), 1: (1, 1)}.items():
+        draws = np.array(by_size[size])
+        assert stats.kstest(draws, stats.norm(mean, sd).cdf).pvalue > 1e-3
+
+
+def test_simulated_targets_have_the_covariance_of_the_kernel(engine, pool):
+    structure, hyperparameters, noise = engine.simplest()
+    structure[..., 1] = 1
+    active = pool.active(np.array([True, False, False]))
+    values = np.array([0.7, 0.4])
+    hyperparameters[engine.present] = np.where(active, 0.0, np.nan)
+    hyperparameters[..., :2][engine.present] = values
+    # All datasets in one cluster would have to share a process: give each its parent's.
+    structure[:, 1:, 0] = np.where(structure[:, 1:, 0] >= 0, 1, -1)
+    state = engine.load(engine.prior_study, structure, hyperparameters, noise)
+    rng = np.random.default_rng(2)
+    draws = np.array([simulate_targets(engine.prior_study, state, rng) for _ in range(6000)])
+    x = engine.cohort.inputs[0][:6, 0]
+    expected = 0.7 * np.outer(x - 0.4, x - 0.4) + noise[0, 0] * np.eye(6)
+    sample = draws[:, 0, 2].T @ draws[:, 0, 2] / len(draws)
+    error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
+    assert (np.abs(sample - expected) < 4.5 * error).all()
+    assert abs(np.mean(draws[:, 0, 1, 0] * draws[:, 0, 2, 0])) < 4 * error[0, 0]
+
+
+def test_sequential_targets_are_drawn_given_those_before(engine):
+    """Of kernels that change, so that a past under another kernel, or none, would be noticed."""
+    engine = with_likelihood(engine, True)
+    structure, hyperparameters, noise = engine.simplest()
+    structure[:, :, 0] = np.where(engine.present, np.arange(9).reshape(3, 3), -1)
+    structure[:, 1:, 1] = engine.present[:, 1:]  # WHITE, then LIN0 with another noise every time
+    hyperparameters[:, 1:, :2][engine.present[:, 1:]] = [0.7, 0.4]
+    noise *= np.array([1.0, 0.3, 0.05])
+    rng = np.random.default_rng(2)
+    state = engine.load(engine.study, structure, hyperparameters, noise)
+    draws = np.array([simulate_targets(engine.study, state, rng)[0] for _ in range(6000)])
+    for t in (1, 2):  # a dataset begins with the one before, exactly
+        known = engine.cohort.ends[0][t - 1]
+        np.testing.assert_array_equal(draws[:, t, :known], draws[:, t - 1, :known])
+    x = engine.cohort.inputs[0][:6, 0]
+    expected = noise[0, 0] * np.eye(2)
+    for t, n in ((1, 4), (2, 6)):
+        k = 0.7 * np.outer(x[:n] - 0.4, x[:n] - 0.4) + noise[0, t] * np.eye(n)
+        weights = np.linalg.solve(k[: n - 2, : n - 2], k[: n - 2, n - 2 :]).T
+        rest = conditional(k, np.zeros(n), n - 2)[1]
+        across = expected @ weights.T
+        expected = np.block([[expected, across], [across.T, weights @ across + rest]])
+    sample = draws[:, 2].T @ draws[:, 2] / len(draws)
+    error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
+    assert (np.abs(sample - expected) < 4.5 * error).all()
+
+
+def test_sequential_targets_have_to_agree(engine):
+    y = with_likelihood(engine, True).targets.copy()
+    y[0, 1, 0] += 1.0
+    with pytest.raises(InputError, match="begin with those of the"):
+        with_likelihood(engine, True).with_targets(y)
+    assert not with_likelihood(engine, False).with_targets(y).data.nested
+
+
+def test_a_study_and_a_state_are_single_pointers_in_compiled_code(engine):
+    # What this is for: by value, a study and a state are some 300 words, in every call.
+    study = numba.typeof(engine.study)
+    assert isinstance(study, Reference)
+    assert study.cls is CompiledModel
+    assert all(isinstance(study.kinds[study.place(k)], Reference) for k in ("data", "fits"))
+    state = numba.typeof(engine.load(engine.study, *engine.simplest()))
+    assert isinstance(state, Reference)
+    assert state.cls is State
+
+
+def test_no_kernel_is_factored_again_before_it_changes(engine):
+    """At most twice for a user: for the prefix that is asked for first, then for all of them."""
+    study, rng = engine.study, np.random.default_rng(4)
+    state = engine.load(study, *engine.simulate(rng))
+    slots = state.live[: state.sizes[0]]
+    pairs = [(slot, d) for slot in slots for d in range(len(study.user))]
+
+    def ask(pairs) -> int:
+        before = state.counts[0]
+        for k in rng.permutation(len(pairs)):
+            dataset_log_likelihood(study, state, *pairs[k])
+        return state.counts[0] - before
+
+    assert len(slots) * len(study.first) <= ask(pairs) <= 2 * len(slots) * len(study.first)
+    assert ask(pairs) == 0
+    state.log_noise[slots[0]] += 0.1
+    kernel_changed(study, state, slots[0])
+    assert ask([pair for pair in pairs if pair[0] != slots[0]]) == 0
+    assert 1 <= ask(pairs) <= 2 * len(study.first)
+    last = [
+        (slots[0], first + steps - 1)
+        for first, steps in zip(study.first, study.data.steps, strict=True)
+    ]
+    kernel_changed(study, state, slots[0])
+    assert ask(last) == len(study.first)  # the longest prefix first: one for all
+    assert ask(pairs) == 0

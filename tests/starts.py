@@ -1,0 +1,53 @@
+"""Starting states of chains, of different kinds, so that agreement of chains is informative."""
+
+import numpy as np
+
+from kem_pymc.model.engine import Arrays, Engine
+from kem_pymc.sampler.moves.sweep import Schedule, start, sweep
+from kem_pymc.sampler.state import State
+
+#: Number of sweeps for every user alone, before the users' clusters are combined.
+SWEEPS = 20
+
+
+def start_from_users(
+    engine: Engine, schedule: Schedule, rng: np.random.Generator, sweeps: int = SWEEPS
+) -> State:
+    """Return the union of the results of short runs on every user alone, without shared clusters.
+
+    While :func:`~kem_pymc.sampler.moves.sweep.start` begins with few clusters for many users,
+    this state has kernels that fit each user. If some chains start here and others there, they
+    agree only if they no longer depend on their starts.
+    """
+    parts = [_alone(engine, user, schedule, rng, sweeps) for user in range(engine.shape[0])]
+    users, steps = engine.shape
+    structure, hyperparameters, noise = (
+        np.concatenate(arrays) for arrays in zip(*parts, strict=True)
+    )
+    labels = structure[..., 0]
+    structure[..., 0] = np.where(labels >= 0, labels + np.arange(users)[:, None] * steps, -1)
+    return engine.load(engine.study, structure, hyperparameters, noise, schedule=schedule)
+
+
+def _alone(
+    engine: Engine, user: int, schedule: Schedule, rng: np.random.Generator, sweeps: int
+) -> Arrays:
+    """Return one user's arrays (1, T, ...) after some sweeps without the other users."""
+    own = engine.of_user(user)
+    study = own.at(own.study)
+    state = start(study, schedule, rng)
+    for _ in range(sweeps):
+        sweep(study, state, schedule, rng)
+    structure, hyperparameters, noise = own.dump(state, study)[:3]
+    steps = engine.shape[1]
+    return _padded(structure, steps), _padded(hyperparameters, steps), _padded(noise, steps)
+
+
+def _padded(array: np.ndarray, steps: int) -> np.ndarray:
+    """Pad an array (1, t, ...) to (1, T, ...) with the values that stand for missing datasets."""
+    absent = -1 if array.dtype.kind == "i" else np.nan
+    shape = (1, steps - array.shape[1], *array.shape[2:])
+    missing = np.full_like(array, absent, shape=shape)
+    if array.dtype.kind == "i":
+        missing[..., 1:] = 0  # no candidate is in
+    return np.concatenate([array, missing], axis=1)
