@@ -81,8 +81,8 @@ SkipGaps = Annotated[
     _panel(
         "Table",
         "--skip-gaps",
-        text="Allow gaps in the time. Gaps are detected only in whole numbers, not in dates, and "
-        "not with --batch.",
+        text="Allow gaps in the time: times at which other users have data. Gaps are detected only "
+        "in whole numbers, not in dates, and not with --batch.",
     ),
 ]
 

@@ -182,9 +182,9 @@ class Cohort(Displayed):
             Number of points per time step; a user's last time step may have fewer. By default each
             distinct time of a user is a time step.
         gaps : {"error", "skip"}
-            Whether to raise an error if whole-numbered times skip a number between a user's first
-            and last, or to ignore it. Dates and durations are not checked, and nothing is checked
-            if `batch` is given.
+            Whether to raise an error if a user has no data at a whole-numbered time, between their
+            first and last, at which other users have, or to ignore it. Dates and durations are not
+            checked, and nothing is checked if `batch` is given.
         missing : {"error", "drop"}
             Whether to raise an error if rows have missing values, or to drop these rows. If some
             are dropped, gaps are allowed. Pilot users who lose rows and keep fewer than two, and

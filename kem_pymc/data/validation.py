@@ -403,14 +403,21 @@ def check_order(user: Hashable, index: pd.Index, order: np.ndarray) -> None:
 
 
 def check_gaps(users: Sequence[Hashable], rows: list[np.ndarray], times: np.ndarray) -> None:
-    """Check that no user's whole-numbered times skip a number; other times aren't checked."""
+    """Check that no user lacks a whole-numbered time, between two of their own, that others have.
+
+    Times that no user has aren't gaps: measurements may be planned at weeks 1, 2, 4 and 8. Tables
+    with times that aren't whole numbers aren't checked.
+    """
     if np.any(times != np.floor(times)):
         return
+    planned = np.unique(times)
     for label, own in zip(users, rows, strict=True):
-        jumps = np.diff(times[own]) > 1
+        places = np.searchsorted(planned, times[own])
+        jumps = np.diff(places) > 1
         if jumps.any():
+            missed = planned[places[jumps.argmax()] + 1]
             raise InputError(
-                f"User {label!r} has no data at time {times[own][jumps.argmax()] + 1:.0f}. "
+                f"User {label!r} has no data at time {missed:.0f}, but other users have. "
                 "Add the missing rows, or allow gaps with gaps='skip' (--skip-gaps)."
             )
 

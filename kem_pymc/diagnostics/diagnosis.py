@@ -133,8 +133,8 @@ class Diagnosis(Displayed):
             {"probability": ".2f"},
             "Which parts matter: probability at users' last time step, mean over users and draws"
             + ("; in addition to what users share" if self.shares else ""),
-            f"{len(self.parts) - len(rows)} less probable ones aren't shown; all are in the "
-            "attribute parts, and in parts.csv of kem diagnose."
+            f"Less probable parts that aren't shown: {len(self.parts) - len(rows)}. All are in "
+            "parts.csv of kem diagnose, in Python in the attribute parts."
             if len(rows) < len(self.parts)
             else "",
         )

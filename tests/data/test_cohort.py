@@ -207,6 +207,11 @@ class TestRefusedTables:
     def test_gap(self):
         refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "--skip-gaps")
 
+    def test_a_gap_is_a_time_of_others(self):
+        every_other = frame(week=[0, 2, 2, 4, 6, 4])
+        assert Cohort.from_frame(every_other, **ROLES).steps.tolist() == [3, 3]
+        refused_frame(frame(week=[0, 2, 2, 4, 7, 3]), "'a'", "time 3", "other users")
+
     def test_gap_in_whole_floats(self):
         refused_frame(frame(week=[0.0, 1, 1, 1, 4, 2]), "'a'", "time 2")
 
