@@ -232,6 +232,8 @@ class EvolutionModel(pm.Model):
         pm.Deterministic("n_clusters", pt.eq(structure[..., 0].flatten(), own).sum())
         pm.Deterministic("log_joint", log_joint)
         pm.Deterministic("dataset_log_likelihood", likelihood, dims=by_dataset)
+        # Settings are labels of a dimension, because `pm.sample` copies data and coordinates of a
+        # model to the DataTree that it returns, but no attributes.
         pm.Data("study", np.arange(len(self.coords["setting"])), dims="setting")
         padded = engine.cohort.padded()
         inputs = padded.x.transpose(0, 2, 1).copy()
