@@ -157,7 +157,6 @@ _MOVED = {
     "log_prior_group": "diagnostics",
     "next_batch": "diagnostics",
     "relevances": "diagnostics",
-    "resample": "diagnostics",
     "stack": "diagnostics",
     "stratified_models": "model",
 }

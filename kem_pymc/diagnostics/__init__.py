@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kem_pymc.diagnostics.power_scaling import log_prior_group
     from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
     from kem_pymc.diagnostics.representative import Representative
-    from kem_pymc.diagnostics.stacking import resample, stack
+    from kem_pymc.diagnostics.stacking import stack
 
 __all__ = [
     "Diagnosis",
@@ -21,7 +21,6 @@ __all__ = [
     "log_prior_group",
     "next_batch",
     "relevances",
-    "resample",
     "stack",
 ]
 
@@ -36,7 +35,6 @@ __getattr__ = lazily(
         "log_prior_group": "power_scaling",
         "next_batch": "prediction",
         "relevances": "groups",
-        "resample": "stacking",
         "stack": "stacking",
     },
 )
