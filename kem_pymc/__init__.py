@@ -25,84 +25,44 @@ from typing import TYPE_CHECKING, Any
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc import (
-        datasets,
-        diagnostics,
-        errors,
-        evolutions,
-        gp,
-        kernels,
-        model,
-        plots,
-        priors,
-        selection,
-        shared,
-    )
-    from kem_pymc.data.cohort import Cohort
-    from kem_pymc.data.scaling import Scaling
-    from kem_pymc.diagnostics.diagnosis import diagnose
-    from kem_pymc.diagnostics.representative import representative
-    from kem_pymc.evolutions.evolutions import Evolutions
-    from kem_pymc.kernels.base import register_kernel
-    from kem_pymc.kernels.composition import Candidate, Composition
-    from kem_pymc.kernels.pool import CandidatePool
-    from kem_pymc.model.ablations import final_model
-    from kem_pymc.model.cluster_model import ClusterModel
-    from kem_pymc.model.evolution_model import EvolutionModel
-    from kem_pymc.priors.population import population_parameter
-    from kem_pymc.priors.table import Priors
-    from kem_pymc.reports.report import report
-    from kem_pymc.runs.sampling import resume, sample
-    from kem_pymc.selection.ablations import FinalSelector
-    from kem_pymc.selection.ard import ARDSelector
-    from kem_pymc.selection.kem import KEMSelector
-    from kem_pymc.selection.online import select_online
-    from kem_pymc.selection.scores import scores
-    from kem_pymc.selection.selection import Selection
-    from kem_pymc.selection.two_level import TwoLevelSelector
-    from kem_pymc.shared.choice import learn_shared
+    from kem_pymc import datasets as datasets
+    from kem_pymc import diagnostics as diagnostics
+    from kem_pymc import errors as errors
+    from kem_pymc import evolutions as evolutions
+    from kem_pymc import gp as gp
+    from kem_pymc import kernels as kernels
+    from kem_pymc import model as model
+    from kem_pymc import plots as plots
+    from kem_pymc import priors as priors
+    from kem_pymc import selection as selection
+    from kem_pymc import shared as shared
+    from kem_pymc.data.cohort import Cohort as Cohort
+    from kem_pymc.data.scaling import Scaling as Scaling
+    from kem_pymc.diagnostics.diagnosis import diagnose as diagnose
+    from kem_pymc.diagnostics.representative import representative as representative
+    from kem_pymc.evolutions.evolutions import Evolutions as Evolutions
+    from kem_pymc.kernels.base import register_kernel as register_kernel
+    from kem_pymc.kernels.composition import Candidate as Candidate
+    from kem_pymc.kernels.composition import Composition as Composition
+    from kem_pymc.kernels.pool import CandidatePool as CandidatePool
+    from kem_pymc.model.ablations import final_model as final_model
+    from kem_pymc.model.cluster_model import ClusterModel as ClusterModel
+    from kem_pymc.model.evolution_model import EvolutionModel as EvolutionModel
+    from kem_pymc.priors.population import population_parameter as population_parameter
+    from kem_pymc.priors.table import Priors as Priors
+    from kem_pymc.reports.report import report as report
+    from kem_pymc.runs.sampling import resume as resume
+    from kem_pymc.runs.sampling import sample as sample
+    from kem_pymc.selection.ablations import FinalSelector as FinalSelector
+    from kem_pymc.selection.ard import ARDSelector as ARDSelector
+    from kem_pymc.selection.kem import KEMSelector as KEMSelector
+    from kem_pymc.selection.online import select_online as select_online
+    from kem_pymc.selection.scores import scores as scores
+    from kem_pymc.selection.selection import Selection as Selection
+    from kem_pymc.selection.two_level import TwoLevelSelector as TwoLevelSelector
+    from kem_pymc.shared.choice import learn_shared as learn_shared
 
     __version__: str
-
-__all__ = [
-    "ARDSelector",
-    "Candidate",
-    "CandidatePool",
-    "ClusterModel",
-    "Cohort",
-    "Composition",
-    "EvolutionModel",
-    "Evolutions",
-    "FinalSelector",
-    "KEMSelector",
-    "Priors",
-    "Scaling",
-    "Selection",
-    "TwoLevelSelector",
-    "__version__",
-    "datasets",
-    "diagnose",
-    "diagnostics",
-    "errors",
-    "evolutions",
-    "final_model",
-    "gp",
-    "kernels",
-    "learn_shared",
-    "model",
-    "plots",
-    "population_parameter",
-    "priors",
-    "register_kernel",
-    "report",
-    "representative",
-    "resume",
-    "sample",
-    "scores",
-    "select_online",
-    "selection",
-    "shared",
-]
 
 #: Where public names are defined.
 _HOMES = {
@@ -133,6 +93,12 @@ _HOMES = {
     "select_online": "selection.online",
 }
 
+#: Subpackages that are imported when they are first used.
+_PACKAGES = (
+    *("datasets", "diagnostics", "errors", "evolutions", "gp", "kernels", "model", "plots"),
+    *("priors", "selection", "shared"),
+)
+
 #: Names that moved to a subpackage; they are available here for one release.
 _MOVED = {
     "BaseKernel": "kernels",
@@ -157,12 +123,13 @@ _MOVED = {
     "log_prior_group": "diagnostics",
     "next_batch": "diagnostics",
     "relevances": "diagnostics",
-    "resample": "diagnostics",
     "stack": "diagnostics",
     "stratified_models": "model",
 }
 
-_defined = lazily(__name__, _HOMES)
+_defined, _names = lazily(__name__, _HOMES)
+
+__all__ = sorted([*_names, *_PACKAGES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -174,7 +141,7 @@ def __getattr__(name: str) -> Any:
     if name in _MOVED:
         _warn(name, f"{_MOVED[name]}.{name}")
         return getattr(import_module(f"{__name__}.{_MOVED[name]}"), name)
-    if name in __all__ and name not in _HOMES:
+    if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     return _defined(name)
 

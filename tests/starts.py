@@ -3,6 +3,7 @@
 import numpy as np
 
 from kem_pymc.model.engine import Arrays, Engine
+from kem_pymc.model.shared_functions import SharedByUser
 from kem_pymc.sampler.moves.sweep import Schedule, start, sweep
 from kem_pymc.sampler.state import State
 
@@ -29,11 +30,27 @@ def start_from_users(
     return engine.load(engine.study, structure, hyperparameters, noise, schedule=schedule)
 
 
+def engine_of(engine: Engine, user: int) -> Engine:
+    """Return the engine of one user alone, given the user's index."""
+    shared = engine.shared_by_user
+    if shared is not None:
+        n = len(engine.cohort.targets[user])
+        mean, covariance = shared.mean[[user], :n], shared.covariance[[user], :n, :n]
+        shared = SharedByUser(mean, np.ascontiguousarray(covariance))
+    alone = Engine(
+        engine.cohort.subset([engine.cohort.users[user]]),
+        *(engine.pool, engine.priors, engine.concentration, engine.likelihood_power),
+        *(engine.schedule, engine.sequential, shared),
+    )
+    alone.prior_table = engine.prior_table
+    return alone
+
+
 def _alone(
     engine: Engine, user: int, schedule: Schedule, rng: np.random.Generator, sweeps: int
 ) -> Arrays:
     """Return one user's arrays (1, T, ...) after some sweeps without the other users."""
-    own = engine.of_user(user)
+    own = engine_of(engine, user)
     study = own.at(own.study)
     state = start(study, schedule, rng)
     for _ in range(sweeps):

@@ -233,14 +233,3 @@ def graph_function(
         ).maker.fgraph
         function, key = numba_funcify_and_cache_key(graph)
     return function, str(key or "")
-
-
-__all__ = [
-    "GENERATOR",
-    "FunctionPointer",
-    "compiled",
-    "graph_function",
-    "pointer",
-    "scalar_function",
-    "types",
-]

@@ -102,6 +102,3 @@ def add_multiple(_typing_context: Any, _value: Any, _factor: Any, _other: Any) -
         return builder.call(fma, [_spread(builder, factor), other, value])
 
     return _lanes(_lanes, types.float64, _lanes), code
-
-
-__all__ = ["LANES", "add_multiple", "load", "multiple", "padded", "store"]

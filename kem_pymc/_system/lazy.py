@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
+    """Return the ``__getattr__`` and the ``__all__`` of a package.
 
     Parameters
     ----------
@@ -21,4 +21,4 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             return getattr(import_module(f"{package}.{homes[name]}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return get
+    return get, sorted(homes)

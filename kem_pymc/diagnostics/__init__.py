@@ -5,27 +5,17 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.diagnostics.diagnosis import Diagnosis, diagnose
-    from kem_pymc.diagnostics.groups import contrasts, relevances
-    from kem_pymc.diagnostics.power_scaling import log_prior_group
-    from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
-    from kem_pymc.diagnostics.representative import Representative
-    from kem_pymc.diagnostics.stacking import resample, stack
+    from kem_pymc.diagnostics.diagnosis import Diagnosis as Diagnosis
+    from kem_pymc.diagnostics.diagnosis import diagnose as diagnose
+    from kem_pymc.diagnostics.groups import contrasts as contrasts
+    from kem_pymc.diagnostics.groups import relevances as relevances
+    from kem_pymc.diagnostics.power_scaling import log_prior_group as log_prior_group
+    from kem_pymc.diagnostics.prediction import log_likelihood_group as log_likelihood_group
+    from kem_pymc.diagnostics.prediction import next_batch as next_batch
+    from kem_pymc.diagnostics.representative import Representative as Representative
+    from kem_pymc.diagnostics.stacking import stack as stack
 
-__all__ = [
-    "Diagnosis",
-    "Representative",
-    "contrasts",
-    "diagnose",
-    "log_likelihood_group",
-    "log_prior_group",
-    "next_batch",
-    "relevances",
-    "resample",
-    "stack",
-]
-
-__getattr__ = lazily(
+__getattr__, __all__ = lazily(
     __name__,
     {
         "Diagnosis": "diagnosis",
@@ -36,7 +26,6 @@ __getattr__ = lazily(
         "log_prior_group": "power_scaling",
         "next_batch": "prediction",
         "relevances": "groups",
-        "resample": "stacking",
         "stack": "stacking",
     },
 )

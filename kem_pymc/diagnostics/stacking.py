@@ -11,7 +11,6 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from kem_pymc.diagnostics.prediction import next_batch
-from kem_pymc.evolutions.from_posterior import spread_draws
 
 if TYPE_CHECKING:
     from kem_pymc.model.evolution_model import EvolutionModel
@@ -25,7 +24,7 @@ TOLERANCE, ITERATIONS = 1e-10, 20_000
 def stack(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataArray:
     """Return the weights of chains that best predict pilot users' next batches, in sample.
 
-    The weights can be passed to :meth:`kem_pymc.Evolutions.from_posterior` or :func:`resample`.
+    The weights can be passed to :meth:`kem_pymc.Evolutions.from_posterior`.
 
     A batch is predicted from the user's points before it, but with a kernel that the chain has
     learned from all users and all of their batches, including this one: nothing is held out. The
@@ -113,43 +112,3 @@ def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarra
         if change < TOLERANCE:
             break
     return weights
-
-
-def resample(idata: xr.DataTree, weights: xr.DataArray | np.ndarray) -> xr.DataTree:
-    """Return a posterior with one chain, to which the chains contribute in proportion to weights.
-
-    The total number of draws stays the same. Draws are selected at equal distances within each
-    chain, and nothing is random. Groups without chains are kept unchanged.
-
-    Parameters
-    ----------
-    idata : DataTree
-        Posterior with several chains.
-    weights : DataArray or ndarray, shape (chains,)
-        Weights of the chains, as returned by :func:`stack`.
-
-    Returns
-    -------
-    DataTree
-
-    Raises
-    ------
-    InputError
-        If there isn't one weight for each chain, or the weights are negative, not finite or all
-        zero.
-    """
-    sizes = idata["posterior"].sizes
-    chains, draws = sizes["chain"], sizes["draw"]
-    picked = spread_draws(chains, draws, chains * draws, np.asarray(weights))
-    chain, draw = (xr.DataArray(p, dims="draw") for p in np.divmod(picked, draws))
-
-    def one_chain(dataset: xr.Dataset) -> xr.Dataset:
-        if "chain" not in dataset.dims:
-            return dataset
-        flat = dataset.isel(chain=chain, draw=draw).drop_vars(("chain", "draw"))
-        flat = flat.expand_dims(chain=[0]).assign_coords(draw=np.arange(len(picked)))
-        return flat.transpose("chain", "draw", ...)
-
-    return xr.DataTree.from_dict(
-        {name: one_chain(node.to_dataset()) for name, node in idata.children.items()}
-    )

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.evolutions.evolutions import Evolutions
+    from kem_pymc.evolutions.evolutions import Evolutions as Evolutions
 
-__all__ = ["Evolutions"]
-
-__getattr__ = lazily(__name__, {"Evolutions": "evolutions"})
+__getattr__, __all__ = lazily(__name__, {"Evolutions": "evolutions"})

@@ -6,7 +6,6 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Self
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -328,10 +327,6 @@ class Evolutions(Displayed):
             self._cache[key] = self._of_draws(index)
         return self._cache[key]
 
-    def draw(self, rng: np.random.Generator | int) -> "Evolutions":
-        """Return the evolutions of one posterior draw, chosen at random."""
-        return self.single_draw(int(np.random.default_rng(rng).integers(self.n_draws)))
-
     def most_probable(self) -> "Evolutions":
         """Return the evolutions of the draws that have the most frequent graph.
 
@@ -360,27 +355,6 @@ class Evolutions(Displayed):
             name: tuple(values[draw] for draw in number) for name, values in self.population.items()
         }
         return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
-
-    def graph(self, minimum_probability: float = 0.0) -> nx.DiGraph:
-        """Return the graph of evolutions (paper, fig. 2).
-
-        Nodes are the compositions' labels; edges lead from parent to child and carry
-        ``probability``, ``lower`` and ``upper`` (ends of its 90 % interval), ``count`` and
-        ``occurrence``. Edges of less than `minimum_probability` are left out.
-        """
-        graph = nx.DiGraph()
-        for row in self.to_frame().itertuples(index=False):
-            if row.probability >= minimum_probability:
-                graph.add_edge(
-                    row.parent,
-                    row.child,
-                    probability=row.probability,
-                    lower=row.lower,
-                    upper=row.upper,
-                    count=row.count,
-                    occurrence=row.occurrence,
-                )
-        return graph
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per evolution, with the 90 % interval of its probability."""

@@ -21,8 +21,7 @@ from kem_pymc._jit.structs import by_reference
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.covariance import covariance, natural_values
 from kem_pymc.gp.covariance_cache import remembered_covariance
-from kem_pymc.kernels.library import MULTIPLY, Kernels
-from kem_pymc.kernels.pool import Layout
+from kem_pymc.kernels.library import MULTIPLY
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -288,14 +287,3 @@ def add_kernel_gradient(kernels, layout, active, h, x, adjoint, out):
 def as_active(inclusion: np.ndarray) -> np.ndarray:
     """Return the indices of included candidates, (k,) int64, given inclusion indicators (C,)."""
     return np.flatnonzero(inclusion).astype(np.int64)
-
-
-__all__ = [
-    "Data",
-    "Kernels",
-    "Layout",
-    "as_active",
-    "first_point",
-    "prefix_log_likelihood",
-    "weighted_gradient",
-]

@@ -118,7 +118,3 @@ class Objective:
         if self.is_large:
             return evaluate_large(self.problem, values)[:2]
         return evaluate(self.problem, values, gradient)
-
-    def gradient(self, values: np.ndarray) -> np.ndarray:
-        """Return the gradient of the sum at coordinates (k + 1,); zeros where it isn't finite."""
-        return self.evaluate(np.array(values, dtype=np.float64)[None])[1][0]

@@ -124,7 +124,21 @@ class Conditioned:
         return float(terms.sum())
 
     def predict(self, x_new: np.ndarray, include_noise: bool = False) -> Prediction:
-        """Predict at inputs x_new (m, D), like :func:`predict`."""
+        """Predict at new inputs.
+
+        With A = K(X, X) + noise I and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
+        K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The empty
+        composition (WHITE) has no components, mean zero, and no variance except the noise. Where
+        users share a mean process with mean m and covariance C, y is replaced by y - m(X), m(X*)
+        is added to the mean, and C is the covariance of one more component.
+
+        Parameters
+        ----------
+        x_new : ndarray, shape (m, D)
+            Inputs at which to predict, in the units of the objective's inputs.
+        include_noise : bool
+            Whether to predict new observations instead of the latent function.
+        """
         pool, problem = self.objective.coordinates.pool, self.objective.problem
         u, v = self.factor, self.whitened
         h, log_noise = self.objective.coordinates.expand(self.values)
@@ -155,40 +169,6 @@ class Conditioned:
         variance = _rounded_up(variance + priors.sum(axis=0) - (projection**2).sum(axis=0))
         sd = np.sqrt(variance + noise if include_noise else variance)
         return Prediction(mean, sd, components, noise, include_noise)
-
-
-def predict(
-    objective: Objective, values: np.ndarray, x_new: np.ndarray, include_noise: bool = False
-) -> Prediction:
-    """Predict from the data and the composition of an objective, at given coordinates.
-
-    With A = K(X, X) + noise I and K = sum_c K_c, the mean is K(X*, X) A^-1 y and the variance
-    K(X*, X*) - K(X*, X) A^-1 K(X, X*); for component c, K_c replaces K outside A. The empty
-    composition (WHITE) has no components, mean zero, and no variance except the noise. Where users
-    share a mean process with mean m and covariance C, y is replaced by y - m(X), m(X*) is added to
-    the mean, and C is the covariance of one more component.
-
-    Parameters
-    ----------
-    objective : Objective
-        Objective whose data are conditioned on; its prior isn't used.
-    values : ndarray, shape (k + 1,)
-        Coordinates (:mod:`kem_pymc.gp.coordinates`).
-    x_new : ndarray, shape (m, D)
-        Inputs at which to predict, in the units of the objective's inputs.
-    include_noise : bool
-        Whether to predict new observations instead of the latent function.
-
-    Returns
-    -------
-    Prediction
-
-    Raises
-    ------
-    InputError
-        If the covariance isn't positive definite, even with jitter.
-    """
-    return Conditioned.of(objective, values).predict(x_new, include_noise)
 
 
 def covariance_factor(objective: Objective, values: np.ndarray) -> np.ndarray | None:

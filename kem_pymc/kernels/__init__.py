@@ -5,21 +5,14 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.kernels.base import BaseKernel, register_kernel
-    from kem_pymc.kernels.checking import check_kernel
-    from kem_pymc.kernels.composition import Candidate, Composition
-    from kem_pymc.kernels.pool import CandidatePool
+    from kem_pymc.kernels.base import BaseKernel as BaseKernel
+    from kem_pymc.kernels.base import register_kernel as register_kernel
+    from kem_pymc.kernels.checking import check_kernel as check_kernel
+    from kem_pymc.kernels.composition import Candidate as Candidate
+    from kem_pymc.kernels.composition import Composition as Composition
+    from kem_pymc.kernels.pool import CandidatePool as CandidatePool
 
-__all__ = [
-    "BaseKernel",
-    "Candidate",
-    "CandidatePool",
-    "Composition",
-    "check_kernel",
-    "register_kernel",
-]
-
-__getattr__ = lazily(
+__getattr__, __all__ = lazily(
     __name__,
     {
         "BaseKernel": "base",

@@ -16,8 +16,6 @@ from functools import total_ordering
 from itertools import groupby
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from kem_pymc._system.display import Display, Displayed, Listing
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import CONST, base_kernel, base_kernels
@@ -315,11 +313,6 @@ def _listing(candidates: Iterable[Candidate]) -> Listing:
         for candidate in candidates
     ]
     return Listing(("candidate", "input dimensions", "hyperparameters"), rows)
-
-
-def to_unconstrained(value: float, positive: bool) -> float:
-    """Return the unconstrained coordinate of a value: its log if it must be positive."""
-    return float(np.log(value)) if positive else float(value)
 
 
 def as_candidates(items: Iterable[str | Candidate], dimension: int) -> tuple[Candidate, ...]:

@@ -25,9 +25,9 @@ class ClusterModel(pm.Model):
     """The hyperparameter posterior of one cluster, as a plain PyMC model.
 
     ``pm.sample`` samples its hyperparameters with NUTS, and ``pm.model_to_graphviz`` draws its
-    graph. Its density is the one that the sampler of :class:`EvolutionModel` uses for the cluster.
-    Population parameters of the priors are random variables of this model, unless they are fixed
-    with ``priors.at``.
+    graph if the package graphviz is installed. Its density is the one that the sampler of
+    :class:`EvolutionModel` uses for the cluster. Population parameters of the priors are random
+    variables of this model, unless they are fixed with ``priors.at``.
 
     Parameters
     ----------

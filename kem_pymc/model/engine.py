@@ -114,23 +114,6 @@ class Engine:
         # Pointers to compiled code aren't valid in another process, which compiles the code again.
         return {k: v for k, v in self.__dict__.items() if k not in COMPILED}
 
-    def of_user(self, user: int) -> "Engine":
-        """Return the engine of one user alone, given the user's index."""
-        alone = Engine(
-            self.cohort.subset([self.cohort.users[user]]),
-            self.pool,
-            self.priors,
-            self.concentration,
-            self.likelihood_power,
-            self.schedule,
-            self.sequential,
-            None
-            if self.shared_by_user is None
-            else self.shared_by_user.of(user, len(self.cohort.targets[user])),
-        )
-        alone.prior_table = self.prior_table
-        return alone
-
     @cached_property
     def population(self) -> tuple[PopulationParameter, ...]:
         """Population parameters of the priors, in the order of their values."""

@@ -1,7 +1,7 @@
 """The Kernel Evolution Model of a cohort as a PyMC model."""
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -18,7 +18,6 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import (
-    ClusterModel,
     Likelihood,
     check_likelihood,
     scaling_for,
@@ -263,52 +262,6 @@ class EvolutionModel(pm.Model):
             **({} if self.shared is None else {"shared": self.shared.to_dict()}),
             "versions": {name: version(name) for name in ("kem-pymc", "pymc", "pytensor")},
         }
-
-    def cluster(
-        self, idata: Any, chain: int, draw: int, user: Hashable, time_step: int
-    ) -> "ClusterModel":
-        """Return the model of a dataset's cluster in one draw of a posterior.
-
-        Population parameters are fixed at their values in that draw.
-
-        Parameters
-        ----------
-        idata : DataTree
-            Posterior of this model, as returned by ``pm.sample``.
-        chain, draw : int
-            Indices of the chain and of the draw.
-        user : label
-            Label of the user in the cohort.
-        time_step : int
-            Time step of the dataset, from 0.
-
-        Returns
-        -------
-        ClusterModel
-            Model of all datasets in the cluster.
-        """
-        posterior = idata["posterior"].isel(chain=chain, draw=draw)
-        assignment = posterior["assignment"].to_numpy()
-        users = list(self.cohort.users)
-        u = users.index(user)
-        members = [
-            (users[i], int(t)) for i, t in np.argwhere(assignment == assignment[u, time_step])
-        ]
-        inclusion = posterior["inclusion"].to_numpy()
-        parent = self.pool.composition(inclusion[u, time_step - 1]) if time_step else Composition()
-        return ClusterModel(
-            self.cohort,
-            self.pool,
-            self.pool.composition(inclusion[u, time_step]),
-            parent=parent,
-            members=members,
-            priors=self.priors.at(
-                {p.name: float(posterior[p.name]) for p in self.engine.population}
-            ),
-            scaling=self.scaling,
-            likelihood=self.likelihood,
-            shared=self.shared,
-        )
 
 
 def _coords(

@@ -81,9 +81,3 @@ class SharedByUser:
             mean[u, : len(x)] = function.mean(x)
             covariance[u, : len(x), : len(x)] = function.covariance(x, x)
         return cls(mean, covariance)
-
-    def of(self, user: int, points: int) -> "SharedByUser":
-        """Return the mean and covariance of one user, given by index, who has `points` points."""
-        mean = self.mean[user : user + 1, :points]
-        covariance = self.covariance[user : user + 1, :points, :points]
-        return SharedByUser(mean, np.ascontiguousarray(covariance))

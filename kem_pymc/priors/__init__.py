@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.priors.noise import noise_by_size
-    from kem_pymc.priors.standard import default, paper, synthetic, unit_scale
-    from kem_pymc.priors.table import Priors
-
-__all__ = ["Priors", "default", "noise_by_size", "paper", "synthetic", "unit_scale"]
+    from kem_pymc.priors.noise import noise_by_size as noise_by_size
+    from kem_pymc.priors.standard import default as default
+    from kem_pymc.priors.standard import paper as paper
+    from kem_pymc.priors.standard import synthetic as synthetic
+    from kem_pymc.priors.standard import unit_scale as unit_scale
+    from kem_pymc.priors.table import Priors as Priors
 
 # PyMC is imported with the first table of distributions.
-__getattr__ = lazily(
+__getattr__, __all__ = lazily(
     __name__,
     {
         "Priors": "table",

@@ -132,7 +132,6 @@ def page_of(material: Material) -> str:
         candidates=study.candidates(material),
         priors=study.priors(material),
         versions=study.versions(material),
-        citations=study.CITATIONS,
     )
 
 

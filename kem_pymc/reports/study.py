@@ -1,4 +1,4 @@
-"""Report sections on the settings, candidates, priors, versions and citations of a study."""
+"""Report sections on the settings, candidates, priors and versions of a study."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -24,54 +24,6 @@ LIKELIHOODS = {
     "sequential": "sequential: the likelihood of a time step is that of its new points, given the "
     "earlier ones",
 }
-
-#: References to cite: text, URL, BibTeX.
-CITATIONS = (
-    (
-        "Shin, E., Klasnja, P., Murphy, S. A. and Doshi-Velez, F. (2023). Online model selection "
-        "by learning how compositional kernels evolve. Transactions on Machine Learning Research.",
-        "https://openreview.net/forum?id=23WZFQBUh5",
-        """@article{shin2023online,
-  title   = {Online model selection by learning how compositional kernels evolve},
-  author  = {Shin, Eura and Klasnja, Predrag and Murphy, Susan A. and Doshi-Velez, Finale},
-  journal = {Transactions on Machine Learning Research},
-  year    = {2023}
-}""",
-    ),
-    (
-        "Abril-Pla, O., Andreani, V., Carroll, C., Dong, L., Fonnesbeck, C. J., Kochurov, M., "
-        "Kumar, R., Lao, J., Luhmann, C. C., Martin, O. A., Osthege, M., Vieira, R., Wiecki, T. "
-        "and Zinkov, R. (2023). PyMC: a modern, and comprehensive probabilistic programming "
-        "framework in Python. PeerJ Computer Science 9:e1516.",
-        "https://doi.org/10.7717/peerj-cs.1516",
-        """@article{abrilpla2023pymc,
-  title   = {{PyMC}: a modern, and comprehensive probabilistic programming framework in {Python}},
-  author  = {Abril-Pla, Oriol and Andreani, Virgile and Carroll, Colin and Dong, Larry and
-             Fonnesbeck, Christopher J. and Kochurov, Maxim and Kumar, Ravin and Lao, Junpeng and
-             Luhmann, Christian C. and Martin, Osvaldo A. and Osthege, Michael and
-             Vieira, Ricardo and Wiecki, Thomas and Zinkov, Robert},
-  journal = {PeerJ Computer Science},
-  volume  = {9},
-  pages   = {e1516},
-  year    = {2023}
-}""",
-    ),
-    (
-        "Kumar, R., Carroll, C., Hartikainen, A. and Martin, O. (2019). ArviZ a unified library "
-        "for exploratory analysis of Bayesian models in Python. Journal of Open Source Software "
-        "4(33), 1143.",
-        "https://doi.org/10.21105/joss.01143",
-        """@article{kumar2019arviz,
-  title   = {{ArviZ} a unified library for exploratory analysis of {Bayesian} models in {Python}},
-  author  = {Kumar, Ravin and Carroll, Colin and Hartikainen, Ari and Martin, Osvaldo},
-  journal = {Journal of Open Source Software},
-  volume  = {4},
-  number  = {33},
-  pages   = {1143},
-  year    = {2019}
-}""",
-    ),
-)
 
 
 def settings(material: Material) -> list[tuple[str, str]]:

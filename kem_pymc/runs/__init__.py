@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.runs.sampling import resume, sample
+    from kem_pymc.runs.sampling import resume as resume
+    from kem_pymc.runs.sampling import sample as sample
 
-__all__ = ["resume", "sample"]
-
-__getattr__ = lazily(__name__, {"resume": "sampling", "sample": "sampling"})
+__getattr__, __all__ = lazily(__name__, {"resume": "sampling", "sample": "sampling"})

@@ -44,7 +44,6 @@ from kem_pymc.sampler.state import (
     pick,
     population_log_prior,
     process_above,
-    same_row,
 )
 
 #: Smallest value of alpha, so that its log is finite.
@@ -114,20 +113,6 @@ def log_joint(study, state):
     if study.power > 0.0:
         total += study.power * np.sum(log_likelihoods(study, state))
     return total
-
-
-@compiled
-def memberships_agree(study, state):
-    """Return whether every dataset is in the process of its user's previous composition."""
-    for d in range(state.assignment.shape[0]):
-        parent = state.parent[state.process[state.assignment[d]]]
-        if study.step[d] == 0:
-            for c in range(parent.shape[0]):
-                if parent[c]:
-                    return False
-        elif not same_row(parent, state.included[state.assignment[d - 1]]):
-            return False
-    return True
 
 
 @compiled

@@ -5,7 +5,7 @@ composition) that it belongs to. Every dataset is assigned to a slot. The operat
 counts, lists and the running log density up to date, so that moves need little bookkeeping.
 
 States are NamedTuples of arrays that moves change in place. A move depends only on the study, the
-state, its arguments and a random generator. Copy a state with :func:`copy_state`.
+state, its arguments and a random generator.
 """
 
 import math
@@ -177,11 +177,6 @@ def empty_state(study: CompiledModel, spare_slots: int, spare_processes: int) ->
     )
     state.used[0] = True
     return state
-
-
-def copy_state(state: State) -> State:
-    """Return a copy that shares no arrays with the original."""
-    return State(*(array.copy() for array in state))
 
 
 @compiled

@@ -5,26 +5,16 @@ from typing import TYPE_CHECKING
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
-    from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
-    from kem_pymc.selection.ard import ARDSelector
-    from kem_pymc.selection.kem import KEMSelector
-    from kem_pymc.selection.memoryless import MemorylessSelector
-    from kem_pymc.selection.online import select_online
-    from kem_pymc.selection.selection import Selection
-    from kem_pymc.selection.two_level import TwoLevelSelector
+    from kem_pymc.selection.ablations import FinalSelector as FinalSelector
+    from kem_pymc.selection.ablations import StratifiedSelector as StratifiedSelector
+    from kem_pymc.selection.ard import ARDSelector as ARDSelector
+    from kem_pymc.selection.kem import KEMSelector as KEMSelector
+    from kem_pymc.selection.memoryless import MemorylessSelector as MemorylessSelector
+    from kem_pymc.selection.online import select_online as select_online
+    from kem_pymc.selection.selection import Selection as Selection
+    from kem_pymc.selection.two_level import TwoLevelSelector as TwoLevelSelector
 
-__all__ = [
-    "ARDSelector",
-    "FinalSelector",
-    "KEMSelector",
-    "MemorylessSelector",
-    "Selection",
-    "StratifiedSelector",
-    "TwoLevelSelector",
-    "select_online",
-]
-
-__getattr__ = lazily(
+__getattr__, __all__ = lazily(
     __name__,
     {
         "ARDSelector": "ard",

@@ -90,8 +90,6 @@ class KEMSelector:
         largest sum of exp(score) over draws is selected, with the hyperparameters of the draw that
         scores it highest. Draws in which no pilot user had the user's last composition aren't used.
         By default the posterior is summarised first.
-    progress : bool
-        Whether to show a progress bar for selections from 400 points or more, which take seconds.
 
     Raises
     ------
@@ -117,7 +115,6 @@ class KEMSelector:
         novelty: float = 0.8,
         departure: float = DEPARTURE,
         average: int | None = None,
-        progress: bool = False,
     ) -> None:
         if criterion == "process":  # type: ignore[comparison-overlap]
             warnings.warn(
@@ -149,7 +146,7 @@ class KEMSelector:
         self.average = average
         stored = _stored(priors, evolutions) if fit == "map" else None
         floor = evolutions.noise_floor
-        self._scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored, progress)
+        self._scorer = Scorer(evolutions.pool, fit, criterion, runs, floor, stored)
         self.departure = departure
         self._unshared = None
         if evolutions.unshared is not None and departure > 0:
@@ -161,7 +158,6 @@ class KEMSelector:
                 max_candidates=max_candidates,
                 runs=runs,
                 average=average,
-                progress=progress,
             )
 
     def __repr__(self) -> str:

@@ -6,8 +6,7 @@ aren't due to the optimiser or the priors.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -84,8 +83,6 @@ class Scorer:
         Smallest noise variance of fits, in scaled units.
     priors : Priors, optional
         Priors for ``fit="map"``.
-    progress : bool
-        Whether to show a progress bar if there are many points.
 
     Raises
     ------
@@ -102,7 +99,6 @@ class Scorer:
         runs: int,
         noise_floor: float,
         priors: "Priors | None" = None,
-        progress: bool = False,
     ) -> None:
         if fit not in FITS:
             raise InputError(f"There is no fit {fit!r}. Use one of {', '.join(FITS)}.")
@@ -118,7 +114,7 @@ class Scorer:
             priors.check_values(pool)
         self.pool = pool
         self.fit, self.criterion, self.runs = fit, criterion, runs
-        self.noise_floor, self.progress = noise_floor, progress
+        self.noise_floor = noise_floor
         self.priors = priors if fit == "map" else None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,19 +161,15 @@ class Scorer:
         """
         tasks = [self._task(option, parent, previous, x, y, shared) for option in options]
         screens = len(y) >= MANY and len(tasks) > REFINED
-        least = REFINED if screens else len(tasks)
-        fitted: list[tuple[Fit, Criterion]] = []
+        fitted = [
+            self._rough(task) if screens else self._exact(task, task.starts) for task in tasks
+        ]
         done: set[int] = set()
-        with bar(len(tasks) * screens + least, self.progress and len(y) >= MANY) as advance:
-            for task in tasks:
-                fitted.append(self._rough(task) if screens else self._exact(task, task.starts))
-                advance()
-            # Make sure that the selected option was fitted to all points.
-            while screens and (len(done) < least or _best(fitted, set()) not in done):
-                i = _best(fitted, done)
-                fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
-                done.add(i)
-                advance()
+        # Make sure that the selected option was fitted to all points.
+        while screens and (len(done) < REFINED or _best(fitted, set()) not in done):
+            i = _best(fitted, done)
+            fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
+            done.add(i)
         rows = [
             Considered.of(
                 task.objective,
@@ -334,19 +326,6 @@ class _Task:
     objective: Objective
     pilot: Prior
     starts: list[np.ndarray]
-
-
-@contextmanager
-def bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar with this number of steps; yield a function that advances it by one."""
-    if not shown:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(transient=True) as progress:
-        task = progress.add_task("Selecting", total=steps)
-        yield lambda: progress.advance(task)
 
 
 def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:

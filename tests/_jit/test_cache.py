@@ -247,7 +247,7 @@ rng = np.random.default_rng(0)
 coordinates = Coordinates(pool, Composition.parse("LIN0 + PER0 + SE0"))
 objective = Objective(coordinates, rng.uniform(0, 30, (30, 1)), rng.normal(size=30))
 for values in rng.normal(size=(20, len(coordinates))):
-    print(*objective.terms(values), *objective.gradient(values))
+    print(*objective.terms(values), *objective.evaluate(values[None])[1][0])
 """
 
 

@@ -9,6 +9,7 @@ from kem_pymc.diagnostics.prediction import log_likelihood_group, next_batch
 from kem_pymc.errors import InputError
 from kem_pymc.model.cluster_model import ClusterModel
 from kem_pymc.model.evolution_model import EvolutionModel
+from tests.clusters import cluster_of
 from tests.tiny_study import make_cohort
 
 
@@ -22,7 +23,7 @@ def test_next_batch_is_the_gaussian_process_conditional(sampled, cohort):
         here = idata["posterior"].isel(chain=1, draw=draw)
         user, step = (batches[n].values[place] for n in ("user", "time_step"))
         u = cohort.users.index(user)
-        cluster = model.cluster(idata, 1, draw, user, int(step))
+        cluster = cluster_of(model, idata, 1, draw, user, int(step))
         own = here["hyperparameters"].isel(user=u, time_step=step).dropna("hyperparameter")
         values = dict(zip(own["hyperparameter"].values, own.values, strict=True))
         old, new = (int(n) for n in cohort.ends[u][step : step + 2])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.diagnostics.stacking import log_score, resample, stack, stacking_weights
+from kem_pymc.diagnostics.stacking import log_score, stack, stacking_weights
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import spread_draws
@@ -60,18 +60,6 @@ def test_stacking_a_posterior_prefers_what_predicts(sampled):
     assert 0 <= weights.attrs["seen"] <= 1
 
 
-def test_draws_are_in_proportion_to_weights(sampled):
-    _, idata = sampled
-    mixed = resample(idata, np.array([3, 1]))
-    posterior, original = mixed["posterior"], idata["posterior"]
-    assert dict(posterior.sizes) == {**original.sizes, "chain": 1, "draw": 40}
-    first = original["log_joint"].values[0]
-    assert np.isin(posterior["log_joint"].values[0], first).sum() == 30
-    assert mixed["sample_stats"].sizes["draw"] == 40
-    assert mixed["observed_data"].equals(idata["observed_data"])
-    assert mixed["posterior"]["noise"].dims == original["noise"].dims
-
-
 def test_evolutions_follow_weights(sampled):
     _, idata = sampled
     one = Evolutions.from_posterior(idata, weights=[0, 1], max_draws=20)
@@ -90,4 +78,4 @@ def test_shares_are_rounded_by_largest_remainders():
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0]])
 def test_what_are_no_weights_is_refused(sampled, weights):
     with pytest.raises(InputError, match="weights"):
-        resample(sampled[1], np.array(weights))
+        Evolutions.from_posterior(sampled[1], weights=weights)

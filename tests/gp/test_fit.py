@@ -50,12 +50,16 @@ def scattered(problem, count, seed=1):
     return np.random.default_rng(seed).normal(size=(count, len(problem.coordinates)))
 
 
+def gradient(problem, values):
+    return problem.evaluate(values[None])[1][0]
+
+
 def scipy_height(problem, start):
     low, high = bounds(problem.coordinates, NOISE_FLOOR)
     result = minimize(
         lambda v: -sum(problem.terms(v)),
         np.clip(start, low, high),
-        jac=lambda v: -problem.gradient(v),
+        jac=lambda v: -gradient(problem, v),
         method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
         options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 5000, "maxfun": 50000},
@@ -119,7 +123,7 @@ def test_gradient_equals_finite_differences(text, prior):
     problem = objective(text, prior)
     for values in scattered(problem, 3):
         numeric = approx_fprime(values, lambda v: sum(problem.terms(v)), 1e-6)
-        np.testing.assert_allclose(problem.gradient(values), numeric, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(gradient(problem, values), numeric, rtol=1e-3, atol=1e-3)
 
 
 def test_terms_equal_scipys_densities():
@@ -141,7 +145,7 @@ def test_study_prior_uses_entries_and_parent():
     by_hand = -0.5 * ((values[:-1] - entries) ** 2).sum() - 0.5 * (values[-1] - 2) ** 2
     assert problem.terms(values)[1] == pytest.approx(by_hand)
     numeric = approx_fprime(values, lambda v: sum(problem.terms(v)), 1e-6)
-    np.testing.assert_allclose(problem.gradient(values), numeric, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(gradient(problem, values), numeric, rtol=1e-3, atol=1e-3)
 
 
 def test_search_stays_where_the_prior_has_support():

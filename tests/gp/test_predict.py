@@ -7,7 +7,7 @@ from scipy.stats import norm
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import Conditioned, covariance_factor, predict
+from kem_pymc.gp.predict import Conditioned, covariance_factor
 from kem_pymc.gp.prediction import Component, Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -59,7 +59,7 @@ def points():
 def predicted(x, y, x_new, text=TEXT, **options):
     where = Coordinates(POOL, Composition.parse(text, 2))
     values = where.from_named(HYPERPARAMETERS | options.pop("also", {}), NOISE)
-    return predict(Objective(where, x, y), values, x_new, **options)
+    return Conditioned.of(Objective(where, x, y), values).predict(x_new, **options)
 
 
 def posterior(x, y, x_new, part):
@@ -138,16 +138,16 @@ def test_variance_never_falls_below_zero():
     x = np.array([[0.5, 0.5]])
     where = Coordinates(POOL, Composition.parse("LIN0", 2))
     values = where.from_named({"LIN0.amplitude": 1e12, "LIN0.shift": 0.0}, 1e-12)
-    result = predict(Objective(where, x, np.ones(1)), values, x)
+    result = Conditioned.of(Objective(where, x, np.ones(1)), values).predict(x)
     assert np.all(result.sd >= 0)
 
 
 def test_a_hopeless_covariance_is_refused(points):
-    x, y, x_new = points
+    x, y, _ = points
     where = Coordinates(POOL, Composition.parse("LIN0", 2))
     values = np.array([800.0, 0.0, 0.0])  # an infinite amplitude
     with pytest.raises(InputError, match=r"isn't positive definite\. Use a larger"):
-        predict(Objective(where, x, y), values, x_new)
+        Conditioned.of(Objective(where, x, y), values)
 
 
 @pytest.mark.parametrize("text", [TEXT, "WHITE", "LIN0"])
@@ -162,7 +162,7 @@ def test_an_extended_factor_is_that_of_all_points(points, text, n, m):
     mine, plain = np.triu(extended.factor), np.triu(covariance_factor(whole, values))
     np.testing.assert_allclose(mine, plain, rtol=1e-10, atol=1e-12)
     assert extended.log_likelihood == pytest.approx(whole.terms(values)[0], rel=1e-12)
-    mine, plain = extended.predict(x_new), predict(whole, values, x_new)
+    mine, plain = extended.predict(x_new), Conditioned.of(whole, values).predict(x_new)
     np.testing.assert_allclose(mine.mean, plain.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(mine.sd, plain.sd, rtol=1e-10)
 

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,6 @@ from kem_pymc.kernels.composition import (
     Composition,
     Factor,
     as_candidates,
-    to_unconstrained,
 )
 from tests.refusals import refused
 
@@ -221,8 +218,3 @@ class TestAsCandidates:
 
     def test_outside_the_dimension(self):
         refused(lambda: as_candidates([Candidate.parse("SE2")], 2), "SE2")
-
-
-def test_to_unconstrained_takes_logs_of_what_is_positive():
-    assert to_unconstrained(2.5, positive=True) == math.log(2.5)
-    assert to_unconstrained(-2.5, positive=False) == -2.5

@@ -16,9 +16,9 @@ from kem_pymc.model.step import EvolutionStep
 from kem_pymc.sampler.joint_density import log_joint, simulate
 from kem_pymc.sampler.moves.concentration import redraw_concentration
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
-from kem_pymc.sampler.state import copy_state
 from tests.runs.runs import same_draws
 from tests.starts import start_from_users
+from tests.states import copy_state
 from tests.tiny_study import make_cohort
 
 GAMMA = pm.Gamma.dist(alpha=3, beta=2)

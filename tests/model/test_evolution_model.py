@@ -17,6 +17,7 @@ from kem_pymc.model.step import NAMES, EvolutionStep
 from kem_pymc.sampler.moves.sweep import CUT, JOINT
 from kem_pymc.sampler.state import kernel_log_prior
 from kem_pymc.shared import learn_shared
+from tests.clusters import cluster_of
 from tests.tiny_study import CONCENTRATION
 
 QUICK = CUT._replace(seating=1, steps=5)
@@ -345,13 +346,13 @@ def test_cluster_model_is_plain_pymc(cluster):
 def test_cluster_of_a_sequential_model_observes_the_last_batch(cohort, pool, table, idata):
     model = EvolutionModel(cohort, pool, table, likelihood="sequential", shared=None)
     assert 'likelihood: "sequential"' in model.coords["setting"]
-    found = model.cluster(idata, chain=0, draw=5, user="a", time_step=1)
+    found = cluster_of(model, idata, chain=0, draw=5, user="a", time_step=1)
     observed = found.rvs_to_values[found["y[a, 1]"]].eval()
     np.testing.assert_allclose(observed, model.engine.cohort.targets[0][2:4])
 
 
 def test_cluster_of_a_draw(model, idata, pool):
-    found = model.cluster(idata, chain=0, draw=5, user="a", time_step=1)
+    found = cluster_of(model, idata, chain=0, draw=5, user="a", time_step=1)
     here = idata["posterior"].isel(chain=0, draw=5)
     assert found.composition == pool.composition(here["inclusion"].sel(user="a", time_step=1))
     assert ("a", 1) in found.members

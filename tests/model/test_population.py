@@ -22,6 +22,7 @@ from kem_pymc.priors.population import parameters_in, population_parameter
 from kem_pymc.runs.fingerprint import fingerprint
 from kem_pymc.sampler.moves.population import redraw_population
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
+from tests.clusters import cluster_of
 from tests.runs.runs import same_draws
 from tests.starts import start_from_users
 from tests.tiny_study import make_cohort
@@ -511,7 +512,7 @@ def test_a_cluster_has_them_as_variables_or_numbers(cohort, pool, hierarchical, 
     free = {rv.name for rv in cluster.free_RVs}
     assert free == {"median", "spread", "level", "SE0.amplitude", "SE0.lengthscale", "noise"}
     assert np.isfinite(cluster.compile_logp()(cluster.initial_point()))
-    in_a_draw = model.cluster(idata, 0, 3, "a", 0)
+    in_a_draw = cluster_of(model, idata, 0, 3, "a", 0)
     assert not free & {"median", "spread", "level"} & {rv.name for rv in in_a_draw.free_RVs}
     assert np.isfinite(in_a_draw.compile_logp()(in_a_draw.initial_point()))
 

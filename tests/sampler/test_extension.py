@@ -20,7 +20,7 @@ from kem_pymc.sampler.moves.extension import (
     log_factor,
 )
 from kem_pymc.sampler.moves.sweep import check_density
-from kem_pymc.sampler.state import copy_state
+from tests.states import copy_state
 from tests.tiny_study import make_cohort
 
 CANDIDATES = ["LIN0", "PER0", "SE0", "LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]

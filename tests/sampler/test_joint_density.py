@@ -15,6 +15,7 @@ from kem_pymc.model.engine import Engine
 from kem_pymc.model.shared_functions import SharedByUser
 from kem_pymc.sampler.joint_density import simulate, simulate_targets
 from kem_pymc.sampler.state import CompiledModel, State, dataset_log_likelihood, kernel_changed
+from tests.starts import engine_of
 from tests.statistical.geweke import SharedFunction
 from tests.tiny_study import CONCENTRATION, make_cohort
 
@@ -112,7 +113,7 @@ def test_targets_are_simulated_around_what_users_share(sharing, cohort):
 
 
 def test_an_engine_of_one_user_has_what_that_user_shares(sharing, cohort):
-    alone = sharing.of_user(1)
+    alone = engine_of(sharing, 1)
     arrays = alone.simplest()
     x, y = cohort.inputs[1], cohort.targets[1]
     covariance = SharedFunction().covariance(x, x) + arrays[2][0, 1] * np.eye(4)

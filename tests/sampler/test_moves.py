@@ -9,7 +9,6 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
-from kem_pymc.sampler.joint_density import memberships_agree
 from kem_pymc.sampler.moves import sweep as moves
 from kem_pymc.sampler.moves.births import draw_birth, log_birth
 from kem_pymc.sampler.moves.component import closure
@@ -39,12 +38,12 @@ from kem_pymc.sampler.moves.sweep import (
 from kem_pymc.sampler.state import (
     MOVES,
     candidate_log_prior,
-    copy_state,
     detach,
     draw_noise,
     draw_value,
     kernel_log_prior,
 )
+from tests.states import copy_state, memberships_agree
 from tests.tiny_study import CONCENTRATION, make_cohort
 
 

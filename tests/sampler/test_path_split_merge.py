@@ -9,7 +9,7 @@ import pytest
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
-from kem_pymc.sampler.joint_density import log_joint, memberships_agree
+from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves.path_copies import (
     NEW_FACTOR,
     draw_difference,
@@ -34,9 +34,9 @@ from kem_pymc.sampler.state import (
     PATH_SPLIT,
     active_candidates,
     candidate_log_prior,
-    copy_state,
     noise_log_prior,
 )
+from tests.states import copy_state, memberships_agree
 from tests.tiny_study import make_cohort
 
 NAMES = ["LIN0", "PER0", "SE0", "PER0 x SE0"]

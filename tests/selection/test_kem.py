@@ -382,7 +382,7 @@ def test_many_points_are_screened_and_the_best_two_fitted_to_all(learned, monkey
     monkeypatch.setattr(scorer, "MANY", 150)
     monkeypatch.setattr(fit_module, "MANY", 150)
     monkeypatch.setattr(fit_module, "FEW", 60)
-    screened = KEMSelector(more, progress=True).select(*data, previous="LIN0")
+    screened = KEMSelector(more).select(*data, previous="LIN0")
     assert screened.composition == whole.composition
     assert names(screened) == names(whole)
     assert screened.considered[0].score == pytest.approx(whole.considered[0].score, abs=0.05)

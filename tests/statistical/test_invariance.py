@@ -6,7 +6,7 @@ import pytest
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.joint_density import log_joint
-from kem_pymc.sampler.state import copy_state
+from tests.states import copy_state
 from tests.tiny_study import CONCENTRATION, cohort, engine, pool, table  # noqa: F401  fixtures
 
 
