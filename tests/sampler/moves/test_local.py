@@ -9,6 +9,7 @@ from kem_pymc._jit.decorators import compiled
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
+from kem_pymc.sampler.moves import local
 from kem_pymc.sampler.moves.composition import (
     Odds,
 )
@@ -17,6 +18,7 @@ from kem_pymc.sampler.state import (
     draw_noise,
     draw_value,
 )
+from tests.sampler.moves.by_hand import seated
 from tests.tiny_study import make_cohort
 
 
@@ -96,3 +98,21 @@ def test_compositions_of_one_cluster_are_visited_as_enumeration_says(table):
     z = (batches.mean(0) - exact) / error
     assert exact.max() < 0.6  # every composition matters
     assert np.abs(z).max() < 4, (exact, batches.mean(0))
+
+
+def test_a_step_changes_the_composition_as_often_as_the_odds_say(engine, monkeypatch):
+    """And nothing but the composition decides: the ratio of a change takes that for granted."""
+    calls = []
+    for name in ("change_composition", "random_walk"):
+        monkeypatch.setattr(local, name, lambda *_, name=name: calls.append(name))
+    n = 2000
+    for own, share in (([], ODDS.edge), (["LIN0", "SE0"], 0.6), (engine.pool.names, ODDS.edge)):
+        state = seated(engine, ["abc", "dd", "ddd"], {"a": own, "b": ["LIN0"], "c": [], "d": []})
+        calls.clear()
+        slot = state.assignment[0]
+        rng = np.random.default_rng(0)
+        for _ in range(n):
+            local.local_step.py_func(engine.study, state, slot, False, ODDS, 0.0, rng)
+        changes = calls.count("change_composition")
+        assert len(calls) == n
+        assert abs(changes - n * share) < 4.5 * math.sqrt(n * share * (1 - share))
