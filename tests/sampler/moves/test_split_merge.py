@@ -15,7 +15,7 @@ from kem_pymc.sampler.state import (
     copy_state,
     dataset_log_likelihood,
 )
-from tests.sampler.moves.by_hand import log_change, log_copy, places, same_state, seated
+from tests.sampler.moves.by_hand import log_change, log_copy, places, same_state, seated, unchanged
 from tests.sampler.moves.decisions import Decisions
 from tests.tiny_study import make_cohort
 
