@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
 
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.model.engine import Engine
@@ -16,7 +15,7 @@ from kem_pymc.sampler.state import change_concentration
 from tests.sampler.moves.by_hand import seated
 from tests.sampler.moves.steps import inverse, reversible, stationary
 
-#: Processes of three, three and two members, in three, one and two clusters.
+#: Processes of five, two and one members, in three clusters and in one each.
 LABELS = ["ade", "ad", "wwc"]
 COMPOSITIONS = {"a": ["SE0"], "d": ["LIN0"], "e": [], "w": [], "c": ["LIN0"]}
 
@@ -60,7 +59,6 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(learning):
     assert np.corrcoef(starts, ends)[0, 1] > 0.1  # not independent, so reversibility says more
     assert stationary(grid, log_density, ends) > 1e-3
     assert reversible(grid, log_density, starts, ends) > 1e-3
-    assert stats.kstest(starts[::7], ends[::7]).pvalue > 1e-3
 
 
 def test_where_alpha_is_fixed_nothing_is_drawn(engine):
