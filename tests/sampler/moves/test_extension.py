@@ -9,6 +9,8 @@ from kem_pymc.gp.covariance import covariance
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves import component, extension
 from kem_pymc.sampler.moves.extension import (
     COPY_SHARE,
     JITTER,
@@ -20,6 +22,16 @@ from kem_pymc.sampler.moves.extension import (
     log_factor,
 )
 from kem_pymc.sampler.moves.sweep import check_density
+from tests.sampler.moves.by_hand import (
+    factors,
+    included,
+    log_jitter,
+    places,
+    prior,
+    same_state,
+    seated,
+)
+from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state
 from tests.tiny_study import make_cohort
 
@@ -38,8 +50,7 @@ def large(cohort, pool, table):
 
 
 def choices(pool, composition, candidate):
-    included = np.isin(pool.names, composition)
-    found = extensions(pool.layout, included, pool.names.index(candidate))
+    found = extensions(pool.layout, included(pool, *composition), pool.names.index(candidate))
     return [pool.names[other] for other, _ in found]
 
 
@@ -62,9 +73,9 @@ def test_factors_in_other_dimensions_are_others():
 def test_every_choice_can_be_undone(pool):
     layout = pool.layout
     for c in range(len(pool)):
-        included = np.zeros(len(pool), dtype=bool)
-        included[c] = True
-        for other, factor in extensions(layout, included, c):
+        own = np.zeros(len(pool), dtype=bool)
+        own[c] = True
+        for other, factor in extensions(layout, own, c):
             back = np.zeros(len(pool), dtype=bool)
             back[other] = True
             assert [c, factor] in extensions(layout, back, other).tolist()
@@ -74,10 +85,10 @@ def test_every_choice_can_be_undone(pool):
 def test_what_is_kept_comes_back(pool):
     layout, rng = pool.layout, np.random.default_rng(0)
     for c in range(len(pool)):
-        included = np.zeros(len(pool), dtype=bool)
-        included[c] = True
+        alone = np.zeros(len(pool), dtype=bool)
+        alone[c] = True
         own = slice(layout.hyper_start[c], layout.hyper_start[c + 1])
-        for other, factor in extensions(layout, included, c):
+        for other, factor in extensions(layout, alone, c):
             before = rng.normal(size=len(layout.positive))
             values = before.copy()
             keep_shared(layout, c, other, factor, values)
@@ -93,8 +104,8 @@ def test_what_is_kept_comes_back(pool):
 def test_a_flat_factor_changes_nothing(large):
     pool, layout = large.pool, large.pool.layout
     source, target = pool.names.index("SE0"), pool.names.index("PER0 x SE0")
-    included = np.isin(pool.names, ["SE0"])
-    (factor,) = (f for other, f in extensions(layout, included, source) if other == target)
+    own = included(pool, "SE0")
+    (factor,) = (f for other, f in extensions(layout, own, source) if other == target)
     h = np.zeros(len(pool.hyperparameters))
     h[layout.hyper_start[source] : layout.hyper_start[source] + 2] = [0.7, -0.3]
     h[layout.factor_hyper[factor]] = 12.0  # the log of PER's lengthscale
@@ -187,3 +198,79 @@ def seen(state):
     """Which candidates the first dataset has, and the log amplitude of its level, if it has one."""
     slot = state.assignment[0]
     return [*state.included[slot], state.included[slot, 0] * state.h[slot, 0]]
+
+
+#: The component of a has S = {a, e} and D = {b, d}.
+LABELS = ["abc", "ad", "ebc"]
+OTHERS = {"b": ["SE0"], "c": ["LIN0 x PER0"], "d": ["PER0"]}
+
+
+@pytest.mark.parametrize("joint", [False, True], ids=["cut", "joint"])
+@pytest.mark.parametrize(
+    ("names", "leaving", "entering", "number", "there", "back"),
+    [
+        # Where it is among the choices, how many these are, and how many there are on the way back.
+        (["LIN0", "SE0"], "LIN0", "LIN0 x PER0", 0, 4, 2),
+        (["LIN0", "LIN0 x LIN0"], "LIN0", "CONST", 1, 2, 3),
+        (["SE0", "LIN0"], "SE0", "PER0 x SE0", 0, 2, 2),
+        (["LIN0", "PER0 x SE0"], "PER0 x SE0", "PER0", 0, 2, 5),
+        (["CONST"], "CONST", "SE0", 2, 3, 2),
+    ],
+)
+def test_ratios_are_those_of_the_joint_density_there_and_back(
+    large, interpret, monkeypatch, names, leaving, entering, number, there, back, joint
+):
+    """Also without the number of choices, or with the factor's density inverted, this would fail.
+
+    The density of the factor is here by hand: the prior in the first cluster, half a copy of the
+    first one's values in the second.
+    """
+    interpret(extension, component)
+    pool, study = large.pool, large.study._replace(power=0.7)
+    state = seated(large, LABELS, {"a": names, "e": names, **OTHERS}, study=study, seed=1)
+    before, slot = copy_state(state), state.assignment[0]
+    _, changed, moved = component.component(study, state, slot, joint)
+    slots = np.flatnonzero(changed)
+
+    def uniforms(own, name, k, n):
+        row = [c for c in pool.names if c in own]
+        return [(row.index(name) + 0.5) / len(row), (k + 0.5) / n]
+
+    new = [c for c in [*names, entering] if c != leaving]
+    found = choices(pool, names, leaving)
+    returns = choices(pool, new, entering)
+    assert (len(found), found.index(entering), len(returns)) == (there, number, back)
+    rng = Decisions(1, uniforms=uniforms(names, leaving, number, there))
+    assert extension.extend_or_contract(study, state, slot, joint, rng)
+    after = copy_state(state)
+    check_density(study, state)
+    np.testing.assert_array_equal(state.included[slots], [included(pool, *new)] * len(slots))
+
+    expected = log_joint(study, after) - log_joint(study, before) + math.log(there / back)
+    one, other = pool.names.index(leaving), pool.names.index(entering)
+    shorter, longer = sorted((one, other), key=lambda c: len(places(large, c)))
+    kept = {factor.base for factor, *_ in factors(large, shorter)}
+    (factor,) = (range(s, s + n) for f, s, n in factors(large, longer) if f.base not in kept)
+    values = (after if longer == other else before).h
+    for k, s in enumerate(slots):
+        log_q = sum(prior(large, p).logpdf(values[s, p]) for p in factor)
+        if k > 0:
+            around = values[slots[0], list(factor)]
+            log_copy = log_jitter(large, factor, values[s], around, 0.3)
+            log_q = np.logaddexp(log_q, log_copy) - math.log(2)
+        expected += -log_q if longer == other else log_q
+    assert rng.log_ratios == pytest.approx([expected], abs=1e-8)
+
+    rows = np.flatnonzero(changed | moved)
+
+    def draw_what_was(_study, _factor, h, _first, row, _rng):
+        h[row, list(factor)] = before.h[rows[row], list(factor)]
+
+    monkeypatch.setattr(extension, "draw_factor", draw_what_was)
+    reverse = Decisions(0, uniforms=uniforms(new, entering, returns.index(leaving), back))
+    assert extension.extend_or_contract(study, state, slot, joint, reverse)
+    assert same_state(before, state)
+    np.testing.assert_allclose(
+        state.h[slots][:, list(places(large, one))], before.h[slots][:, list(places(large, one))]
+    )
+    assert reverse.log_ratios[0] + rng.log_ratios[0] == pytest.approx(0, abs=1e-8)

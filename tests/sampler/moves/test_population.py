@@ -1,0 +1,131 @@
+"""Population parameters: their conditional, one step from it, and the way back."""
+
+import math
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.model.engine import Engine
+from kem_pymc.priors.population import population_parameter
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves import population
+from kem_pymc.sampler.moves.population import (
+    log_conditional_at,
+    redraw_parameter,
+    redraw_population,
+)
+from kem_pymc.sampler.moves.sweep import check_density
+from tests.sampler.moves.by_hand import seated
+from tests.sampler.moves.steps import inverse, reversible, stationary
+from tests.states import copy_state
+
+MEDIAN = population_parameter("median", pm.Normal.dist(0.3, 0.8))
+SPREAD = population_parameter("spread", pm.HalfNormal.dist(0.5))
+LEVEL = population_parameter("level", pm.Normal.dist(-1, 0.6))
+CAP = population_parameter("cap", pm.Uniform.dist(0.3, 0.9))
+NAMES = ["median", "spread", "level", "cap"]
+
+LABELS = ["ade", "ad", "wwc"]
+COMPOSITIONS = {"a": ["SE0"], "d": ["SE0", "LIN0"], "e": ["SE0"], "w": [], "c": ["LIN0 x PER0"]}
+
+
+@pytest.fixture(scope="module")
+def setting(cohort, pool, table):
+    """A study with parameters of values, of noise, and of a bounded support, and a state."""
+
+    def noise(parent):
+        return pm.LogNormal.dist(LEVEL - 0.2 * parent.size, 0.7)
+
+    priors = table.replace(
+        lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD),
+        amplitude=pm.LogNormal.dist(0, CAP),
+        noise=noise,
+    )
+    engine = Engine(cohort, pool, priors, 1.3, likelihood_power=1.0)
+    study = engine.at(engine.study)
+    assert sorted(p.name for p in engine.population) == sorted(NAMES)
+    return engine, study, seated(engine, LABELS, COMPOSITIONS, study=study)
+
+
+def coordinate(study, i):
+    """Return a parameter's unconstrained coordinate."""
+    value = study.priors.population[i]
+    return math.log(value) if study.priors.population_positive[i] else value
+
+
+def put(study, i, x):
+    """Set a parameter from its coordinate."""
+    study.priors.population[i] = math.exp(x) if study.priors.population_positive[i] else x
+
+
+@compiled
+def _steps(study, state, i, starts, rng):
+    positive = study.priors.population_positive[i]
+    out = np.empty_like(starts)
+    for k in range(starts.shape[0]):
+        study.priors.population[i] = math.exp(starts[k]) if positive else starts[k]
+        redraw_parameter(study, state, i, rng)
+        v = study.priors.population[i]
+        out[k] = math.log(v) if positive else v
+    return out
+
+
+@pytest.fixture
+def index(setting, request):
+    return [p.name for p in setting[0].population].index(request.param)
+
+
+@pytest.mark.parametrize("index", NAMES, indirect=True)
+def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, index):
+    """By the joint density on a grid, from scratch.
+
+    A prior term that is missing, a cluster that counts for every dataset, no Jacobian, or an
+    interval that shrinks to the wrong side would be noticed.
+    """
+    _, study, state = setting
+    old, width = coordinate(study, index), study.priors.population_width[index]
+    grid = np.linspace(old - 8 * width, old + 8 * width, 3001)
+    log_density = np.empty(len(grid))
+    conditional = np.empty(len(grid))
+    for k, x in enumerate(grid):
+        put(study, index, x)
+        log_density[k] = log_joint(study, state)
+        conditional[k] = log_conditional_at(study, state, index, x)
+    top = log_density.argmax()
+    inside = np.isfinite(log_density)
+    np.testing.assert_array_equal(inside, np.isfinite(conditional))
+    np.testing.assert_allclose(
+        (conditional - conditional[top])[inside],
+        (log_density - log_density[top])[inside],
+        atol=1e-8,
+    )
+    log_density[~inside] = -np.inf
+    rng = np.random.default_rng(3)
+    starts = inverse(grid, log_density, rng.random(40_000))
+    ends = _steps(study, state, index, starts, rng)
+    put(study, index, old)
+    assert stationary(grid, log_density, ends) > 1e-3
+    assert reversible(grid, log_density, starts, ends) > 1e-3
+
+
+def test_the_running_density_follows(setting):
+    _, study, state = setting
+    state = copy_state(state)
+    rng = np.random.default_rng(1)
+    values = []
+    for _ in range(20):
+        redraw_population(study, state, rng)
+        check_density(study, state)
+        values.append(study.priors.population.copy())
+    assert (np.std(values, axis=0) > 0.01).all()
+
+
+def test_an_impossible_value_stays(setting, monkeypatch):
+    """There is no height to draw below; the move leaves everything as it was."""
+    _, study, state = setting
+    before = study.priors.population.copy()
+    monkeypatch.setattr(population, "log_conditional_at", lambda *_: -math.inf)
+    population.redraw_parameter.py_func(study, state, 0, np.random.default_rng(0))
+    np.testing.assert_array_equal(study.priors.population, before)

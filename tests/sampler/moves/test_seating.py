@@ -1,0 +1,146 @@
+"""Cluster assignment: weights of the options, one step from the exact conditional, parents."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc.sampler.joint_density import log_joint
+from kem_pymc.sampler.moves import component, seating
+from kem_pymc.sampler.moves.seating import gibbs_reassign, update_parents
+from kem_pymc.sampler.moves.sweep import check_density
+from kem_pymc.sampler.state import attach, detach, kernel_changed, pick
+from tests.sampler.moves.by_hand import included, seated
+from tests.sampler.moves.decisions import Decisions
+from tests.states import copy_state, memberships_agree
+from tests.tiny_study import CONCENTRATION
+
+#: Below the empty composition lie two clusters of two datasets and one of one; below SE0 d and e.
+LABELS = ["ade", "ad", "wwc"]
+COMPOSITIONS = {"a": ["SE0"], "d": ["SE0"], "e": ["LIN0"], "w": [], "c": ["LIN0"]}
+AUXILIARIES = 3
+
+
+@pytest.fixture
+def options(interpret, monkeypatch):
+    """Let assignments run in the interpreter; return the log weights and slots of their options."""
+    interpret(seating)
+    seen = []
+
+    def spy(log_weights, n, rng):
+        chosen = pick(log_weights, n, rng)
+        seen.append((log_weights[:n].copy(), chosen))
+        return chosen
+
+    monkeypatch.setattr(seating, "pick", spy)
+    return seen
+
+
+@pytest.mark.parametrize("dataset", range(8))
+def test_weights_are_those_of_the_joint_density(engine, options, monkeypatch, dataset):
+    """For every option: an alpha, a count or a power that is missing would show.
+
+    The joint density of a new cluster, without that of its kernel from which it is drawn, counts
+    once for every auxiliary cluster.
+    """
+    study = engine.study._replace(power=0.7)
+    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    slot = state.assignment[dataset]
+    process = state.process[slot]
+    drawn = [slot] if state.occupants[slot] == 1 else []
+    new = seating.new_cluster
+
+    def remembered(*arguments):
+        drawn.append(new(*arguments))
+        return drawn[-1]
+
+    monkeypatch.setattr(seating, "new_cluster", remembered)
+    start = copy_state(state)
+    seating.gibbs_reassign(study, state, [dataset], AUXILIARIES, np.random.default_rng(dataset))
+    check_density(study, state)
+    ((log_weights, chosen),) = options
+    assert len(drawn) == AUXILIARIES
+
+    detach(study, start, dataset)
+    # Occupied clusters come first, in the order of the list without the dataset.
+    order = [s for s in start.live[: start.sizes[0]] if start.process[s] == process] + drawn
+    exact = []
+    for s in order:
+        trial = copy_state(state)
+        detach(study, trial, dataset)
+        attach(study, trial, dataset, s)
+        exact.append(log_joint(study, trial))
+        if s in drawn:
+            exact[-1] -= trial.log_prior[s] + math.log(AUXILIARIES)
+    np.testing.assert_allclose(
+        log_weights - log_weights[0], np.subtract(exact, exact[0]), atol=1e-8
+    )
+    assert np.ptp(exact) > 0.1
+    assert state.assignment[dataset] == order[chosen]
+    assert all(state.occupants[s] == 0 for s in state.free[: state.sizes[1]])
+    assert state.sizes.sum() == len(state.free)
+
+
+@compiled
+def _sizes_met(study, state, dataset, n, rng):
+    """Return how often a dataset is found alone, and with others by their number, in n steps."""
+    counts = np.zeros(8, dtype=np.int64)
+    for _ in range(n):
+        gibbs_reassign(study, state, np.array([dataset]), 3, rng)
+        counts[state.occupants[state.assignment[dataset]] - 1] += 1
+    return counts
+
+
+def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
+    """Steps are independent then. Another alpha, by 5 %, or a count off by one would show."""
+    study = engine.prior_study
+    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    n = 40_000
+    counts = _sizes_met(study, state, 7, n, np.random.default_rng(0))
+    # Alone, or with the two of a, or with the two of w: these are told apart by nothing here.
+    expected = n * np.array([CONCENTRATION, 4]) / (CONCENTRATION + 4)
+    assert counts[[0, 2]].sum() == n
+    assert stats.chisquare(counts[[0, 2]], expected).pvalue > 1e-3
+
+
+def test_parents_are_updated_and_nothing_else(engine, interpret):
+    interpret(component)
+    study = engine.study
+    state = seated(engine, LABELS, COMPOSITIONS)
+    slot = state.assignment[3]
+    new = included(engine.pool, "LIN0")
+    changed = np.arange(len(state.free)) == slot
+    own = state.included[slot].copy()
+    change = component.change_to(state, changed, changed & False, own, new)
+    component.complete(study, state, change, 0.0, Decisions(0))
+    assert not memberships_agree(study, state)
+    before = copy_state(state)
+    assert update_parents(study, state, AUXILIARIES, 1, np.random.default_rng(0)) >= 2
+    check_density(study, state)
+    assert memberships_agree(study, state)
+    kept = [0, 3, 5, 6, 7]
+    np.testing.assert_array_equal(state.assignment[kept], before.assignment[kept])
+    # The second datasets of users 0 and 1 have left the process of SE0 for that of LIN0.
+    parents = state.parent[state.process[state.assignment[[1, 4]]]]
+    np.testing.assert_array_equal(parents, [new, new])
+
+
+def test_weights_in_a_new_process_are_those_of_the_joint_density(engine, options):
+    """A dataset that enters a process is assigned as one that lies there."""
+    study = engine.study._replace(power=0.7)
+    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    detach(study, state, 2)
+    exact = []
+    slots = [state.assignment[1], seating.new_cluster(study, state, 0, np.random.default_rng(0))]
+    state.process[slots[1]] = state.process[slots[0]]
+    kernel_changed(study, state, slots[1])
+    for s in slots:
+        trial = copy_state(state)
+        attach(study, trial, 2, s)
+        exact.append(log_joint(study, trial))
+    exact[1] -= state.log_prior[slots[1]]
+    seating.gibbs_assign(study, state, 2, slots[1], 1, np.random.default_rng(0))
+    ((log_weights, _),) = options
+    np.testing.assert_allclose(np.diff(log_weights), np.diff(exact), atol=1e-8)
