@@ -4,6 +4,7 @@ Numba alone would keep compiled functions until their own file changes, with wha
 was then.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,11 @@ from kem_pymc._system.executors import Cluster, Here, Processes
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
 TESTS = Path(__file__).parent
+
+# Where Python may not write bytecode, every new process compiles some 3,700 modules, which takes 8
+# to 16 seconds. Processes that tests start inherit this.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @cache
