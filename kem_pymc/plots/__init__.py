@@ -11,7 +11,6 @@ cell that ends in ``traces(idata).viz["figure"].item()`` shows the figure.
 
 from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
-from kem_pymc.plots.frequencies import compositions
 from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.mean_process import mean_process
@@ -25,7 +24,6 @@ __all__ = [
     "co_clustering",
     "components",
     "composition_colours",
-    "compositions",
     "edges_by_chain",
     "evolution_graph",
     "few_and_many",

@@ -4,7 +4,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.from_posterior import study_settings
@@ -73,25 +72,6 @@ def modal_compositions(idata: "DataTree") -> tuple[list[list[str | None]], np.nd
             labels[u][t] = composition.label(pool.dimension)
             shares[u, t] = count / len(rows)
     return labels, shares
-
-
-def composition_shares(idata: "DataTree") -> pd.DataFrame:
-    """Return how often datasets have each composition, one row per composition and time step.
-
-    Columns are ``composition`` (label), ``time_step`` and ``weight``: the number of users that have
-    the composition at the time step, averaged over draws.
-    """
-    inclusion = variable(idata, "inclusion")
-    names = [str(c) for c in inclusion.coords["candidate"].values]
-    pool = CandidatePool(names, study_settings(idata)["dimension"])
-    present = (variable(idata, "assignment") >= 0).all("sample").values
-    rows = []
-    for t, step in enumerate(inclusion.coords["time_step"].values.tolist()):
-        taken = inclusion.values[:, present[:, t], t].astype(bool).reshape(-1, len(pool))
-        for row, count in zip(*np.unique(taken, axis=0, return_counts=True), strict=True):
-            label = pool.composition(row).label(pool.dimension)
-            rows.append((label, step, count / inclusion.sizes["sample"]))
-    return pd.DataFrame(rows, columns=["composition", "time_step", "weight"])
 
 
 def co_membership(idata: "DataTree") -> tuple[np.ndarray, np.ndarray]:

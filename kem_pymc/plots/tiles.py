@@ -115,14 +115,14 @@ def _table(source: Source) -> _Table:
     rows = source if isinstance(source, Mapping) else {"": source}
     longest = max((len(steps) for steps in rows.values()), default=0)
     labels = [
-        [label_of(step) for step in steps] + [None] * (longest - len(steps))
+        [_label_of(step) for step in steps] + [None] * (longest - len(steps))
         for steps in rows.values()
     ]
     shares = np.array([[label is not None for label in row] for row in labels], dtype=float)
     return _Table([str(u) for u in rows], style.counted(range(longest)), labels, shares)
 
 
-def label_of(step: Step) -> str:
+def _label_of(step: Step) -> str:
     """Return the label of a selected composition."""
     return step.label() if isinstance(step, Selection) else str(step)
 

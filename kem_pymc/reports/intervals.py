@@ -4,21 +4,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.gp.mixture import Mixture
 
 #: Probabilities below the lower end of an interval, its median and its upper end.
 LOW, MIDDLE, HIGH = 0.025, 0.5, 0.975
 
 #: Number of points of each curve.
 FINE = 64
-
-#: Number of bisection steps for a quantile; the error is 1e-12 of the initial range.
-HALVINGS = 40
-
-#: Quantiles are searched within this number of sds around the components' means.
-FAR = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +60,22 @@ class Band:
         if not len(mean):
             nothing = np.full((2, len(at)), np.nan)
             return cls(at, nothing[0], nothing, nothing)
-        sd, sd_observed = np.sqrt(variance), np.sqrt(variance + noise[:, None])
-        back = scaling.targets_back
+        weights = np.full(len(mean), 1 / len(mean)) if weights is None else weights
+        least = np.finfo(float).tiny  # the function's variance may be zero
+        function, observed = (
+            Mixture(weights, mean, np.maximum(np.sqrt(v), least))
+            for v in (variance, variance + noise[:, None])
+        )
+
+        def quantiles(mixture: Mixture, *shares: float) -> np.ndarray:
+            with np.errstate(over="ignore"):  # distances in sds, where an sd is the least one
+                return np.array([scaling.targets_back(mixture.quantile(p)) for p in shares])
+
         return cls(
             at,
-            back(mixture_quantile(mean, sd, MIDDLE, weights)),
-            np.array([back(mixture_quantile(mean, sd, p, weights)) for p in (LOW, HIGH)]),
-            np.array([back(mixture_quantile(mean, sd_observed, p, weights)) for p in (LOW, HIGH)]),
+            quantiles(function, MIDDLE)[0],
+            quantiles(function, LOW, HIGH),
+            quantiles(observed, LOW, HIGH),
         )
 
     @classmethod
@@ -85,33 +88,6 @@ class Band:
         return Band(
             self.at[which], self.median[which], self.function[:, which], self.observed[:, which]
         )
-
-
-def mixture_quantile(
-    mean: np.ndarray, sd: np.ndarray, share: float, weights: np.ndarray | None = None
-) -> np.ndarray:
-    """Return a quantile (m,) of mixtures of normal distributions, by bisection.
-
-    Parameters
-    ----------
-    mean, sd : ndarray, shape (K, m)
-        Means and standard deviations, by component. An sd may be zero.
-    share : float
-        Probability below the quantile.
-    weights : ndarray, shape (K,), optional
-        Weights of the components, which add up to one; equal by default.
-    """
-    weights = np.full(len(mean), 1 / len(mean)) if weights is None else weights
-    if len(mean) == 1:
-        return mean[0] + ndtri(share) * sd[0]
-    low, high = (mean - FAR * sd).min(axis=0), (mean + FAR * sd).max(axis=0)
-    spread = np.maximum(sd, np.finfo(float).tiny)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        with np.errstate(over="ignore"):  # the quotient is huge where the sd is zero
-            below = weights @ ndtr((middle - mean) / spread) < share
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
 
 
 def grid_over(x: np.ndarray) -> np.ndarray:

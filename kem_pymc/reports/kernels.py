@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
+from kem_pymc._system.display import some
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -15,7 +16,7 @@ from kem_pymc.kernels.prose import sentence
 from kem_pymc.plots.graph import Drawing
 from kem_pymc.plots.style import datasets_of
 from kem_pymc.reports import charts
-from kem_pymc.reports.theme import Look, listed
+from kem_pymc.reports.theme import Look
 from kem_pymc.reports.users import UserReport
 from kem_pymc.reports.values import Interval, intervals, medians
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Maximum number of described compositions, and of plots for each evolution.
 DESCRIBED, PICTURES = 40, 6
+
+#: Maximum number of users listed for a composition.
+LISTED = 12
 
 #: Maximum number of users named for a composition that no representative cluster has.
 HOLDERS = 4
@@ -145,7 +149,7 @@ class Kernels:
         if users:
             last = len(self.order)
             known = sorted(dict.fromkeys(users), key=lambda u: self.order.get(u, last))
-            lines.append(f"Users {listed(known)}")
+            lines.append(f"Users {some(known, LISTED)}")
         return "\n".join(lines)
 
     def _kernel(self, composition: Composition) -> Kernel:

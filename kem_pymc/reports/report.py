@@ -1,9 +1,9 @@
 """Write the HTML report of a study from a folder of results or from a posterior."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kem_pymc._system.files import write_atomically
 from kem_pymc.errors import InputError
 from kem_pymc.reports.gather import Material, planned_chains
 
@@ -61,7 +61,13 @@ def report(
         file = Path(path)
         material = Material.of_posterior(source, file.stem)
     _check(file, overwrite)
-    _write(page_of(material), file)
+    page = page_of(material)
+    try:
+        write_atomically(file, page.encode())
+    except OSError as error:
+        raise InputError(
+            f"The file {file} can't be written ({error.strerror}). Give another path."
+        ) from error
     return file
 
 
@@ -140,17 +146,3 @@ def _check(file: Path, overwrite: bool) -> None:
         raise InputError(f"{file} is a folder. Give the path of a file to write.")
     if file.exists() and not overwrite:
         raise InputError(f"The file {file} exists. Give another path, or overwrite=True.")
-
-
-def _write(page: str, file: Path) -> None:
-    """Write a page to a file atomically, by renaming a complete temporary file."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        draft.write_text(page, "utf-8")
-        draft.replace(file)
-    except OSError as error:
-        raise InputError(
-            f"The file {file} can't be written ({error.strerror}). Give another path."
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Labels, colours and letters of compositions, consistent within a report."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -71,9 +71,3 @@ class Look:
         frequent = sorted(counts, key=lambda c: (-counts[c], c))
         own = [c for c in frequent if self.colour(c) != "other"]
         return dict(zip(own, LETTERS, strict=False))
-
-
-def listed(items: Sequence[str], most: int = 12) -> str:
-    """Return at most `most` items separated by commas, and the number of others."""
-    more = len(items) - most
-    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")

@@ -81,6 +81,24 @@ def test_the_truth_is_in_a_composition(composition, truth, expected):
     assert fig5.contains(composition, truth) == expected
 
 
+def test_figure_5_has_bars_that_add_up_to_one():
+    names = ["SE0", "SE0", "LIN0", "PER0", "WHITE", "LIN0 + PER0", "LIN0 x PER0", "LIN0 + SE0"]
+    rows = [
+        {"truth": truth, "method": method, "time_step": step, "composition": name}
+        for truth in ("LIN0", "SE0")
+        for method in ("KEM", "ARD")
+        for step in (0, 5)
+        for name in (names if step else [truth])
+    ]
+    axes = np.reshape(fig5.draw(pd.DataFrame(rows)).axes, (4, 2))
+    assert [ax.get_title() for ax in axes[0]] == ["KEM", "ARD"]
+    assert axes[1, 0].get_ylabel() == "LIN0\ntime step 6"
+    assert [bar.get_width() for bar in axes[2, 1].patches] == [1]
+    widths = [bar.get_width() for bar in axes[1, 1].patches]
+    assert widths == [2 / 8, 1 / 8, 1 / 8, 1 / 8, 1 / 8, 2 / 8]  # 2 / 8 of the others
+    assert [text.get_text() for text in axes[1, 1].texts][-2:] == ["2 more", "25%"]
+
+
 def test_table_2_stands_beside_the_papers(evidence):
     table = make("kem-table2", evidence("kem-table2")).tables["Features dropped per time step"]
     assert list(table.index) == ["KEM", "KEM, ml, bic"]

@@ -19,7 +19,6 @@ from PIL import Image
 from kem_pymc import plots
 from kem_pymc.data.scaling import Scaling
 from tests.diagnostics.conftest import mixing, posterior_of
-from tests.plots.test_frequencies import TABLE, WALKS
 from tests.plots.test_graph import PAPER
 
 BASELINE = Path(__file__).parent / "baseline"
@@ -28,6 +27,13 @@ BASELINE = Path(__file__).parent / "baseline"
 TOLERANCE = 1.0
 
 DPI = 60
+
+WALKS = {
+    "ann": ["WHITE", "LIN0", "LIN0 + PER0"],
+    "bob": ["SE0", "SE0", "SE0"],
+    "cyd": ["LIN0", "LIN0", "LIN0 + PER0"],
+    "dan": ["SE0", "SE0"],
+}
 
 #: What pictures depend on beside what is drawn; matplotlib brings the font.
 STYLE = {
@@ -87,8 +93,6 @@ PICTURES = {
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
-    "compositions": lambda m: plots.compositions(m.posterior),
-    "compositions_of_methods": lambda _: plots.compositions(TABLE, columns="method", rows="truth"),
     "mean_process": lambda m: plots.mean_process(m.sharing),
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),

@@ -4,35 +4,17 @@ import re
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.reports import charts
-from kem_pymc.reports.intervals import Band, Predicted, mixture_quantile
+from kem_pymc.reports.intervals import Band, Predicted
 
 SCALING = Scaling(np.zeros(1), np.ones(1), 10.0, 4.0)
 
 
-@pytest.mark.parametrize("share", [0.025, 0.5, 0.975])
-def test_quantile_of_a_mixture(share):
-    rng = np.random.default_rng(0)
-    mean, sd = 5 * rng.normal(size=(7, 20)), rng.lognormal(size=(7, 20))
-    found = mixture_quantile(mean, sd, share)
-    below = stats.norm.cdf(found, mean, sd).mean(axis=0)
-    np.testing.assert_allclose(below, share, atol=1e-9)
-
-
-def test_one_component_and_equal_ones_are_normal():
-    mean, sd = np.array([[1.0, -2.0]]), np.array([[0.5, 3.0]])
-    expected = stats.norm.ppf(0.975, mean[0], sd[0])
-    np.testing.assert_allclose(mixture_quantile(mean, sd, 0.975), expected, rtol=1e-12)
-    equal = mixture_quantile(np.repeat(mean, 5, axis=0), np.repeat(sd, 5, axis=0), 0.975)
-    np.testing.assert_allclose(equal, expected, rtol=1e-10)
-
-
 def test_a_component_without_spread():
-    found = mixture_quantile(np.array([[1.0], [1.0]]), np.zeros((2, 1)), 0.975)
-    np.testing.assert_allclose(found, 1.0)
+    band = Band.of(np.zeros(1), np.ones((2, 1)), np.zeros((2, 1)), np.zeros(2), SCALING)
+    np.testing.assert_allclose([*band.function[:, 0], band.median[0]], 14.0)
 
 
 def test_one_odd_draw_of_a_hundred_does_not_widen_the_interval():
