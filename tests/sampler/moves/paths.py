@@ -7,8 +7,14 @@ import numpy as np
 from kem_pymc.sampler.moves.path_copies import SPREAD
 from kem_pymc.sampler.moves.sweep import JOINT
 from tests.sampler.moves.by_hand import included, log_birth, log_copy, places, prior
+from tests.tiny_study import make_cohort
 
 NAMES = ["LIN0", "PER0", "SE0", "PER0 x SE0"]
+
+
+def four_users_cohort():
+    """Return users with two or three time steps, some of whom may share a path."""
+    return make_cohort(((2, 4, 6), (2, 4, 6), (1, 3), (2, 4, 5)), seed=5)
 
 
 def two_stories(engine, root=("SE0",), later=("SE0",), groups=(0, 0, 0, 0)):
