@@ -26,8 +26,14 @@ from kem_pymc.sampler.state import (
     candidate_log_prior,
     noise_log_prior,
 )
-from tests.sampler.moves.by_hand import included
-from tests.sampler.moves.paths import NAMES, two_stories
+from tests.sampler.moves.by_hand import included, seated
+from tests.sampler.moves.paths import (
+    NAMES,
+    clusters,
+    log_copies_by_hand,
+    log_difference_by_hand,
+    two_stories,
+)
 
 
 @compiled
@@ -139,3 +145,70 @@ def test_a_shift_is_undone(four_users):
     # Two values of SE0 and the noise, in each of two clusters.
     assert there == pytest.approx(-3 * np.log1p(-shares).sum(), abs=1e-12)
     assert back == pytest.approx(-there, abs=1e-12)
+
+
+@pytest.mark.parametrize("names", [[], ["SE0"], ["PER0", "PER0 x SE0"], ["LIN0", "SE0"], NAMES])
+def test_probabilities_of_differences_are_those_by_hand(four_users, names):
+    own = included(four_users.pool, *names)
+    for d in product([False, True], repeat=len(NAMES)):
+        ours = log_difference(four_users.study, own, np.array(d))
+        assert ours == pytest.approx(log_difference_by_hand(four_users, own, d), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("root", "later", "difference"),
+    [
+        (["SE0"], ["SE0"], []),
+        (["SE0"], ["SE0"], ["LIN0"]),
+        (["SE0"], ["SE0"], ["LIN0", "PER0"]),
+        (["SE0", "PER0"], ["LIN0"], ["SE0", "PER0 x SE0"]),
+        (["PER0 x SE0"], ["LIN0"], ["SE0", "PER0 x SE0"]),
+        (["LIN0"], ["PER0"], ["LIN0", "SE0"]),
+    ],
+)
+def test_densities_are_those_by_hand(four_users, root, later, difference):
+    """A new factor that isn't drawn, or a birth from a cluster that changes, would show."""
+    study = four_users.study
+    labels = ["abe", "cdx", "ab", "abe"]
+    kinds = {"a": root, "b": later, "e": [], "c": ["LIN0", "SE0"], "d": ["PER0"], "x": NAMES}
+    state = seated(four_users, labels, kinds)
+    whole = path_of(study, state, 2).copy()
+    visits = first_visits(whole)
+    leave = open_path(state, whole, visits, included(four_users.pool, *difference))
+    changed = np.isin(np.arange(len(state.occupants)), np.concatenate([whole, leave]))
+    outside = [
+        (state.included[s], state.h[s]) for s in state.live[: state.sizes[0]] if not changed[s]
+    ]
+    first = state.included[whole[0]]
+    for seed in range(10):
+        draw_values(study, state, whole, leave, visits, changed, np.random.default_rng(seed))
+        expected = log_copies_by_hand(
+            four_users, *(clusters(state, slots) for slots in (whole, leave)), outside
+        )
+        expected += log_difference_by_hand(four_users, first, first ^ state.included[leave[0]])
+        ours = log_copies(study, state, whole, leave, visits, changed)
+        assert ours == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_jacobian_of_a_shift_is_that_of_finite_differences(four_users):
+    """One cluster, the map from its values to those after the shift, with the copy as it is."""
+    study, state = four_users.study, two_stories(four_users)
+    whole = path_of(study, state, 0)[:1].copy()
+    visits = first_visits(whole)
+    leave = open_path(state, whole, visits, included(four_users.pool, "SE0", "PER0 x SE0"))
+    stay = open_path(state, whole, visits, np.zeros(len(NAMES), dtype=bool))
+    rng = np.random.default_rng(0)
+    state.h[leave] += rng.normal(size=state.h.shape[1])
+    (own,) = stay
+    places = [5, 6]
+
+    def shifted(values):
+        state.h[own, places], state.log_noise[own] = values[:2], values[2]
+        log_jacobian = shift(study, state, stay, leave, visits, np.array([-0.6]))
+        return np.append(state.h[own, places], state.log_noise[own]), log_jacobian
+
+    at = rng.normal(size=3)
+    centre, log_jacobian = shifted(at)
+    columns = [(shifted(at + 1e-4 * step)[0] - centre) / 1e-4 for step in np.eye(3)]
+    assert log_jacobian == pytest.approx(math.log(np.linalg.det(columns)), abs=1e-8)
+    np.testing.assert_allclose(centre[0], at[0] - 0.6 * (state.h[leave[0], 7] - at[0]))

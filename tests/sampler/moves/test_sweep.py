@@ -17,8 +17,10 @@ from kem_pymc.sampler.moves.composition import (
 )
 from kem_pymc.sampler.moves.sweep import (
     CUT,
+    EVERYWHERE,
     JOINT,
     PAPER,
+    at_level,
     check_density,
     compile_moves,
     heat,
@@ -27,6 +29,7 @@ from kem_pymc.sampler.moves.sweep import (
     sweep,
 )
 from kem_pymc.sampler.state import MOVES, kernel_log_prior
+from tests.sampler.moves.by_hand import seated
 from tests.states import copy_state, memberships_agree
 from tests.tiny_study import CONCENTRATION, make_cohort
 
@@ -198,3 +201,13 @@ def test_heating_in_parts_is_heating(engine, heating):
     for name in ("assignment", "h", "log_noise", "included"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert one.log_density[0] == pytest.approx(other.log_density[0], abs=1e-9)
+
+
+def test_levels_begin_with_the_first_members_of_processes(engine):
+    kinds = {"a": ["SE0"], "b": ["LIN0"], "c": [], "d": [], "w": []}
+    state = seated(engine, ["abc", "ad", "www"], kinds)
+    # Below the empty composition, SE0, and LIN0, whose only member is of the third time step.
+    processes = state.process[state.assignment[[0, 1, 2]]]
+    for level, there in ((0, [1, 0, 0]), (1, [0, 1, 0]), (2, [0, 0, 1]), (EVERYWHERE, [1, 1, 1])):
+        found = at_level(engine.study, state, level)
+        np.testing.assert_array_equal(found[processes], np.array(there, dtype=bool))
