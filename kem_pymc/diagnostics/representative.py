@@ -197,8 +197,8 @@ def representative(idata: "DataTree") -> Representative:
     places = np.argwhere(draws.present)
     code, named = compositions(draws)
     code = code.reshape(-1, *draws.present.shape)
-    modal, share = _modes(code)
-    together = _co_clustering(draws.assignment[:, :, draws.present])
+    modal, share = modes(code)
+    together = shared_clusters(draws.assignment[:, :, draws.present])
     above = np.zeros_like(modal)
     above[:, 1:] = modal[:, :-1]
     kind = np.stack([above[draws.present], modal[draws.present]], axis=1)
@@ -313,7 +313,7 @@ def _merge(together: np.ndarray, label: np.ndarray) -> bool:
     return pair is not None
 
 
-def _co_clustering(assignment: np.ndarray) -> np.ndarray:
+def shared_clusters(assignment: np.ndarray) -> np.ndarray:
     """Return the fraction of draws in which two datasets share a cluster (N, N).
 
     `assignment` has shape (K, S, N).
@@ -325,7 +325,7 @@ def _co_clustering(assignment: np.ndarray) -> np.ndarray:
     return together / len(flat)
 
 
-def _modes(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def modes(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the most frequent value (U, T) over draws (S, U, T), and its relative frequency."""
     modal = np.zeros(code.shape[1:], dtype=code.dtype)
     share = np.zeros(code.shape[1:])

@@ -10,9 +10,11 @@ from matplotlib.font_manager import FontProperties
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from kem_pymc.diagnostics.quantities import Draws
+from kem_pymc.diagnostics.representative import shared_clusters
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
-from kem_pymc.plots.draws import candidate_labels, co_membership, inclusion_shares, variable
+from kem_pymc.plots.draws import candidate_labels, inclusion_shares
 
 if TYPE_CHECKING:
     from xarray import DataArray, DataTree
@@ -175,7 +177,9 @@ def co_clustering(
     """
     if order not in ORDERS:
         raise InputError(f"There is no order {order!r}. Use one of {', '.join(ORDERS)}.")
-    together, places = co_membership(idata)
+    draws = Draws.of(idata)
+    places = np.argwhere(draws.present)  # of each dataset: the indices of its user and time step
+    together = shared_clusters(draws.assignment[:, :, draws.present])
     ranks = _similar_first(together)
     user_ranks = np.array([ranks[places[:, 0] == u].mean() for u in range(places[:, 0].max() + 1)])
     key = {
@@ -187,8 +191,7 @@ def co_clustering(
     ax = style.axes_or_new(ax, 5.8, 4.6)
     image = ax.imshow(together[np.ix_(chosen, chosen)], **LIMITS, interpolation="nearest")
     _colour_bar(image, ax, "posterior probability of the same cluster")
-    coords = variable(idata, "assignment").coords
-    users, steps = coords["user"].values, style.counted(coords["time_step"].values)
+    users, steps = draws.users, style.counted(draws.steps)
     if order == "similarity":
         names = [f"{users[u]}, {steps[t]}" for u, t in places[chosen]]
         _tick_datasets(ax, names)

@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import style
-from kem_pymc.plots.draws import modal_compositions, variable
+from kem_pymc.plots.draws import modal_compositions
 from kem_pymc.selection.selection import Selection
 
 if TYPE_CHECKING:
@@ -108,10 +109,9 @@ def _table(source: Source) -> _Table:
     from xarray import DataTree
 
     if isinstance(source, DataTree):
-        labels, shares = modal_compositions(source)
-        coords = variable(source, "assignment").coords
-        users = [str(u) for u in coords["user"].values]
-        return _Table(users, style.counted(coords["time_step"].values), labels, shares)
+        draws = Draws.of(source)
+        users = [str(u) for u in draws.users]
+        return _Table(users, style.counted(draws.steps), *modal_compositions(draws))
     rows = source if isinstance(source, Mapping) else {"": source}
     longest = max((len(steps) for steps in rows.values()), default=0)
     labels = [

@@ -146,7 +146,13 @@ def posterior():
     return xr.DataTree.from_dict(
         {
             "posterior": xr.Dataset(
-                {"assignment": (dims, assignment), "inclusion": ((*dims, "candidate"), inclusion)},
+                {
+                    "assignment": (dims, assignment),
+                    "inclusion": ((*dims, "candidate"), inclusion),
+                    "noise": (dims, np.where(assignment >= 0, 1.0, np.nan)),
+                    "n_clusters": (dims[:2], np.full((1, draws), steps)),
+                    "log_joint": (dims[:2], np.zeros((1, draws))),
+                },
                 coords={"user": [7, 8, 9], "candidate": ["LIN0", "PER0", "SE0"]}
                 | {"time_step": range(steps)},
             ),

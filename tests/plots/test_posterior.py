@@ -86,9 +86,9 @@ def test_no_users_are_refused(posterior):
 
 def test_another_posterior_is_refused():
     other = xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": (("chain", "draw"), [[0.0]])})})
-    with pytest.raises(InputError, match="lacks the variable assignment"):
+    with pytest.raises(InputError, match="no settings of a study"):
         inclusion(other)
-    with pytest.raises(InputError, match="lacks the variable assignment"):
+    with pytest.raises(InputError, match="no settings of a study"):
         co_clustering(other)
 
 
