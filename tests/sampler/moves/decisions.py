@@ -94,7 +94,11 @@ _MATH = SimpleNamespace(**{**vars(math), "log": _log})
 
 @pytest.fixture
 def interpret(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return what lets the functions of modules run in the interpreter during a test."""
+    """Return what lets the functions of modules run in the interpreter during a test.
+
+    What other modules have imported from these stays compiled, or is to be called before: it can't
+    be compiled while what it calls is interpreted.
+    """
 
     def functions_of(*modules: ModuleType) -> None:
         names = {module.__name__ for module in modules}

@@ -85,7 +85,7 @@ def _births(study, state, candidate, own, changed, h, rng, n):
 
 @pytest.mark.parametrize("own", [[], ["LIN0"]], ids=["alone", "with a relative"])
 def test_draws_have_the_distribution_by_hand(engine, own):
-    """Of a shift: a share off by .02, or a scale by 5 %, would be noticed."""
+    """Of a shift: a share off by .02, or a scale by a quarter, would be noticed."""
     state = seated(engine, LABELS, {"a": own, "e": own, **OTHERS}, seed=2)
     slots = state.assignment[[0, 5]]
     changed = np.isin(np.arange(len(state.free)), slots)
@@ -93,7 +93,7 @@ def test_draws_have_the_distribution_by_hand(engine, own):
     rng = np.random.default_rng(0)
     own = included(engine.pool, *own)
     p = places(engine, 2)[1]
-    draws = _births(engine.study, state, 2, own, changed, h, rng, 20_000)[:, p]
+    draws = _births(engine.study, state, 2, own, changed, h, rng, 100_000)[:, p]
     sources = [state.h[s][p] for s in state.assignment[[1, 2]]] + [h[0, p]]
     one, lin = unit(engine, p), places(engine, 0)[1]
 

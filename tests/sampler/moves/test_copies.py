@@ -52,13 +52,13 @@ def _copies(study, spread, origins, parent, source, source_noise, rng, n):
 
 
 def test_draws_have_the_distribution_by_hand(engine):
-    """A share that is off by .02, a scale by 5 %, or values that don't share it, would show."""
+    """A share that is off by .02, a scale by 10 %, or values that don't share it, would show."""
     study = engine.study
     own, parent = included(engine.pool, "LIN0 x PER0"), included(engine.pool, "SE0")
     source, source_noise = np.linspace(-1, 1, 8), 0.4
     origins = same_origins(study, own)
     rng = np.random.default_rng(0)
-    draws = _copies(study, SPREAD, origins, parent, source, source_noise, rng, 20_000)
+    draws = _copies(study, SPREAD, origins, parent, source, source_noise, rng, 100_000)
     assert np.isnan(draws[:, :4]).all()  # values of candidates that aren't in stay
 
     def cdf(x, base, around, width):
@@ -80,5 +80,5 @@ def test_draws_have_the_distribution_by_hand(engine):
     least = np.diff(stats.norm(*NOISE[1]).cdf(0.4 + 3 * SPREAD.fine * np.array([-1, 1])))[0]
     expected = SPREAD.prior * low * least
     expected += 0.5 * (1 - SPREAD.prior) * (inside[0] ** 2 + inside[1] ** 2)
-    assert abs(both - expected) < 4.5 * np.sqrt(expected / 20_000)
+    assert abs(both - expected) < 4.5 * np.sqrt(expected / 100_000)
     assert both > near.prod() + 0.05

@@ -225,8 +225,12 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     The density of the factor is here by hand: the prior in the first cluster, half a copy of the
     first one's values in the second.
     """
-    interpret(extension, component)
     pool, study = large.pool, large.study._replace(power=0.7)
+    new = [c for c in [*names, entering] if c != leaving]
+    found = choices(pool, names, leaving)
+    returns = choices(pool, new, entering)
+    assert (len(found), found.index(entering), len(returns)) == (there, number, back)
+    interpret(extension, component)
     state = seated(large, LABELS, {"a": names, "e": names, **OTHERS}, study=study, seed=1)
     before, slot = copy_state(state), state.assignment[0]
     _, changed, moved = component.component(study, state, slot, joint)
@@ -236,10 +240,6 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
         row = [c for c in pool.names if c in own]
         return [(row.index(name) + 0.5) / len(row), (k + 0.5) / n]
 
-    new = [c for c in [*names, entering] if c != leaving]
-    found = choices(pool, names, leaving)
-    returns = choices(pool, new, entering)
-    assert (len(found), found.index(entering), len(returns)) == (there, number, back)
     rng = Decisions(1, uniforms=uniforms(names, leaving, number, there))
     assert extension.extend_or_contract(study, state, slot, joint, rng)
     after = copy_state(state)

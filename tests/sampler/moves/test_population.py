@@ -12,12 +12,14 @@ from kem_pymc.priors.population import population_parameter
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves import population
 from kem_pymc.sampler.moves.population import (
+    MOST,
     log_conditional_at,
     redraw_parameter,
     redraw_population,
 )
 from kem_pymc.sampler.moves.sweep import check_density
 from tests.sampler.moves.by_hand import seated
+from tests.sampler.moves.decisions import Decisions
 from tests.sampler.moves.steps import inverse, reversible, stationary
 from tests.states import copy_state
 
@@ -77,12 +79,13 @@ def index(setting, request):
     return [p.name for p in setting[0].population].index(request.param)
 
 
+@pytest.mark.parametrize("narrower", [1, 5])
 @pytest.mark.parametrize("index", NAMES, indirect=True)
-def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, index):
+def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, index, narrower):
     """By the joint density on a grid, from scratch.
 
-    A prior term that is missing, a cluster that counts for every dataset, no Jacobian, or an
-    interval that shrinks to the wrong side would be noticed.
+    A prior term that is missing, a cluster that counts for every dataset, or no Jacobian would be
+    noticed; with narrower intervals also stepping out to one side only.
     """
     _, study, state = setting
     old, width = coordinate(study, index), study.priors.population_width[index]
@@ -102,6 +105,8 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, i
         atol=1e-8,
     )
     log_density[~inside] = -np.inf
+    narrow = study.priors._replace(population_width=study.priors.population_width / narrower)
+    study = study._replace(priors=narrow)
     rng = np.random.default_rng(3)
     starts = inverse(grid, log_density, rng.random(40_000))
     ends = _steps(study, state, index, starts, rng)
@@ -120,6 +125,24 @@ def test_the_running_density_follows(setting):
         check_density(study, state)
         values.append(study.priors.population.copy())
     assert (np.std(values, axis=0) > 0.01).all()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_intervals_are_placed_at_random_and_grow_up_to_a_limit(
+    setting, interpret, monkeypatch, share
+):
+    """Where the density is flat; too small an effect for the frequencies above."""
+    _, study, state = setting
+    asked = []
+    interpret(population)
+    monkeypatch.setattr(population, "log_conditional_at", lambda *a: asked.append(a[-1]) or 0.0)
+    x, width = coordinate(study, 0), study.priors.population_width[0]
+    below = int(MOST * 0.4)
+    population.redraw_parameter(study, state, 0, Decisions(0, uniforms=[0.5, share, 0.4, 0.5]))
+    low = x - width * share - width * np.arange(below)
+    high = x + width * (1 - share) + width * np.arange(MOST - 1 - below)
+    middle = 0.5 * (low[-1] + high[-1])  # of the interval, which has grown by a width once more
+    np.testing.assert_allclose(asked, [x, *low, *high, middle], atol=1e-12)
 
 
 def test_an_impossible_value_stays(setting, monkeypatch):

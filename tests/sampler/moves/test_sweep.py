@@ -203,11 +203,19 @@ def test_heating_in_parts_is_heating(engine, heating):
     assert one.log_density[0] == pytest.approx(other.log_density[0], abs=1e-9)
 
 
-def test_levels_begin_with_the_first_members_of_processes(engine):
-    kinds = {"a": ["SE0"], "b": ["LIN0"], "c": [], "d": [], "w": []}
-    state = seated(engine, ["abc", "ad", "www"], kinds)
-    # Below the empty composition, SE0, and LIN0, whose only member is of the third time step.
+@pytest.mark.parametrize(
+    ("labels", "levels"),
+    [
+        # LIN0 is reached at the third time step, by user 0; or at the second, by user 1.
+        (["abc", "ad", "www"], {0: [1, 0, 0], 1: [0, 1, 0], 2: [0, 0, 1]}),
+        (["abc", "ec", "www"], {0: [1, 0, 0], 1: [0, 1, 1], 2: [0, 0, 0]}),
+    ],
+)
+def test_levels_begin_with_the_first_members_of_processes(engine, labels, levels):
+    kinds = {"a": ["SE0"], "b": ["LIN0"], "c": [], "d": [], "e": ["LIN0"], "w": []}
+    state = seated(engine, labels, kinds)
+    # Below the empty composition, SE0 and LIN0.
     processes = state.process[state.assignment[[0, 1, 2]]]
-    for level, there in ((0, [1, 0, 0]), (1, [0, 1, 0]), (2, [0, 0, 1]), (EVERYWHERE, [1, 1, 1])):
+    for level, there in {**levels, EVERYWHERE: [1, 1, 1]}.items():
         found = at_level(engine.study, state, level)
         np.testing.assert_array_equal(found[processes], np.array(there, dtype=bool))
