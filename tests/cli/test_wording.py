@@ -15,7 +15,7 @@ PACKAGE = Path(kem_pymc.__file__).parent
 #: command line gives them values of its own, or only study files and programs call them.
 PYTHON_ALONE = {
     *("dimension", "enter", "feature", "gaps", "grid", "truth", "level", "max_draws"),
-    *("max_edges", "max_nodes", "minimum", "minimum_probability", "most", "pilot"),
+    *("max_edges", "max_nodes", "minimum", "minimum_probability", "pilot"),
     *("probability", "runs", "scope", "steps", "unexplained", "unshared", "judged"),
 }
 
