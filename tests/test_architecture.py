@@ -61,6 +61,6 @@ def test_a_new_module_needs_a_line_and_a_layer(elsewhere):
     shutil.copytree(ROOT / "kem_pymc", elsewhere / "kem_pymc")
     assert check(elsewhere) == []
     (elsewhere / "kem_pymc" / "fresh.py").touch()
-    told = check(elsewhere)
-    assert "No line of the tree is about kem_pymc/fresh.py." in told
-    assert "kem_pymc/fresh is in no layer of pyproject.toml." in told
+    message = check(elsewhere)
+    assert "No line of the tree is about kem_pymc/fresh.py." in message
+    assert "kem_pymc/fresh is in no layer of pyproject.toml." in message

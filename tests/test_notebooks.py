@@ -53,8 +53,8 @@ def test_notebook_runs(path, outcomes):
     assert not unseen(outcome)
     # PyMC tells there what it samples; Python's warnings have a category. Few draws make Pareto k
     # large, of which ArviZ warns, as notebook 4 explains.
-    told = [text for text in warned(outcome.notebook) if "Estimated shape parameter" not in text]
-    assert not [text for text in told if "Warning: " in text]
+    message = [text for text in warned(outcome.notebook) if "Estimated shape parameter" not in text]
+    assert not [text for text in message if "Warning: " in text]
 
 
 def test_notebooks_are_kept_without_outputs():

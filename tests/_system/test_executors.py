@@ -119,9 +119,9 @@ def test_an_error_of_a_task_is_raised_here(crew):
 
 
 def test_each_result_is_told(crew):
-    told = []
-    results = in_order(crew, drawn, TASKS, told.append)
-    assert sorted(told) == sorted(results)
+    message = []
+    results = in_order(crew, drawn, TASKS, message.append)
+    assert sorted(message) == sorted(results)
 
 
 class Single:

@@ -218,8 +218,8 @@ def test_columns_that_are_not_used_are_named(tmp_path, capsys):
     cohort = read(frame, tmp_path)
     assert cohort.features == ("date",)
     unused = "arm (the same in every row), temperature (94% of its values are missing)"
-    told = f"Features: date (time).\nNot used: {unused}.\nAs a feature, date is the number of"
-    assert capsys.readouterr().out.startswith(told)
+    shown = f"Features: date (time).\nNot used: {unused}.\nAs a feature, date is the number of"
+    assert capsys.readouterr().out.startswith(shown)
     read(frame.assign(sleep=frame["steps"]), tmp_path, ["sleep"])
     assert capsys.readouterr().out == "Features: sleep (numbers).\n"
     read(frame.assign(stage=np.arange(18) % 4), tmp_path, ["stage"], scope="new")

@@ -55,9 +55,9 @@ def test_problems_are_told_and_grave_ones_decide(monkeypatch, grave, code):
     assert "1 problem found" in result.output
     result = run("doctor", "--json")
     assert result.exit_code == code
-    told = json.loads(result.output)
+    shown = json.loads(result.output)
     problem = {"what": "It's broken.", "remedy": "Mend it.", "fails": grave}
-    assert told == {
+    assert shown == {
         "fine": not grave,
         "findings": [{"title": "Bad", "facts": {}, "problems": [problem]}],
     }
@@ -78,10 +78,10 @@ def test_a_check_that_fails_is_a_problem_and_no_traceback(monkeypatch, healthy):
 
 
 def test_every_check_works_here():
-    told = json.loads(run("doctor", "--no-engine", "--json").output)
-    assert {finding["title"] for finding in told["findings"]} == set(doctor.checks(False))
-    assert all(finding["facts"] for finding in told["findings"])
-    text = json.dumps(told)
+    shown = json.loads(run("doctor", "--no-engine", "--json").output)
+    assert {finding["title"] for finding in shown["findings"]} == set(doctor.checks(False))
+    assert all(finding["facts"] for finding in shown["findings"])
+    text = json.dumps(shown)
     assert "This check failed" not in text
     assert metadata.version("pymc") in text
 
@@ -218,12 +218,12 @@ class TestMachine:
         assert text == ""
 
     @pytest.mark.parametrize(
-        ("free", "told", "grave"), [(5e8, 3, False), (1e6, 3, True), (5e9, 0, False)]
+        ("free", "shown", "grave"), [(5e8, 3, False), (1e6, 3, True), (5e9, 0, False)]
     )
-    def test_little_room(self, monkeypatch, free, told, grave):
+    def test_little_room(self, monkeypatch, free, shown, grave):
         monkeypatch.setattr(hardware.shutil, "disk_usage", lambda *_: SimpleNamespace(free=free))
         finding, _ = found(hardware.disk)
-        assert len(finding.problems) == told
+        assert len(finding.problems) == shown
         assert fails(finding) == grave
 
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "no such encoding"])

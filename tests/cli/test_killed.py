@@ -75,11 +75,11 @@ def watch(patch, file):
     def before(owner, name, tell):
         function = getattr(owner, name)
 
-        def told(*arguments, **options):
+        def shown(*arguments, **options):
             tell(*arguments)
             return function(*arguments, **options)
 
-        patch.setattr(owner, name, told)
+        patch.setattr(owner, name, shown)
 
     def begins(*arguments):
         path = arguments[3]
@@ -154,7 +154,7 @@ def kill_and_resume(number, phase, whole, place: Path, counts):
         assert not (place / "r.run" / "fit.json").exists()
 
 
-def told(counts, request):
+def shown(counts, request):
     with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
         print(f"\nkilled while: {dict(counts)}")  # noqa: T201
 
@@ -163,7 +163,7 @@ def test_killed_a_few_times(whole, tmp_path, request):
     counts = Counter()
     for number, phase in enumerate(("tuning", "final", "unshared", "writing results")):
         kill_and_resume(number, phase, whole, tmp_path / "place", counts)
-    told(counts, request)
+    shown(counts, request)
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_killed_fifty_times(whole, tmp_path, request):
     for number in range(100, 150):
         phase = min(PHASES, key=lambda name: counts[name])  # on a busy machine some are missed
         kill_and_resume(number, phase, whole, tmp_path / "place", counts)
-    told(counts, request)
+    shown(counts, request)
     assert min(counts[phase] for phase in PHASES) >= 5
 
 

@@ -281,12 +281,12 @@ def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "shown"),
     [(("--draws", 3), "--draws"), (("--skip-gaps",), "--skip-gaps"), (("study.py",), "study file")],
 )
-def test_options_that_a_run_has_already(tmp_path, option, told):
+def test_options_that_a_run_has_already(tmp_path, option, shown):
     message = refused(run("fit", *option, "--resume", tmp_path))
-    assert f"{told} can't be used with --resume" in message
+    assert f"{shown} can't be used with --resume" in message
 
 
 def test_no_run(tmp_path):

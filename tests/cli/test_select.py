@@ -55,14 +55,14 @@ def test_predictions_are_those_of_the_selections(evolutions, new, tmp_path):
     ]
     points = table(users=2, weeks=2, seed=1).query("id == 0")
     x, y = points[["sleep", "mood"]].to_numpy(), points["steps"].to_numpy()
-    told = KEMSelector(Evolutions.load(evolutions)).select(x[:2], y[:2]).predict(x, True)
+    shown = KEMSelector(Evolutions.load(evolutions)).select(x[:2], y[:2]).predict(x, True)
     first = own[own["time_step"] == 0]
-    assert first["mean"].to_numpy() == pytest.approx(told.mean)
-    assert first["sd"].to_numpy() == pytest.approx(told.sd)
+    assert first["mean"].to_numpy() == pytest.approx(shown.mean)
+    assert first["sd"].to_numpy() == pytest.approx(shown.sd)
     function = KEMSelector(Evolutions.load(evolutions)).select(x[:2], y[:2]).predict(x)
     assert first["sd_function"].to_numpy() == pytest.approx(function.sd)
     for name, probability in online.QUANTILES.items():
-        assert told.observation.cdf(first[name].to_numpy()) == pytest.approx(probability)
+        assert shown.observation.cdf(first[name].to_numpy()) == pytest.approx(probability)
     assert first["observed"].to_numpy() == pytest.approx(y)
     assert first[["sleep", "mood"]].to_numpy() == pytest.approx(x)
 
@@ -85,10 +85,10 @@ def test_points_to_come_are_predicted_by_the_last_selections(evolutions, new, tm
     past = pd.read_csv(new).query("id == 7")
     x, y = past[["sleep", "mood"]].to_numpy(), past["steps"].to_numpy()
     at = coming.query("id == 7")[["sleep", "mood"]].to_numpy()
-    told = KEMSelector(Evolutions.load(evolutions)).select(x, y).predict(at, True)
+    shown = KEMSelector(Evolutions.load(evolutions)).select(x, y).predict(at, True)
     own = unknown[unknown["user"] == 7]
-    assert own["mean"].to_numpy() == pytest.approx(told.mean)
-    assert own["sd"].to_numpy() == pytest.approx(told.sd)
+    assert own["mean"].to_numpy() == pytest.approx(shown.mean)
+    assert own["sd"].to_numpy() == pytest.approx(shown.sd)
     assert own[["sleep", "mood"]].to_numpy() == pytest.approx(at)
     # Whatever stands there as their target changes nothing, nor do the other rows change.
     options = to_come(tmp_path, coming.assign(steps="?"))
@@ -280,7 +280,7 @@ def test_chains_that_disagree_are_warned_of(evolutions, new, tmp_path):
     columns = ("--user", "id", "--time", "week", "--out", tmp_path / "s.csv")
     result = run("select", "--evolutions", tmp_path / "apart.json", "--data", new, *columns)
     assert result.exit_code == 0
-    told = " ".join(result.stderr.split())
-    assert "The chains disagree in SE0. These selections average over all chains" in told
-    assert "--draws" in told
-    assert "kem.diagnostics.stack" in told
+    shown = " ".join(result.stderr.split())
+    assert "The chains disagree in SE0. These selections average over all chains" in shown
+    assert "--draws" in shown
+    assert "kem.diagnostics.stack" in shown

@@ -68,11 +68,11 @@ def test_draws_of_the_evolutions(evolutions, new, tmp_path):
         (tmp_path / str(k)).mkdir()
         select(evolutions, new, tmp_path / str(k), *options)
         row = pd.read_csv(tmp_path / str(k) / "selections.csv").query('user == "\'-b"').iloc[0]
-        told = selector.select(x[:2], y[:2])
-        assert json.loads(row["considered"])[told.label()] == pytest.approx(
-            {"bic": told.considered[0].bic, "score": max(c.score for c in told.considered)}
+        shown = selector.select(x[:2], y[:2])
+        assert json.loads(row["considered"])[shown.label()] == pytest.approx(
+            {"bic": shown.considered[0].bic, "score": max(c.score for c in shown.considered)}
         )
-        assert row["noise"] == pytest.approx(told.noise)
+        assert row["noise"] == pytest.approx(shown.noise)
         assert json.loads(row["settings"])["evolutions"].startswith(words)
 
 

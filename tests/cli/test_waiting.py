@@ -37,10 +37,10 @@ def test_without_a_terminal_long_waits_are_told_in_lines(monkeypatch, capsys):
         pass
     with waiting.waiting("Compiling"):
         sleep(0.5)
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "Compiling ..."
-    assert len(told) == 2
-    assert told[1].endswith("s so far")
+    message = capsys.readouterr().out.splitlines()
+    assert message[0] == "Compiling ..."
+    assert len(message) == 2
+    assert message[1].endswith("s so far")
 
 
 def test_an_error_ends_the_wait(monkeypatch, capsys):
@@ -54,11 +54,11 @@ def test_an_error_ends_the_wait(monkeypatch, capsys):
 def test_lines_are_apart(monkeypatch):
     clock = iter([0.0, 10.0, 31.0, 31.0, 40.0, 70.0, 70.0])
     monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
-    told = []
-    lines = Lines(told.append)
+    message = []
+    lines = Lines(message.append)
     for line in "abcd":
         lines.say(line)
-    assert told == ["b", "d"]
+    assert message == ["b", "d"]
 
 
 def test_sampling_is_told_without_a_terminal(monkeypatch, capsys):

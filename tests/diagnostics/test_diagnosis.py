@@ -62,9 +62,9 @@ def test_modes_are_chains_at_one_level():
     modes = find_modes(Draws.of(tree))
     assert [mode.chains for mode in modes] == [(0, 2), (1, 3)]
     assert modes[0].log_joint == pytest.approx(0, abs=0.2)
-    told = diagnose(tree).warnings
-    assert "2 modes: chains 0, 2 at log joint" in told[0]
-    assert "kem.diagnostics.stack" in told[0]
+    message = diagnose(tree).warnings
+    assert "2 modes: chains 0, 2 at log joint" in message[0]
+    assert "kem.diagnostics.stack" in message[0]
 
 
 def test_no_mode_holds_chains_that_are_apart():
@@ -87,12 +87,12 @@ def test_few_draws_and_dead_chains_are_told():
     log_joint[1] = -5.0
     log_joint[2, 7] = -np.inf
     tree = posterior_of(*mixing(chains=3, draws=20), log_joint=log_joint)
-    told = "\n".join(diagnose(tree, planned_chains=4).warnings)
-    assert "1 of 4 chains have no draws" in told
-    assert "Chain 1 never moved" in told
-    assert "Chain 2 failed" in told
-    assert "3 x 20 draws are too few" in told
-    assert "Chain 0" not in told
+    message = "\n".join(diagnose(tree, planned_chains=4).warnings)
+    assert "1 of 4 chains have no draws" in message
+    assert "Chain 1 never moved" in message
+    assert "Chain 2 failed" in message
+    assert "3 x 20 draws are too few" in message
+    assert "Chain 0" not in message
 
 
 def test_failed_factorisations_are_told():
@@ -107,10 +107,10 @@ def test_few_effective_draws_and_different_graphs_are_told():
     inclusion, assignment = mixing(chains=2, draws=100)
     inclusion[0, ..., 1] = np.arange(100)[:, None, None] < 90  # one long stay in each state
     inclusion[1, ..., 1] = np.arange(100)[:, None, None] < 10
-    told = "\n".join(diagnose(posterior_of(inclusion, assignment)).warnings)
-    assert "Chains disagree: R-hat of" in told
-    assert "fewer than 200 effective draws" in told
-    assert "Chains learned different graphs: noise only -> LIN0" in told
+    message = "\n".join(diagnose(posterior_of(inclusion, assignment)).warnings)
+    assert "Chains disagree: R-hat of" in message
+    assert "fewer than 200 effective draws" in message
+    assert "Chains learned different graphs: noise only -> LIN0" in message
 
 
 def test_distance_counts_candidates():

@@ -46,20 +46,22 @@ def test_probabilities_are_over_draws_at_each_users_last_time_step(modes_say_noi
 
 def test_the_headline_names_parts_where_modes_have_none(modes_say_noise):
     found = diagnose(posterior_of(*modes_say_noise))
-    told = " ".join(headline(found.parts))
-    assert "a straight line in week has probability 0.30, a rhythm in week 0.30." in told
-    assert "Whatever its shape, some part in week has probability 0.60." in told
-    assert "Noise only, without any part, has probability 0.40 then, and 0.80 at the first" in told
-    assert told in repr(found).replace("\n", " ")
+    message = " ".join(headline(found.parts))
+    assert "a straight line in week has probability 0.30, a rhythm in week 0.30." in message
+    assert "Whatever its shape, some part in week has probability 0.60." in message
+    assert (
+        "Noise only, without any part, has probability 0.40 then, and 0.80 at the first" in message
+    )
+    assert message in repr(found).replace("\n", " ")
     assert "in addition to what users share" in headline(found.parts, shares=True)[0]
 
 
 def test_without_likely_parts_that_is_what_is_said(modes_say_noise):
     inclusion, assignment = modes_say_noise
     inclusion[:, 1:] = False
-    told = headline(part_table(draws(inclusion, assignment)))
-    assert "no part is likely" in told[0]
-    assert "has probability 1.00 then" in told[-1]
+    message = headline(part_table(draws(inclusion, assignment)))
+    assert "no part is likely" in message[0]
+    assert "has probability 1.00 then" in message[-1]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,9 @@ def test_chains_that_disagree_in_parts_are_told_with_what_helps():
     # Of the graph both have one edge; at the last time step one chain has PER0, the other not.
     inclusion[0, ..., PER], inclusion[1, ..., PER] = True, False
     found = diagnose(posterior_of(inclusion, assignment))
-    told = disagreement(found)
-    assert "the graph: noise only -> LIN0" in told
-    assert "parts: PER0 (0.00 to 1.00)" in told
+    message = disagreement(found)
+    assert "the graph: noise only -> LIN0" in message
+    assert "parts: PER0 (0.00 to 1.00)" in message
     assert any("which parts matter: PER0 (0.00 to 1.00), by chain" in w for w in found.warnings)
     few = posterior_of(inclusion[:, :20], assignment[:, :20])
     assert disagreement(diagnose(few)) == ""

@@ -106,10 +106,10 @@ def test_processes_give_the_same(tiny, figure, done, tmp_path):
 
 def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
     monkeypatch.setattr(runner, "run", forbidden)
-    told = []
+    shown = []
     tasks = tasks_of(tiny, tiny.figures.values())
-    run_tasks(tasks, done, Here(), told.append)
-    assert told == tasks
+    run_tasks(tasks, done, Here(), shown.append)
+    assert shown == tasks
 
 
 def test_an_interrupted_experiment_goes_on(tiny, figure, done, tmp_path):

@@ -60,7 +60,7 @@ def test_values_give_rhythms_a_period_and_curves_a_length():
         "PER0 x PER0.PER0#1.period": 2.0,
         "PER0 x PER0.PER0#2.period": 5.0,
     }
-    told = {
+    message = {
         "PER1": "a rhythm in week (repeating every 7)",
         "SE0": "a smooth curve in day (changing over about 250)",
         "LIN0 x PER1": "a rhythm in week (repeating every 0.25) "
@@ -69,14 +69,14 @@ def test_values_give_rhythms_a_period_and_curves_a_length():
         "(repeating every 2; repeating every 5)",
         "SE2": "a smooth curve in age",  # its length isn't known
     }
-    for label, words in told.items():
+    for label, words in message.items():
         assert describe(Composition.parse(label), FEATURES, values) == words
 
 
 def test_sentences_name_the_target():
     assert sentence(Composition(), FEATURES, "steps") == "steps is noise only."
-    told = sentence(Composition.parse("LIN0"), FEATURES, "steps")
-    assert told == "steps is a straight line in day, plus noise."
+    message = sentence(Composition.parse("LIN0"), FEATURES, "steps")
+    assert message == "steps is a straight line in day, plus noise."
 
 
 def test_names_are_taken_as_they_are():
@@ -108,8 +108,8 @@ def test_kernels_of_users_have_words_without_being_asked():
 def test_kernels_of_users_bring_their_own_words():
     words = {"phrase": "a wave in {feature}", "detail": "as long as {period}"}
     base.register_kernel(BaseKernel("COS", ("period",), wave, **words))
-    told = describe(Composition.parse("COS0"), FEATURES, {"COS0.period": 3.0})
-    assert told == "a wave in day (as long as 3)"
+    message = describe(Composition.parse("COS0"), FEATURES, {"COS0.period": 3.0})
+    assert message == "a wave in day (as long as 3)"
 
 
 @pytest.mark.parametrize(

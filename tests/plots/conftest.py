@@ -75,9 +75,9 @@ def sharing(make_evolutions):
     The target is 10 plus 4 times what the model sees.
     """
     evolutions = make_evolutions([("WHITE", "SE1", 3)], features=("week", "age", "dose"))
-    process, told = shared_by_three_features()
+    process, message = shared_by_three_features()
     scaling = Scaling(np.zeros(3), np.array([8.0, 1.0, 1.0]), 10.0, 4.0)
-    return replace(evolutions, scaling=scaling, shared=process, settings={"shared": told})
+    return replace(evolutions, scaling=scaling, shared=process, settings={"shared": message})
 
 
 @pytest.fixture(scope="session")

@@ -56,27 +56,27 @@ def test_predictions_are_the_mixture_over_all_draws(idata, found, u, t):
         means.append(cross @ inverse @ y[:n])
         variances.append(np.diag(kernel(x[n:m], x[n:m]) - cross @ inverse @ cross.T))
         noises.append(noise)
-    told = found[u].steps[t].predicted
+    message = found[u].steps[t].predicted
     sds = np.sqrt(variances)
     observed = np.sqrt(np.array(variances) + np.array(noises)[:, None])
     for sd, ends, share in [
-        (sds, told.ahead.median, 0.5),
-        (sds, told.ahead.function[0], 0.025),
-        (sds, told.ahead.function[1], 0.975),
-        (observed, told.ahead.observed[0], 0.025),
-        (observed, told.ahead.observed[1], 0.975),
+        (sds, message.ahead.median, 0.5),
+        (sds, message.ahead.function[0], 0.025),
+        (sds, message.ahead.function[1], 0.975),
+        (observed, message.ahead.observed[0], 0.025),
+        (observed, message.ahead.observed[1], 0.975),
     ]:
         # A kernel of noise alone has no spread: the distribution function may jump over the share.
         up_to, sd = np.array(means) + np.array([[[-1e-7]], [[1e-7]]]), np.maximum(sd, 1e-12)
         above, below = stats.norm.cdf(scaling.targets(ends), up_to, sd).mean(axis=1)
         assert (below - 1e-6 <= share).all()
         assert (share <= above + 1e-6).all()
-    np.testing.assert_allclose(told.seen[:, 1], pilot.targets[u][:n])
-    np.testing.assert_allclose(told.seen[:, 0], pilot.inputs[u][:n, 0])
-    np.testing.assert_allclose(told.following[:, 1], pilot.targets[u][n:m])
-    low, high = told.ahead.observed
+    np.testing.assert_allclose(message.seen[:, 1], pilot.targets[u][:n])
+    np.testing.assert_allclose(message.seen[:, 0], pilot.inputs[u][:n, 0])
+    np.testing.assert_allclose(message.following[:, 1], pilot.targets[u][n:m])
+    low, high = message.ahead.observed
     inside = (low < pilot.targets[u][n:m]) & (pilot.targets[u][n:m] < high)
-    assert told.covered == inside.sum()
+    assert message.covered == inside.sum()
 
 
 def test_compositions_are_the_most_frequent_ones(idata, found):
@@ -101,11 +101,11 @@ def test_users_have_their_own_time_steps_and_points(found):
 
 def test_several_features_are_drawn_by_order_of_arrival(wide_study):
     idata = xr.open_datatree(wide_study / "posterior.zarr", engine="zarr").load()
-    told = pilots(idata)[1].steps[1].predicted
-    assert not told.continuous
-    np.testing.assert_array_equal(told.seen[:, 0], np.arange(1, 7))
-    np.testing.assert_array_equal(told.curve.at, told.seen[:, 0])
-    np.testing.assert_array_equal(told.ahead.at, [7, 8, 9])
+    message = pilots(idata)[1].steps[1].predicted
+    assert not message.continuous
+    np.testing.assert_array_equal(message.seen[:, 0], np.arange(1, 7))
+    np.testing.assert_array_equal(message.curve.at, message.seen[:, 0])
+    np.testing.assert_array_equal(message.ahead.at, [7, 8, 9])
 
 
 def test_a_posterior_without_its_data_has_kernels_but_no_predictions(idata, found):
@@ -114,6 +114,8 @@ def test_a_posterior_without_its_data_has_kernels_but_no_predictions(idata, foun
     assert constant["feature"].values.tolist() == [FEATURE]
     bare = idata.copy()
     bare["constant_data"] = xr.DataTree(constant[["study"]])
-    told = pilots(bare)
-    assert [s.likely for p in told for s in p.steps] == [s.likely for p in found for s in p.steps]
-    assert all(s.predicted is None for p in told for s in p.steps)
+    message = pilots(bare)
+    assert [s.likely for p in message for s in p.steps] == [
+        s.likely for p in found for s in p.steps
+    ]
+    assert all(s.predicted is None for p in message for s in p.steps)

@@ -156,8 +156,8 @@ def test_graph_says_what_is_behind_boxes_and_arrows(study, page):
 def sharing(wide_study, tmp_path_factory):
     """A folder of evolutions with a shared part, and with where users ended up."""
     learned = kem.Evolutions.load(wide_study / "evolutions.json")
-    process, told = shared_by_three_features()
-    settings = {**learned.settings, "shared": told}
+    process, message = shared_by_three_features()
+    settings = {**learned.settings, "shared": message}
     folder = tmp_path_factory.mktemp("sharing")
     whole = replace(learned, shared=process, settings=settings, final=learned)
     whole.save(folder / "evolutions.json")
@@ -241,9 +241,9 @@ def test_users_who_all_have_noise_are_a_reason_to_look_again(study, noise, hint)
     moment = SimpleNamespace(composition=Composition(), share=0.4)
     user_reports = [SimpleNamespace(moments=[moment])]
     look = SimpleNamespace(label=str, words=str)
-    told = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, user_reports, found))
-    assert ("--feedback joint" in told) == hint
-    assert "has probability 0.40 on average" in told
+    message = " ".join(lines(Evolutions.load(study / "evolutions.json"), look, user_reports, found))
+    assert ("--feedback joint" in message) == hint
+    assert "has probability 0.40 on average" in message
 
 
 def test_the_headline_is_the_probabilities_of_parts(page, study):

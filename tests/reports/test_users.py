@@ -43,9 +43,9 @@ def test_curves_are_what_the_selections_predict(study):
             for ends, share in zip(curve.observed, (0.025, 0.975), strict=True):
                 np.testing.assert_allclose(observed.cdf(ends), share, rtol=1e-6)
             if len(json.loads(selection.to_row()["averaged"])) == 1:
-                told = selection.predict(curve.at)
-                np.testing.assert_allclose(curve.median, told.mean, rtol=1e-9)
-                upper = told.mean + 1.959964 * told.sd
+                message = selection.predict(curve.at)
+                np.testing.assert_allclose(curve.median, message.mean, rtol=1e-9)
+                upper = message.mean + 1.959964 * message.sd
                 np.testing.assert_allclose(curve.function[1], upper, rtol=1e-6)
             assert moment.predicted.continuous
         x = new.inputs[new.users.index(user)]

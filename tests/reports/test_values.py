@@ -30,7 +30,7 @@ def study(label, *natural, scaling=None, features=("week", "age"), counts=None):
     return Evolutions(pool, scaling, features, "steps", clusters, len(natural))
 
 
-def told(evolutions):
+def message(evolutions):
     return {
         (r.candidate, r.what): (round(r.middle, 9), r.unit)
         for r in intervals(evolutions, evolutions.clusters)
@@ -38,24 +38,24 @@ def told(evolutions):
 
 
 def test_values_are_in_the_studys_own_units():
-    assert told(study("PER0", [9.0, 0.5, 0.25, 0.04])) == {
+    assert message(study("PER0", [9.0, 0.5, 0.25, 0.04])) == {
         ("PER(week)", "size (sd)"): (12.0, "steps"),  # sqrt(9) x 4
         ("PER(week)", "lengthscale"): (0.5, ""),  # of the distance on a circle: no unit
         ("PER(week)", "period"): (5.0, "week"),
         ("noise", "sd"): (0.8, "steps"),
     }
-    assert told(study("LIN1", [0.25, -0.2, 1.0])) == {
+    assert message(study("LIN1", [0.25, -0.2, 1.0])) == {
         ("LIN(age)", "size (sd)"): (0.4, "steps per age"),  # .5 x 4 over 5 years
         ("LIN(age)", "shift"): (-1.0, "age"),
         ("noise", "sd"): (4.0, "steps"),
     }
-    assert told(study("LIN0", [0.25, 0.2, 1.0]))["LIN(week)", "shift"] == (14.0, "week")
-    level = told(study("CONST", [9.0, 0.04]))
+    assert message(study("LIN0", [0.25, 0.2, 1.0]))["LIN(week)", "shift"] == (14.0, "week")
+    level = message(study("CONST", [9.0, 0.04]))
     assert level["CONST", "size (sd)"] == (12.0, "steps")  # sqrt(9) x 4, whatever the features
 
 
 def test_products_name_their_factors():
-    table = told(study("LIN0 x PER1", [1.0, 0.1, 0.5, 0.4, 1.0]))
+    table = message(study("LIN0 x PER1", [1.0, 0.1, 0.5, 0.4, 1.0]))
     product = spelled("LIN(week) x PER(age)")
     assert table[product, "PER(age) period"] == (2.0, "age")
     twice = study("PER1 x PER1", [1.0, 0.5, 0.2, 0.5, 0.4, 1.0])

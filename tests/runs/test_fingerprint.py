@@ -37,7 +37,7 @@ def noisy(parent):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda _, p, t: (make_cohort(seed=4), p, t), ["data"]),
         (lambda c, p, t: (replace(c, features=("z",)), p, t), ["data"]),
@@ -46,8 +46,8 @@ def noisy(parent):
         (lambda c, p, t: (c, p, t, 2.0), ["concentration (was 1.0, is 2.0)"]),
     ],
 )
-def test_what_differs_is_told(usual, cohort, pool, table, change, told):
-    assert differences(usual, described(*change(cohort, pool, table))) == told
+def test_what_differs_is_told(usual, cohort, pool, table, change, message):
+    assert differences(usual, described(*change(cohort, pool, table))) == message
 
 
 def test_other_settings_are_told(usual, cohort, pool, table):

@@ -228,7 +228,7 @@ def test_ctrl_c_while_settling(model, whole, tmp_path, monkeypatch):
 
 
 def fail_in(monkeypatch, numbers, draw, fail):
-    """Let something happen to some chains, told by their generators, at a draw."""
+    """Let something happen to some chains, identified by their generators, at a draw."""
     plan = run_folder.Plan(**SHORT)
     streams = [plan.generators()[n].bit_generator.state["state"]["inc"] for n in numbers]
     setup, sweep = EvolutionStep.setup_chain, EvolutionStep.step

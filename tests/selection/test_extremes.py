@@ -12,12 +12,12 @@ from kem_pymc.selection.online import select_online_for_user
 
 def sound(selection, x):
     """Return whether predictions are finite, bounds are in order, and noise adds to the sd."""
-    told = selection.predict(x, include_noise=True)
-    bounds = [told.quantile(p) for p in (0.025, 0.5, 0.975)]
+    message = selection.predict(x, include_noise=True)
+    bounds = [message.quantile(p) for p in (0.025, 0.5, 0.975)]
     return (
-        np.isfinite([told.mean, told.sd, *bounds]).all()
+        np.isfinite([message.mean, message.sd, *bounds]).all()
         and (np.diff(bounds, axis=0) > 0).all()
-        and (told.sd > told.sd_function).all()
+        and (message.sd > message.sd_function).all()
     )
 
 
@@ -58,7 +58,7 @@ def test_far_inputs_have_finite_predictions_or_are_refused(learned, far, single)
         for y in (2 * x, np.sin(x)):  # linear, and not
             selection = KEMSelector(learned).select(x, y)
             try:
-                told = selection.predict([far, 1.0], single=single)
+                message = selection.predict([far, 1.0], single=single)
             except InputError:
                 continue
-            assert np.isfinite([told.mean, told.sd]).all()
+            assert np.isfinite([message.mean, message.sd]).all()

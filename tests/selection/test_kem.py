@@ -63,7 +63,7 @@ def test_white_after_white_is_considered(learned):
 
 
 def evidence_at(where, x, y, values, normals):
-    """The evidence around a fit under normal priors, told apart from what the selector learned.
+    """The evidence around a fit under normal priors, computed independently of the selector.
 
     (tests/gp/test_evidence.py compares it with quadrature.)
     """

@@ -99,7 +99,7 @@ def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
     state = seated(engine, LABELS, COMPOSITIONS, study=study)
     n = 40_000
     counts = _sizes_met(study, state, 7, n, np.random.default_rng(0))
-    # Alone, or with the two of a, or with the two of w: these are told apart by nothing here.
+    # Alone, or with the two of a, or with the two of w: nothing here distinguishes these.
     expected = n * np.array([CONCENTRATION, 4]) / (CONCENTRATION + 4)
     assert counts[[0, 2]].sum() == n
     assert stats.chisquare(counts[[0, 2]], expected).pvalue > 1e-3
