@@ -161,14 +161,14 @@ def compile_side_by_side(functions: Sequence[Any], arguments: tuple, cores: int)
         for process in others:
             process.start()
     for function in shares[0]:
-        function.compile(signature)
+        function.entry.compile(signature)
     for process in others:
         process.join()
 
 
 def _is_cached(function: Any, signature: tuple) -> bool:
-    cache = function._cache
-    codegen = function.targetctx.codegen()
+    cache = function.entry._cache
+    codegen = function.entry.targetctx.codegen()
     return cache._index_key(signature, codegen) in cache._cache_file._load_index()
 
 
@@ -178,4 +178,4 @@ def _compile_share(functions: Sequence[Any], signature: tuple) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(Exception):
         for function in functions:
-            function.compile(signature)
+            function.entry.compile(signature)

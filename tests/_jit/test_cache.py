@@ -201,10 +201,10 @@ from functions import one, three, two, wrong
 
 functions = {functions}
 code_cache.compile_side_by_side(functions, (1.0,), {cores})
-here = [len(f.overloads) for f in functions]
+here = [len(f.entry.overloads) for f in functions]
 results = {{one: 2.0, two: 3.0, three: 4.0}}
 assert all(f(1.0) == results[f] for f in functions if f is not wrong)
-print(here, [sum(f.stats.cache_hits.values()) for f in functions])
+print(here, [sum(f.entry.stats.cache_hits.values()) for f in functions])
 """
 
 

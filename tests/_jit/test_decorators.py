@@ -1,3 +1,4 @@
+import pickle
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pytensor.link.numba.cache import NUMBA_CACHE_PATH
 
 from kem_pymc._jit.decorators import (
     GENERATOR,
+    Compiled,
     FunctionPointer,
     graph_function,
     pointer,
@@ -36,6 +38,43 @@ def function(inputs, outputs):
 @numba.njit
 def twice(f, x):
     return f(f(x))
+
+
+def least(x, limit=1.0):
+    return min(x, limit)
+
+
+least = Compiled(least)
+
+
+@Compiled
+def least_of_two(x, y):
+    return least(x) + least(y, 10.0)
+
+
+@Compiled
+def inside(x):
+    return 2 * x
+
+
+@Compiled
+def outside(x):
+    return inside(x) + 1
+
+
+class TestCompiled:
+    def test_called_from_python_and_from_compiled_code(self):
+        assert least(3.0) == 1.0
+        assert least(3.0, 2.0) == 2.0
+        assert least_of_two(3.0, 7.0) == 8.0
+
+    def test_only_what_python_calls_gets_an_entry_point(self):
+        assert outside(4) == 9
+        assert [len(f.overloads) for f in (inside.entry, inside.inner)] == [0, 1]
+        assert [len(f.overloads) for f in (outside.entry, outside.inner)] == [1, 0]
+
+    def test_is_pickled_by_name(self):
+        assert pickle.loads(pickle.dumps(least)) is least
 
 
 class TestPointer:

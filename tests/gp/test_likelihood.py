@@ -384,7 +384,7 @@ def test_compositions_are_data_and_compile_nothing():
 
     def compiled():
         functions = prefix_log_likelihood, weighted_gradient, covariance
-        return kernels(), [f.signatures for f in functions]
+        return kernels(), [f.entry.signatures for f in functions]
 
     evaluate("SE0")
     before = compiled()

@@ -74,7 +74,7 @@ def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(moves, "compile_side_by_side", lambda functions, *_: ahead.extend(functions))
         compile_moves(engine.study, schedule, 2)
-    for function in (f for f in vars(moves).copy().values() if hasattr(f, "py_func")):
+    for function in (f for f in vars(moves).copy().values() if hasattr(f, "entry")):
         name = function.__name__
         monkeypatch.setattr(moves, name, lambda *_, function=function: called.append(function))
     sweep(engine.study, None, schedule, None)
