@@ -41,6 +41,9 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
     },
     "joint": {
         "without splits of paths": JOINT._replace(path_split_merge=0),
+        "without splits of clusters": JOINT._replace(split_merge=0),
+        "without extensions": JOINT._replace(extensions=0),
+        "without swaps": JOINT._replace(p_swap=0.0),
         "without heating": JOINT._replace(heating=0),
         "default": JOINT,
     },

@@ -1,12 +1,8 @@
 """Cache of compiled code on disk: its folder, its invalidation, and writes by several processes."""
 
-import multiprocessing
 import os
-import signal
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +12,6 @@ import numba
 from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
 PACKAGE = Path(__file__).parents[1]
-
-#: Whether this process can be forked, so that new processes have all compiled code already.
-FORKS = sys.platform == "linux"
-
 
 #: Strings by which source files with compiled code are found.
 MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
@@ -132,50 +124,8 @@ def several_may_write(function: Any) -> Any:
     return function
 
 
-def compile_side_by_side(functions: Sequence[Any], arguments: tuple, cores: int) -> None:
-    """Compile functions for the same arguments in parallel, in at most `cores` processes.
-
-    Functions that are in the cache already aren't compiled. If this process can't be forked, or
-    there is only work for one process, none are: they are then compiled at their first calls.
-
-    Parameters
-    ----------
-    functions : sequence of functions decorated with :data:`compiled`
-    arguments : tuple
-        Arguments of the functions, of which only the types matter.
-    cores : int
-    """
-    signature = tuple(numba.typeof(argument) for argument in arguments)
-    new = [f for f in functions if not _is_cached(f, signature)]
-    shares = [new[k::cores] for k in range(min(cores, len(new)))]
-    if not FORKS or len(shares) < 2:
-        return
-    context: Any = multiprocessing.get_context("fork")
-    others = [
-        context.Process(target=_compile_share, args=(share, signature), daemon=True)
-        for share in shares[1:]
-    ]
-    with warnings.catch_warnings():
-        # Compiling needs no lock that another thread may hold.
-        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
-        for process in others:
-            process.start()
-    for function in shares[0]:
-        function.entry.compile(signature)
-    for process in others:
-        process.join()
-
-
-def _is_cached(function: Any, signature: tuple) -> bool:
+def is_cached(function: Any, signature: tuple) -> bool:
+    """Return whether the cache has a compiled function, as Python calls it, for argument types."""
     cache = function.entry._cache
     codegen = function.entry.targetctx.codegen()
     return cache._index_key(signature, codegen) in cache._cache_file._load_index()
-
-
-def _compile_share(functions: Sequence[Any], signature: tuple) -> None:
-    # Ctrl-C is handled by the parent process. It also compiles functions that are missing in the
-    # cache, so it raises any error that is suppressed here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(Exception):
-        for function in functions:
-            function.entry.compile(signature)

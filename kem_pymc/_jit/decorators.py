@@ -95,7 +95,7 @@ class Compiled:
 
 
 #: Decorator for all functions of the engine.
-compiled = Compiled
+compiled: Callable[[Callable], Any] = Compiled
 
 
 def inlined(function: Callable) -> Any:

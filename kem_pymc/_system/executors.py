@@ -6,18 +6,22 @@ workers, so this takes time but no result is lost. Linear algebra uses one threa
 in this process: see `resources.one_blas_thread`.
 """
 
-import multiprocessing
-import sys
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
 import cloudpickle
+from loky import ProcessPoolExecutor, cpu_count
 
 from kem_pymc._system.certificates import VARIABLE, given_certificates
-from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on, usable_cores
+from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on
 from kem_pymc.errors import InputError, WorkerError
 
 #: Number of consecutive deaths of workers, without a result in between, after which work stops.
@@ -40,9 +44,14 @@ class Workers(Protocol):
 
     Attributes
     ----------
+    cores : int
+        Number of tasks that are executed at the same time.
     width : int
         Number of tasks to submit at a time so that no worker is idle.
     """
+
+    @property
+    def cores(self) -> int: ...
 
     @property
     def width(self) -> int: ...
@@ -77,7 +86,9 @@ class Workers(Protocol):
         ...
 
 
-def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
+def workers(
+    cores: int | None = None, cluster: str | None = None, at_most: int | None = None
+) -> Workers:
     """Return workers on this machine or on a Dask cluster.
 
     Parameters
@@ -88,18 +99,24 @@ def workers(cores: int | None = None, cluster: str | None = None) -> Workers:
     cluster : str, optional
         Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, to use instead of processes on
         this machine.
+    at_most : int, optional
+        Number of processes on this machine above which more would be idle.
 
     Raises
     ------
     InputError
-        If both are given, no scheduler responds at the address, its certificates are missing or
-        different, or Dask isn't installed.
+        If both are given, `cores` is below 1, no scheduler responds at the address, its
+        certificates are missing or different, or Dask isn't installed.
     """
     if cluster is not None:
         if cores is not None:
             raise InputError("Both cores and a cluster are given. Give one of them.")
         return Cluster(cluster)
-    count = cores or usable_cores()
+    if cores is not None and cores < 1:
+        raise InputError(f"cores={cores} isn't a valid number of processes. Give 1 or more.")
+    count = cores or cpu_count()
+    if at_most is not None:
+        count = min(count, at_most)
     return Here() if count == 1 else Processes(count)
 
 
@@ -117,7 +134,7 @@ def in_order[T, R](
 class Here:
     """Execute tasks in this process, one after the other."""
 
-    width = 1
+    cores = width = 1
 
     def close(self) -> None:
         """Do nothing."""
@@ -141,6 +158,9 @@ class Here:
 class Processes:
     """Execute tasks in processes on this machine.
 
+    Processes are started by the first call of :meth:`each`, not as copies of this one, so it takes
+    some seconds until they have imported what they need. Later calls use them again.
+
     Parameters
     ----------
     cores : int
@@ -150,11 +170,13 @@ class Processes:
     def __init__(self, cores: int) -> None:
         self.cores = cores
         self.width = 2 * cores
-        # Forked processes have the compiled code already; forking is only safe on Linux.
-        self._context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        self._pool: ProcessPoolExecutor | None = None
 
     def close(self) -> None:
-        """Do nothing: processes end with each call of :meth:`each`."""
+        """End the processes. The next call of :meth:`each` starts others."""
+        if self._pool is not None:
+            self._pool.shutdown(kill_workers=True)
+            self._pool = None
 
     def each[T, R](
         self,
@@ -173,11 +195,13 @@ class Processes:
         left = dict(enumerate(tasks))
         deaths = 0
         while left:
-            pool = ProcessPoolExecutor(
-                min(self.cores, len(left)), self._context, _take_function, (sent,)
-            )
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(self.cores, initializer=_begin_work)
+            pool = self._pool
+            futures: dict[Future, int] = {}
             try:
-                futures: dict[Future, int] = {pool.submit(_do, task): n for n, task in left.items()}
+                with _without_interrupts():
+                    futures = {pool.submit(_do, sent, task): n for n, task in left.items()}
                 waiting = set(futures)
                 while waiting:
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -190,15 +214,18 @@ class Processes:
                         task = following(number, result)
                         if task is not None:
                             left[number] = task
-                            again = pool.submit(_do, task)
+                            with _without_interrupts():
+                                again = pool.submit(_do, sent, task)
                             futures[again] = number
                             waiting.add(again)
             except BrokenProcessPool:
+                self.close()
                 deaths += 1
                 if deaths == PATIENCE:
                     raise WorkerError(_dead(deaths)) from None
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+            except BaseException:
+                self.close()  # processes may be in the middle of long tasks
+                raise
 
 
 class Cluster:
@@ -242,9 +269,14 @@ class Cluster:
             ) from error
 
     @property
+    def cores(self) -> int:
+        """Number of threads that the cluster has at present."""
+        return max(1, sum(self._client.nthreads().values()))
+
+    @property
     def width(self) -> int:
-        """Two tasks for every thread that the cluster has at present."""
-        return 2 * max(1, sum(self._client.nthreads().values()))
+        """Two tasks for every thread."""
+        return 2 * self.cores
 
     def close(self) -> None:
         """Close the connection to the scheduler."""
@@ -270,7 +302,7 @@ class Cluster:
         shared = self._client.submit(bytes, cloudpickle.dumps(function), pure=False)
         self._client.replicate([shared])
         futures = {
-            self._client.submit(_do_with, shared, task, pure=False): number
+            self._client.submit(_do, shared, task, pure=False): number
             for number, task in enumerate(tasks)
         }
         try:
@@ -285,7 +317,7 @@ class Cluster:
                 yield number, result
                 task = following(number, result)
                 if task is not None:
-                    again = self._client.submit(_do_with, shared, task, pure=False)
+                    again = self._client.submit(_do, shared, task, pure=False)
                     futures[again] = number
                     coming.add(again)
         finally:
@@ -312,16 +344,34 @@ class _Given(threading.local):
 _given = _Given()
 
 
-def _take_function(sent: bytes) -> None:
-    one_blas_thread_from_now_on()
-    _given.sent, _given.function = sent, cloudpickle.loads(sent)
-
-
-def _do(task: Any) -> Any:
-    return _given.function(task)
-
-
-def _do_with(sent: bytes, task: Any) -> Any:
+def _do(sent: bytes, task: Any) -> Any:
+    """Apply a function, given as bytes, to a task; this is what workers execute."""
     if _given.sent != sent:
-        _take_function(sent)
+        one_blas_thread_from_now_on()
+        _given.sent, _given.function = sent, cloudpickle.loads(sent)
     return _given.function(task)
+
+
+def _begin_work() -> None:
+    """End this worker process soon after its parent has ended, even if that was killed."""
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C, which this process handles."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it would end the block (Python 3.13)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

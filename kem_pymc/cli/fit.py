@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,8 +130,8 @@ def _carry_out(
 
     If `new` is true, a run is started in the folder `run`; otherwise the run there is resumed.
     """
+    from kem_pymc._system.executors import workers
     from kem_pymc.cli.waiting import waiting
-    from kem_pymc.runs.sampling import where
 
     out = Path(job.out) if new else Path(job.directory, job.out)
     folders.check(out, overwrite)
@@ -140,7 +141,7 @@ def _carry_out(
         found = job.build()
     if cores is None and cluster is None:
         cores = found.sampler.get("cores")
-    with where(cores, cluster) as crew, folders.alone(run):
+    with closing(workers(cores, cluster, found.sampler["chains"])) as crew, folders.alone(run):
         if new:
             check_free(run, overwrite)
         _sample_and_write(job, found, run, crew, out, new, overwrite)
@@ -150,7 +151,7 @@ def _sample_and_write(
     job: Job,
     found: "Study",
     run: Path,
-    crew: "int | Workers",
+    crew: "Workers",
     out: Path,
     new: bool,
     overwrite: bool,

@@ -166,8 +166,7 @@ def alone(folder: Path) -> Iterator[None]:
             "Choose another with --out."
         ) from error
     with file:
-        # Workers that outlive a killed command write nothing there, so they needn't keep the lock.
-        if not lock(file.fileno(), forks=False):
+        if not lock(file.fileno()):
             raise InputError(
                 f"Another command is using the folder {folder}. "
                 "Wait until it ends, or choose another with --out."
@@ -274,7 +273,7 @@ def _moving(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         until = time.monotonic() + PATIENCE
-        while not lock(descriptor, forks=True) and time.monotonic() < until:
+        while not lock(descriptor) and time.monotonic() < until:
             time.sleep(0.05)  # moves are atomic: nothing is lost without the lock
         yield
     finally:

@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +40,7 @@ CHUNK = 100
 FINAL, UNSHARED = "final", "unshared"
 
 
-def ready(model: EvolutionModel, crew: int | Workers) -> EvolutionStep:
+def ready(model: EvolutionModel, crew: Workers) -> EvolutionStep:
     """Compile and return the sampling step of a model, with a message while this takes time."""
     with waiting("Compiling the sampler, about a minute the first time"):
         return ready_step(model, crew)
@@ -57,7 +56,7 @@ def sample(
     step: EvolutionStep,
     sampler: dict[str, Any],
     path: Path,
-    crew: int | Workers,
+    crew: Workers,
 ) -> Outcome:
     """Sample with progress bars until complete or interrupted; resume a run if there is one.
 
@@ -70,8 +69,7 @@ def sample(
         ``draws``, ``tune``, ``chains`` and optionally ``random_seed``; ignored if a run is resumed.
     path : Path
         Folder of the run, to which draws are written while sampling.
-    crew : int or Workers
-        Number of chains to run at a time, or workers; from :func:`kem_pymc.runs.sampling.where`.
+    crew : Workers
 
     Returns
     -------
@@ -94,15 +92,14 @@ def sample(
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
     with waiting("Timing a few draws"):
         pace = step.seconds_per_draw()
-    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
-    seconds = pace * plan.total * ceil(plan.chains / at_a_time)
+    seconds = pace * plan.total * plan.chains / min(crew.cores, plan.chains)
     text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws: {time}"
     screen.say(text.format(**counts, time=duration(seconds)))
     return begin(model, step, plan, path, crew, progress=True)
 
 
 def sample_ends(
-    model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: int | Workers
+    model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: Workers
 ) -> dict[str, Outcome]:
     """Sample the final model and, if users share a mean process, the same model without it.
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,12 +53,12 @@ def quickstart(
     import numpy as np
 
     from kem_pymc import datasets, priors
+    from kem_pymc._system.executors import workers
     from kem_pymc.cli import learning
     from kem_pymc.cli.online import select_online
     from kem_pymc.kernels.pool import CandidatePool
     from kem_pymc.model.evolution_model import EvolutionModel
     from kem_pymc.runs.interruption import noticing_interruption
-    from kem_pymc.runs.sampling import where
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
 
@@ -76,7 +77,7 @@ def quickstart(
     overwrite = overwrite or _own(out)
     with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
-        with where(cores, None) as crew:
+        with closing(workers(cores, at_most=chains)) as crew:
             step = learning.ready(model, crew)
             with noticing_interruption():
                 outcome = learning.sample(model, step, sampler, folder / "run", crew)

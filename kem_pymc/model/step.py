@@ -1,5 +1,7 @@
 """The PyMC step method of evolution models, which applies the compiled sweep to a point."""
 
+from contextlib import suppress
+from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -13,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from rich.progress import TextColumn
 from rich.table import Column
 
+from kem_pymc._system.executors import Workers
 from kem_pymc.errors import InputError
 from kem_pymc.model.engine import UNSET, Engine
 from kem_pymc.model.variables import (
@@ -23,7 +26,14 @@ from kem_pymc.model.variables import (
     StructureVariable,
     TargetsVariable,
 )
-from kem_pymc.sampler.moves.sweep import Schedule, compile_moves, heat, start, sweep
+from kem_pymc.sampler.moves.sweep import (
+    Schedule,
+    compile_move,
+    heat,
+    start,
+    sweep,
+    uncompiled_moves,
+)
 from kem_pymc.sampler.state import MOVES, State
 
 OURS = (
@@ -192,11 +202,14 @@ class EvolutionStep(BlockedStep):
                 )
         return True
 
-    def compile(self, cores: int) -> None:
-        """Compile all functions that a draw calls, on several cores; the step isn't changed."""
+    def compile(self, crew: Workers) -> None:
+        """Compile all functions that a draw calls, on workers; the step isn't changed."""
         study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
         start(study, self.schedule, rng)  # compiles the functions that all moves share
-        compile_moves(study, self.schedule, cores)
+        moves = uncompiled_moves(study, self.schedule)
+        if crew.cores > 1 and len(moves) > 1:
+            for _ in crew.each(partial(_compile_move, self), moves):
+                pass
         made, own = self.made, self.rng
         self.rng = rng
         self.step(self.start_point)
@@ -243,6 +256,13 @@ class EvolutionStep(BlockedStep):
             return {name: statistics[name] for name in ("n_clusters", "log_density")}
 
         return (update,)
+
+
+def _compile_move(step: EvolutionStep, name: str) -> None:
+    study = step.engine.at(step.engine.with_targets(step.y))
+    # This process also compiles moves that are missing in the cache, so it raises any error.
+    with suppress(Exception):
+        compile_move(study, step.schedule, name)
 
 
 def _check_nothing_below(model: Any) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -21,9 +20,6 @@ from kem_pymc.runs.storage import ChainFiles
 SCHEMA_VERSION = 1
 
 NAME = "run.json"
-
-#: Seconds to wait until the processes of a killed run have ended.
-PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
@@ -195,8 +191,7 @@ class RunFolder:
         Raises
         ------
         InputError
-            If another process has locked the run and doesn't release it within 20 seconds, or the
-            folder can't be written to.
+            If another process has locked the run, or the folder can't be written to.
         """
         try:
             file = (self.path / ".lock").open("wb")
@@ -206,14 +201,11 @@ class RunFolder:
                 "Make the folder writable, then resume the run."
             ) from error
         with file:
-            until = time.monotonic() + PATIENCE
-            while not lock(file.fileno(), forks=True):
-                if time.monotonic() > until:
-                    raise InputError(
-                        f"The run in {self.path} is in use by another process. "
-                        "Wait until that process ends, or stop it."
-                    )
-                time.sleep(0.05)
+            if not lock(file.fileno()):
+                raise InputError(
+                    f"The run in {self.path} is in use by another process. "
+                    "Wait until that process ends, or stop it."
+                )
             yield
 
 

@@ -71,8 +71,7 @@ class _Speed(ProgressColumn):
 class Bars:
     """Progress bars on the error stream, or a line of text at intervals if it isn't a terminal.
 
-    Bars are refreshed by the methods that update them, not by a thread of their own: that would
-    be unsafe for processes that are forked meanwhile.
+    Bars are refreshed by the methods that update them, not by a thread of their own.
 
     Parameters
     ----------
@@ -161,7 +160,7 @@ class Bars:
         description = f"[red]Chain {chain} failed[/]"
         self._progress.update(self._tasks[chain], description=description, visible=True)
 
-    def stopping(self, what: str = "draw") -> None:
-        """Report that Ctrl-C was received, and what the run completes before it stops."""
+    def stopping(self) -> None:
+        """Report that Ctrl-C was received."""
         if not self._progress.disable:
-            self._progress.console.print(f"Stopping after the current {what} of every chain.")
+            self._progress.console.print("Stopping, after a few seconds at most.")

@@ -5,8 +5,8 @@ Chains write their draws to files while they run, and continue from these files.
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,18 +14,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import xarray as xr
 
-from kem_pymc._system.executors import Workers, workers
-from kem_pymc._system.resources import usable_cores
+from kem_pymc._system.executors import Cluster, Workers, workers
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep, point_names
-from kem_pymc.runs.chains import Failure, run_in_processes, run_serially
+from kem_pymc.runs.chains import Failure, run_chains
 from kem_pymc.runs.datatree import to_datatree
 from kem_pymc.runs.fingerprint import fingerprint
 from kem_pymc.runs.folder import Plan, RunFolder
 from kem_pymc.runs.interruption import noticing_interruption
 from kem_pymc.runs.progress import Bars
-from kem_pymc.runs.remote_chains import run_on_workers
 
 
 def sample(
@@ -53,8 +51,8 @@ def sample(
         Posterior draws per chain, and tuning draws before them, which aren't returned.
     chains : int
     cores : int, optional
-        Number of chains that run at a time, each in a separate process; with 1, all chains run in
-        this process. By default, one per core.
+        Number of processes that sample; with 1, this process does, one chain after the other. By
+        default, one per core, but no more than chains.
     cluster : str, optional
         Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers sample instead.
         They need not share files with this machine. If a worker dies, its draws are made again.
@@ -66,8 +64,7 @@ def sample(
     progress : bool
         Whether to report progress: as bars on a terminal, otherwise as lines of text.
     chunk : int
-        Maximum number of draws per file; files have fewer draws if these take long. A chain that
-        is killed loses at most this many draws.
+        Maximum number of draws per file; files have fewer draws if these take long.
 
     Returns
     -------
@@ -95,7 +92,7 @@ def sample(
     plan = Plan(draws, tune, chains, seed, chunk)
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
-        crew = stack.enter_context(where(cores, cluster))
+        crew = stack.enter_context(closing(workers(cores, cluster, chains)))
         outcome = begin(model, ready_step(model, crew), plan, Path(path), crew, progress)
     return _told(outcome, folder)
 
@@ -136,7 +133,7 @@ def resume(
         As for :func:`sample`.
     """
     run = RunFolder.open(Path(folder))
-    with where(cores, cluster) as crew:
+    with closing(workers(cores, cluster, run.plan.chains)) as crew:
         outcome = go_on(model, ready_step(model, crew), run, crew, progress)
     return _told(outcome, folder)
 
@@ -170,39 +167,15 @@ class Outcome:
         return not (self.interrupted or self.failures)
 
 
-@contextmanager
-def where(cores: int | None, cluster: str | None) -> Iterator[int | Workers]:
-    """Yield the number of chains to run at a time on this machine, or the workers of a cluster.
-
-    Raises
-    ------
-    InputError
-        If `cores` is below 1, both are given, no scheduler responds at the address, or Dask isn't
-        installed.
-    """
-    if cluster is not None:
-        with closing(workers(cores, cluster)) as crew:
-            yield crew
-        return
-    if cores is not None and cores < 1:
-        raise InputError(
-            f"cores={cores} isn't a valid number of chains to run at a time. Give 1 or more."
-        )
-    yield cores or usable_cores()
-
-
 def begin(
     model: EvolutionModel,
     step: EvolutionStep,
     plan: Plan,
     path: Path,
-    crew: int | Workers,
+    crew: Workers,
     progress: bool,
 ) -> Outcome:
-    """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`.
-
-    `crew` is what :func:`where` yields.
-    """
+    """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`."""
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
     run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
     return _carry_out(model, step, run, crew, progress)
@@ -212,7 +185,7 @@ def go_on(
     model: EvolutionModel,
     step: EvolutionStep,
     run: RunFolder,
-    crew: int | Workers,
+    crew: Workers,
     progress: bool,
 ) -> Outcome:
     """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
@@ -220,15 +193,15 @@ def go_on(
     return _carry_out(model, step, run, crew, progress)
 
 
-def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> EvolutionStep:
-    """Return the compiled step of a model, so that forked processes needn't compile it again.
+def ready_step(model: EvolutionModel, crew: Workers | None = None) -> EvolutionStep:
+    """Return the compiled step of a model.
 
     Parameters
     ----------
     model : EvolutionModel
-    crew : int or Workers, optional
-        What :func:`where` yields. A number is also the number of cores to compile on, which is all
-        usable cores otherwise.
+    crew : Workers, optional
+        Workers of this machine that compile; by default, one per core. Workers of a cluster don't,
+        because code that they compiled would stay on their machines.
 
     Raises
     ------
@@ -242,7 +215,11 @@ def ready_step(model: EvolutionModel, crew: int | Workers | None = None) -> Evol
             "Observe them, or use pm.sample."
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
-    step.compile(crew if isinstance(crew, int) else usable_cores())
+    if crew is None or isinstance(crew, Cluster):
+        with closing(workers()) as own:
+            step.compile(own)
+    else:
+        step.compile(crew)
     return step
 
 
@@ -250,22 +227,16 @@ def _carry_out(
     model: EvolutionModel,
     step: EvolutionStep,
     run: RunFolder,
-    crew: int | Workers,
+    crew: Workers,
     progress: bool,
 ) -> Outcome:
     """Sample the missing draws of a run, and return its result."""
     plan = run.plan
-    at_a_time = min(crew, plan.chains) if isinstance(crew, int) else plan.chains
     with run.alone():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
         with noticing_interruption() as interruption, Bars(plan, progress) as bars:
-            if not isinstance(crew, int):
-                failures = run_on_workers(step, run, unfinished, crew, bars, interruption)
-            elif at_a_time == 1:
-                failures = run_serially(step, run, unfinished, bars, interruption)
-            else:
-                failures = run_in_processes(step, run, unfinished, at_a_time, bars, interruption)
+            failures = run_chains(step, run, unfinished, crew, bars, interruption)
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
     failed = {failure.chain for failure in failures}
     sound = {chain: length for chain, length in lengths.items() if chain not in failed}
@@ -278,7 +249,7 @@ def _carry_out(
     if not kept:
         raise KeyboardInterrupt
     files = {chain: run.chain(chain) for chain in kept}
-    idata = to_datatree(model, step, files, plan.tune, draws, at_a_time)
+    idata = to_datatree(model, step, files, plan.tune, draws, min(crew.cores, plan.chains))
     finished = all(length == plan.total for length in sound.values())
     return Outcome(idata, not finished, tuple(failures))
 

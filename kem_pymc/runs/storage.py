@@ -9,19 +9,15 @@ docs/runs.md.
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from kem_pymc._system.files import write_atomically
 from kem_pymc.errors import InputError
-
-#: Seconds after which a chunk is written, even if it has fewer draws than a file should have.
-LONGEST = 30.0
 
 STATISTIC = "sample_stats."
 
@@ -172,20 +168,11 @@ class ChainFiles:
     folder: Path
     counts: np.ndarray
 
-    def write(self, chunk: Chunk) -> None:
-        """Write a chunk."""
-        self._write(chunk.first, encode(chunk))
-
     def add(self, first: int, encoded: bytes) -> Chunk:
         """Write a chunk that begins at draw `first`, encoded by :func:`encode`, and return it."""
-        self._write(first, encoded)
-        return self._read(first, self._path(first))
-
-    def _write(self, first: int, encoded: bytes) -> None:
-        write_atomically(self._path(first), encoded)
-
-    def _path(self, first: int) -> Path:
-        return self.folder / f"draws-{first:06}.npz"
+        path = self.folder / f"draws-{first:06}.npz"
+        write_atomically(path, encoded)
+        return self._read(first, path)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all chunks in order.
@@ -253,33 +240,3 @@ class ChainFiles:
                 "Restore the file, or delete it and all after it to draw them again."
             ) from error
         return chunk
-
-
-@dataclass
-class Writer:
-    """Collect the draws of a chain, and write them in chunks.
-
-    Parameters
-    ----------
-    files : ChainFiles
-    size : int
-        Maximum number of draws per chunk.
-    """
-
-    files: ChainFiles
-    size: int
-    _pending: list[Draw] = field(default_factory=list)
-    _since: float = field(default_factory=monotonic)
-
-    def add(self, draw: Draw) -> None:
-        """Add a draw; write a chunk if it has `size` draws or `LONGEST` seconds have passed."""
-        self._pending.append(draw)
-        if len(self._pending) >= self.size or monotonic() - self._since > LONGEST:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the draws that aren't written yet; if this fails, they are kept for later."""
-        if self._pending:
-            now = monotonic()
-            self.files.write(Chunk.of(self._pending, now - self._since))
-            self._pending, self._since = [], now

@@ -66,6 +66,14 @@ def test_the_same_comes_out_everywhere(crew):
     assert done(crew, drawn) == done(Here(), drawn)
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows")
+def test_processes_leave_ctrl_c_to_the_one_that_waits_for_them():
+    with closing(Processes(2)) as crew:
+        blocked = done(crew, lambda _: signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    assert all(signal.SIGINT in own for own in blocked)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def test_functions_may_hold_things(crew):
     # Lambdas and closures can't be pickled by the standard library.
     offset = np.arange(4)

@@ -143,22 +143,13 @@ def test_nothing_is_left_of_a_failed_run(trial, tmp_path):
 
 @pytest.fixture
 def slow_study(trial, tmp_path):
-    """A study that would be sampled for hours, and leaves a mark at every step."""
+    """A study file."""
     path = tmp_path / "study.py"
     path.write_text(
         f"""
 import pandas as pd
 import kem_pymc as kem
-from kem_pymc.model.step import EvolutionStep
 
-sweep = EvolutionStep.step
-
-def step(self, point):
-    with open({str(tmp_path / "marks")!r}, "a") as file:
-        file.write(".")
-    return sweep(self, point)
-
-EvolutionStep.step = step
 cohort = kem.Cohort.from_frame(
     pd.read_csv({str(trial)!r}), user="id", time="week", target="steps", features=["sleep"]
 )
@@ -168,16 +159,16 @@ model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), shared=None)
     return path
 
 
-def interrupt(study: Path, marks: int, *options: str) -> subprocess.CompletedProcess:
-    """Run ``kem fit`` as at a terminal, and press Ctrl-C after so many steps."""
+def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run ``kem fit`` as at a terminal, and press Ctrl-C when two files of draws are written."""
     # Jobs that a shell runs in the background inherit that Ctrl-C is ignored; terminals' don't.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = [sys.executable, "-c", f"{heed}; from kem_pymc.cli.main import main; main()"]
     arguments = ["fit", str(study), "--out", str(study.parent / "r"), *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    file = study.parent / "marks"
+    run = study.parent / "r.run"
     with subprocess.Popen([*program, *arguments], **pipes, process_group=0) as running:
-        while running.poll() is None and not (file.is_file() and file.stat().st_size >= marks):
+        while running.poll() is None and len(list(run.glob("chain-*/draws-*"))) < 2:
             time.sleep(0.1)
         os.killpg(running.pid, SIGINT)  # a terminal sends it to all processes of the group
         try:
@@ -190,7 +181,7 @@ def interrupt(study: Path, marks: int, *options: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize("cores", ["1", "2"])
 def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
     options = ("--draws", "100000", "--tune", "0", "--chains", "2", "--cores", cores)
-    done = interrupt(slow_study, 40, *options)
+    done = interrupt(slow_study, *options)
     assert done.returncode == 130, done.stderr
     assert "interrupted" in done.stderr
     results = slow_study.parent / "r"
@@ -204,12 +195,12 @@ def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
 
 def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(slow_study):
     options = ("--draws", "10", "--tune", "100000", "--chains", "2", "--cores", "1")
-    done = interrupt(slow_study, 20, *options)
+    done = interrupt(slow_study, *options)
     assert done.returncode == 130, done.stderr
     assert "before there were results" in done.stderr
     run = slow_study.parent / "r.run"
     assert f"kem fit --resume {run}" in done.stderr
     assert "Traceback" not in done.stderr
     left = {path.name for path in slow_study.parent.iterdir()} - {"__pycache__"}
-    assert left == {"trial.csv", "study.py", "marks", "r.run"}
+    assert left == {"trial.csv", "study.py", "r.run"}
     assert list((run / "chain-0").glob("draws-*.npz"))

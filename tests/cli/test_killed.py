@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.cli import fit, folders, learning
-from kem_pymc.model.step import EvolutionStep
+from kem_pymc.runs.storage import ChainFiles
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
 from tests.cli.test_resume import same_results
 
@@ -63,7 +63,7 @@ def phase_in(file):
 
 def watch(patch, file):
     """Write the phase that a fit is in to a file whenever it changes."""
-    state = {"step": 0, "run": "", "phase": ""}
+    state = {"run": "", "phase": ""}
 
     def enter(phase):
         if phase != state["phase"]:
@@ -84,16 +84,11 @@ def watch(patch, file):
     def begins(*arguments):
         path = arguments[3]
         state["run"] = path.name if path.name in ("final", "unshared") else "main"
+        enter("tuning" if state["run"] == "main" else state["run"])
 
-    def setup(*_):
-        state["step"] = 0
-
-    def steps(*_):
-        if state["run"] == "main":
-            enter("tuning" if state["step"] < TUNE else "sampling")
-        else:
-            enter(state["run"])
-        state["step"] += 1
+    def adds(_files, first, _encoded):
+        if state["run"] == "main" and first >= TUNE:
+            enter("sampling")
 
     def compiles(*_):
         state["run"] = "compiling"
@@ -101,8 +96,7 @@ def watch(patch, file):
 
     before(learning, "ready", compiles)
     before(learning, "sample", begins)
-    before(EvolutionStep, "setup_chain", setup)
-    before(EvolutionStep, "step", lambda *_: None if state["run"] == "compiling" else steps())
+    before(ChainFiles, "add", adds)
     before(fit, "_write_results", lambda *_: enter("writing results"))
     before(fit, "remove_run", lambda *_: enter("writing results"))
 

@@ -8,6 +8,7 @@ import pytest
 from pymc.step_methods.compound import Competence
 
 from kem_pymc import priors as prior_tables
+from kem_pymc._system.executors import Here
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
@@ -157,7 +158,7 @@ def test_compiling_or_timing_a_step_leaves_it_as_it_was(model, what):
     with model:
         step, same = EvolutionStep(rng=5), EvolutionStep(rng=5)
     if what == "compile":
-        step.compile(cores=1)
+        step.compile(Here())
     else:
         assert 0 < step.seconds_per_draw(draws=3) < 60
     assert step.made == 0

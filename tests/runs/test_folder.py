@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Plan, RunFolder
 
 PLAN = Plan(draws=12, tune=8, chains=2, random_seed=1, chunk=4)
@@ -33,9 +32,8 @@ def test_generators_depend_on_the_seed_alone():
     assert first.random() == again.random() != second.random()
 
 
-def test_one_process_at_a_time(run, monkeypatch):
+def test_one_process_at_a_time(run):
     pytest.importorskip("fcntl")
-    monkeypatch.setattr(run_folder, "PATIENCE", 0.1)
     with run.alone(), pytest.raises(InputError, match="in use by another process"), run.alone():
         pass
     with run.alone():

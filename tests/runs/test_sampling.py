@@ -3,7 +3,7 @@ import json
 import os
 import re
 import signal
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,15 @@ import pymc as pm
 import pytest
 
 import kem_pymc as kem
+from kem_pymc._system.executors import Here, Processes, workers
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
-from kem_pymc.runs import chains
+from kem_pymc.runs import chains, sampling
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import RunFolder
+from kem_pymc.runs.sampling import begin
+from kem_pymc.runs.storage import ChainFiles
 from kem_pymc.sampler.moves.sweep import CUT, JOINT
 from tests.runs.runs import WORK, Moments, in_child, killed_at, same_draws
 
@@ -24,6 +27,13 @@ QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
 
 #: A short run: 20 draws a chain in 5 files, the first 2 of which hold draws to settle.
 SHORT = {"draws": 12, "tune": 8, "chains": 2, "random_seed": 11, "chunk": 4}
+PLAN = run_folder.Plan(**SHORT)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Segments end with a file, also where other tests take the time."""
+    monkeypatch.setattr(chains, "LONGEST", 600.0)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +114,7 @@ def test_files(whole_folder):
 
 def test_a_complete_run_is_read(model, whole, whole_folder):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "run_chain", None)
+        patch.setattr(chains, "draw_segment", lambda *_: pytest.fail("draws are made"))
         same_draws(kem.resume(whole_folder, model), whole)
 
 
@@ -144,22 +154,20 @@ def test_killed_twice(model, whole, moments, tmp_path):
     same_draws(kem.resume(folder, model, cores=2, progress=False), whole)
 
 
-def test_killed_with_chains_in_processes(model, whole, tmp_path, monkeypatch):
-    """Only the parent is killed: its chains notice, and leave the run to whoever goes on."""
+class Killing(EvolutionStep):
+    """A step that kills the process that waits for it, at the tenth draw of a chain."""
+
+    def step(self, point):
+        if self.made == 9:
+            os.kill(os.getppid(), signal.SIGKILL)
+        return super().step(point)
+
+
+def test_killed_with_chains_in_processes(model, whole, tmp_path):
+    """Only the parent process is killed; its workers end."""
+    step = Killing(model=model, rng=0)
     folder = tmp_path / "run"
-
-    def doomed():
-        sweep = EvolutionStep.step
-
-        def killing(self, point):
-            if list(folder.glob("chain-1/draws-000008.npz")):
-                os.kill(parent, signal.SIGKILL)
-            return sweep(self, point)
-
-        parent = os.getpid()
-        monkeypatch.setattr(EvolutionStep, "step", killing)
-        kem.sample(model, **SHORT, cores=2, folder=folder)
-
+    doomed = partial(begin, model, step, PLAN, folder, Processes(2), False)
     assert in_child(doomed) == -signal.SIGKILL
     same_draws(kem.resume(folder, model, cores=2), whole)
 
@@ -182,32 +190,35 @@ def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
 # Interrupted.
 
 
-def interrupt_at(monkeypatch, draw):
-    """Press Ctrl-C in the middle of a draw."""
-    sweep, main, seen = EvolutionStep.step, os.getpid(), []
+def interrupt_after(monkeypatch, files):
+    """Press Ctrl-C when some files have been written."""
+    add, written = ChainFiles.add, []
 
-    def step(self, point):
-        seen.append(1)
-        if len(seen) == 1 + draw:  # the first one is for compiling
-            os.kill(main, signal.SIGINT)
-            time.sleep(0.5 if os.getpid() != main else 0)  # until the parent has looked
-        return sweep(self, point)
+    def interrupting(self, first, encoded):
+        written.append(first)
+        if len(written) == files:
+            signal.raise_signal(signal.SIGINT)
+        return add(self, first, encoded)
 
-    monkeypatch.setattr(EvolutionStep, "step", step)
+    monkeypatch.setattr(ChainFiles, "add", interrupting)
+    return written
 
 
 @pytest.mark.usefixtures("at_a_terminal")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_ctrl_c_keeps_what_was_drawn(model, whole, tmp_path, monkeypatch, cores):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, 15)
+        written = interrupt_after(patch, 4 if cores == 1 else 7)
         with pytest.warns(SamplingWarning, match=r"interrupted. Continue with kem_pymc.resume"):
             idata = kem.sample(model, **SHORT, cores=cores, folder=tmp_path / "run")
-    # One after the other, the second chain hasn't begun.
+    # One after the other, the second chain hasn't begun; side by side, what is drawn is waited for.
     draws = idata["posterior"].sizes["draw"]
     assert 1 <= draws <= 12
     if cores == 1:
-        assert (idata["posterior"].sizes["chain"], draws) == (1, 7)
+        assert written == [0, 4, 8, 12]
+        assert (idata["posterior"].sizes["chain"], draws) == (1, 8)
+    else:
+        assert len(written) in (7, 8)
     first = whole["posterior"]["noise"].sel(chain=idata["posterior"]["chain"])
     np.testing.assert_array_equal(idata["posterior"]["noise"], first[:, :draws])
     same_draws(kem.resume(tmp_path / "run", model, cores=1), whole)
@@ -215,9 +226,9 @@ def test_ctrl_c_keeps_what_was_drawn(model, whole, tmp_path, monkeypatch, cores)
 
 
 @pytest.mark.usefixtures("at_a_terminal")
-def test_ctrl_c_while_settling(model, whole, tmp_path, monkeypatch):
+def test_ctrl_c_while_tuning(model, whole, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        interrupt_at(patch, 3)
+        interrupt_after(patch, 1)
         with pytest.raises(KeyboardInterrupt):
             kem.sample(model, **SHORT, cores=1, folder=tmp_path / "run")
     assert (tmp_path / "run" / "chain-0" / "draws-000000.npz").is_file()
@@ -227,69 +238,57 @@ def test_ctrl_c_while_settling(model, whole, tmp_path, monkeypatch):
 # Chains that fail.
 
 
-def fail_in(monkeypatch, numbers, draw, fail):
-    """Let something happen to some chains, identified by their generators, at a draw."""
-    plan = run_folder.Plan(**SHORT)
-    streams = [plan.generators()[n].bit_generator.state["state"]["inc"] for n in numbers]
-    setup, sweep = EvolutionStep.setup_chain, EvolutionStep.step
+class Failing(EvolutionStep):
+    """A step that fails at a draw of some chains, identified by their generators."""
+
+    chains = (0,)
+    draw = 14
 
     def setup_chain(self, rng, *lengths):
-        setup(self, rng, *lengths)
-        self.seen = 0 if rng.bit_generator.state["state"]["inc"] in streams else -1000
+        super().setup_chain(rng, *lengths)
+        streams = [g.bit_generator.state["state"]["inc"] for g in PLAN.generators()]
+        self.chain = streams.index(rng.bit_generator.state["state"]["inc"])
 
     def step(self, point):
-        self.seen = getattr(self, "seen", -1000) + 1
-        if self.seen == draw:
-            fail()
-        return sweep(self, point)
-
-    monkeypatch.setattr(EvolutionStep, "setup_chain", setup_chain)
-    monkeypatch.setattr(EvolutionStep, "step", step)
+        if self.chain in self.chains and self.made == self.draw - 1:
+            raise MemoryError("no room for it")
+        return super().step(point)
 
 
-def no_memory():
-    raise MemoryError("no room for it")
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("cores", "fail", "reason"),
-    [
-        (1, no_memory, "MemoryError: no room for it"),
-        (2, no_memory, "MemoryError: no room for it"),
-        (2, die, "its process was killed by signal 9"),
-    ],
-)
-def test_a_chain_that_fails_leaves_the_others(
-    model, whole, tmp_path, monkeypatch, cores, fail, reason
-):
-    with monkeypatch.context() as patch:
-        fail_in(patch, [0], 14, fail)
-        with pytest.warns(SamplingWarning, match=f"chain 0 failed at draw .*{reason}"):
-            idata = kem.sample(model, **SHORT, cores=cores, folder=tmp_path / "run")
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
+    step = Failing(model=model, rng=0)
+    outcome = begin(model, step, PLAN, tmp_path / "run", workers(cores), False)
+    assert [str(failure) for failure in outcome.failures] == [
+        "chain 0 failed at draw 13 (MemoryError: no room for it)"
+    ]
+    idata = outcome.idata
     assert list(idata["posterior"]["chain"]) == [1]
     assert list(idata["sample_stats"]["chain"]) == [1]
     np.testing.assert_array_equal(
         idata["posterior"]["noise"], whole["posterior"]["noise"].sel(chain=[1])
     )
     drawn = sum(len(chunk) for chunk in RunFolder.open(tmp_path / "run").chain(0).chunks())
-    assert drawn == (13 if fail is no_memory else 12)
-    traceback = tmp_path / "run" / "chain-0" / "error.txt"
-    if fail is no_memory:
-        assert "in no_memory" in traceback.read_text()
+    assert drawn == 13
+    error = tmp_path / "run" / "chain-0" / "error.txt"
+    assert "in step" in error.read_text()
     same_draws(kem.resume(tmp_path / "run", model, cores=cores), whole)
-    assert not traceback.exists()
+    assert not error.exists()
 
 
-def test_all_chains_fail(model, whole, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        fail_in(patch, [0, 1], 10, no_memory)
-        message = r"chain 0 failed at draw 9 \(MemoryError.*chain 1 failed at draw 9"
-        with pytest.raises(SamplingError, match=message):
-            kem.sample(model, **SHORT, cores=1, folder=tmp_path / "run")
+def test_a_failure_is_a_warning(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "EvolutionStep", Failing)
+    monkeypatch.setattr(Failing, "compile", lambda *_: None)
+    with pytest.warns(SamplingWarning, match="chain 0 failed at draw 13 .*no room for it"):
+        kem.sample(model, **SHORT, cores=1, folder=tmp_path / "run")
+
+
+def test_all_chains_fail(model, whole, tmp_path):
+    step = Failing(model=model, rng=0)
+    step.chains, step.draw = (0, 1), 10
+    message = r"chain 0 failed at draw 9 \(MemoryError.*chain 1 failed at draw 9"
+    with pytest.raises(SamplingError, match=message):
+        begin(model, step, PLAN, tmp_path / "run", Here(), False)
     same_draws(kem.resume(tmp_path / "run", model, cores=1), whole)
 
 
@@ -364,10 +363,3 @@ def test_other_variables_are_refused(cohort, pool, table):
         pm.Normal("mu")
     with pytest.raises(InputError, match="variables mu"):
         kem.sample(model, **SHORT)
-
-
-@pytest.mark.slow
-def test_processes_that_are_no_copies(model, whole, monkeypatch):
-    """As on macOS and Windows."""
-    monkeypatch.setattr(chains, "FORKS", False)
-    same_draws(kem.sample(model, **SHORT, cores=2), whole)

@@ -6,8 +6,7 @@ import pytest
 
 from kem_pymc.errors import InputError
 from kem_pymc.model.step import NAMES
-from kem_pymc.runs import storage as chunks
-from kem_pymc.runs.storage import ChainFiles, Draw, Writer, pack, unpack
+from kem_pymc.runs.storage import ChainFiles, Chunk, Draw, encode, pack, unpack
 
 
 def generator(i):
@@ -44,10 +43,9 @@ def draws(points, first=0, last=None):
 
 
 def write(files, points, size=8):
-    writer = Writer(files, size)
-    for draw in draws(points):
-        writer.add(draw)
-    writer.flush()
+    for first in range(0, len(points["noise"]), size):
+        last = min(first + size, len(points["noise"]))
+        files.add(first, encode(Chunk.of(list(draws(points, first, last)), 1.0)))
 
 
 def test_packed_points_are_the_same_to_the_last_bit(points, counts):
@@ -99,28 +97,17 @@ def test_files_are_what_the_documentation_says(files, points):
         assert json.loads(str(file["about"]))["generator"] == generator(15)
 
 
-def test_slow_draws_are_written_before_a_chunk_is_full(files, points, monkeypatch):
-    monkeypatch.setattr(chunks, "LONGEST", 0.0)
-    write(files, points, size=1000)
-    assert len(list(files.chunks())) == 30
-
-
-def test_what_failed_to_be_written_is_written_later(files, points, monkeypatch):
-    writer = Writer(files, 4)
-
+def test_what_failed_to_be_written_leaves_nothing(files, points, monkeypatch):
     def full(_):
         raise OSError("full")
 
-    *early, fourth = draws(points, 0, 4)
-    for draw in early:
-        writer.add(draw)
+    chunk = encode(Chunk.of(list(draws(points, 0, 4)), 1.0))
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="full"):
-            writer.add(fourth)
+            files.add(0, chunk)
     assert not list(files.folder.iterdir())
-    writer.flush()
-    assert len(files.last()) == 4
+    assert len(files.add(0, chunk)) == 4
 
 
 def test_leftovers_are_ignored_and_cleaned(files, points):

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 from kem_pymc._jit.cache import cache_folder
-from kem_pymc._system import resources
 from kem_pymc.cli.checkup.finding import Finding, size
 
 #: Bytes of memory or disk below which a problem is reported; bytes of disk below which it fails.
@@ -19,14 +18,12 @@ BEYOND_ASCII = "→±─"
 
 def cores(finding: Finding) -> None:
     """Report the numbers of cores that exist and that this process may use, and the memory."""
-    mine, quota = resources.usable_cores(), resources.cgroup_cores()
-    limit = "" if quota is None else f", {quota:g} by the container's limit"
-    finding.facts["cores"] = f"{mine} of {os.cpu_count()} may be used{limit}"
-    found = resources.memory()
-    if found is None:
-        finding.facts["memory"] = "unknown"
-        return
-    available, total = found
+    import loky
+    import psutil
+
+    finding.facts["cores"] = f"{loky.cpu_count()} of {os.cpu_count()} may be used"
+    memory = psutil.virtual_memory()
+    available, total = memory.available, memory.total
     finding.facts["memory"] = f"{size(available)} of {size(total)} available"
     if available < SCARCE:
         finding.doubt(

@@ -9,9 +9,10 @@ former member had on its process, and for the influence that a new member hasn't
 import math
 from typing import NamedTuple
 
+import numba
 import numpy as np
 
-from kem_pymc._jit.cache import compile_side_by_side
+from kem_pymc._jit.cache import is_cached
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves.composition import Odds
@@ -149,10 +150,9 @@ def spare_room(study: CompiledModel, schedule: Schedule) -> tuple[int, int]:
     return processes * steps + 24, processes + steps + 2
 
 
-def compile_moves(study: CompiledModel, schedule: Schedule, cores: int) -> None:
-    """Compile the functions of a sweep that aren't in the cache yet, on several cores."""
-    state = empty_state(study, 0, 0)
-    calls = {  # the largest first; cores receive them in turn
+def uncompiled_moves(study: CompiledModel, schedule: Schedule) -> list[str]:
+    """Return the names of the functions of a sweep that aren't in the cache, the largest first."""
+    calls = {
         _change_clusters: True,
         _change_paths: schedule.joint,
         _refit: schedule.refits > 0,
@@ -160,9 +160,19 @@ def compile_moves(study: CompiledModel, schedule: Schedule, cores: int) -> None:
         _extend: schedule.extensions > 0,
         _update_parents: not schedule.joint,
     }
-    functions = [function for function, called in calls.items() if called]
-    arguments = study, state, schedule, EVERYWHERE, np.random.default_rng(0)
-    compile_side_by_side(functions, arguments, cores)
+    signature = _signature(study, schedule)
+    return [f.__name__ for f, called in calls.items() if called and not is_cached(f, signature)]
+
+
+def compile_move(study: CompiledModel, schedule: Schedule, name: str) -> None:
+    """Compile one of the functions that :func:`uncompiled_moves` names."""
+    globals()[name].entry.compile(_signature(study, schedule))
+
+
+def _signature(study: CompiledModel, schedule: Schedule) -> tuple:
+    """Return the types of the arguments of the functions that make moves."""
+    arguments = study, empty_state(study, 0, 0), schedule, EVERYWHERE, np.random.default_rng(0)
+    return tuple(numba.typeof(argument) for argument in arguments)
 
 
 def sweep(study: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
@@ -234,7 +244,7 @@ def at_level(study, state, level):
     return first == level
 
 
-# The functions that make moves have the same arguments, as `compile_moves` requires.
+# The functions that make moves have the same arguments, as `_signature` requires.
 
 
 @compiled

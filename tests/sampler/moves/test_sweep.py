@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kem_pymc._jit.cache import is_cached
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
@@ -22,11 +23,12 @@ from kem_pymc.sampler.moves.sweep import (
     PAPER,
     at_level,
     check_density,
-    compile_moves,
+    compile_move,
     heat,
     short_dataset,
     start,
     sweep,
+    uncompiled_moves,
 )
 from kem_pymc.sampler.state import MOVES, kernel_log_prior
 from tests.sampler.moves.by_hand import seated
@@ -70,10 +72,11 @@ def test_running_density_stays_exact_after_every_move(cohort, pool, table, sched
     ids=["cut", "joint", "paper", "other"],
 )
 def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypatch):
-    ahead, called = [], []
+    called = []
     with monkeypatch.context() as patch:
-        patch.setattr(moves, "compile_side_by_side", lambda functions, *_: ahead.extend(functions))
-        compile_moves(engine.study, schedule, 2)
+        patch.setattr(moves, "is_cached", lambda *_: False)
+        names = uncompiled_moves(engine.study, schedule)
+    ahead = [getattr(moves, name) for name in names]
     for function in (f for f in vars(moves).copy().values() if hasattr(f, "entry")):
         name = function.__name__
         monkeypatch.setattr(moves, name, lambda *_, function=function: called.append(function))
@@ -81,6 +84,14 @@ def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypa
     levels = {moves.at_level, *called}  # moves ask for it themselves
     assert {*ahead, moves.at_level} == levels
     assert len(ahead) == len(set(called)) >= 3
+
+
+def test_a_compiled_move_is_not_compiled_again(engine):
+    compile_move(engine.study, CUT, "_update_parents")
+    assert "_update_parents" not in uncompiled_moves(engine.study, CUT)
+    types = moves._signature(engine.study, CUT)
+    assert is_cached(moves._update_parents, types)
+    assert not is_cached(moves._update_parents, types[:-1])
 
 
 def test_check_notices_a_wrong_density(engine):

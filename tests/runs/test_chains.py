@@ -19,6 +19,12 @@ from tests.runs.runs import same_draws
 PLAN = Plan(draws=12, tune=8, chains=3, random_seed=11, chunk=4)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Segments end with a file, also where other tests take the time."""
+    monkeypatch.setattr("kem_pymc.runs.chains.LONGEST", 600.0)
+
+
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
     return EvolutionModel(
@@ -34,7 +40,7 @@ def step(model):
 @pytest.fixture(scope="module")
 def whole(model, step, tmp_path_factory):
     """The draws of chains that go on in this process, one after the other."""
-    return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), 1, False).idata
+    return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), Here(), False).idata
 
 
 def on(crew, model, step, folder) -> Outcome:
@@ -98,7 +104,7 @@ def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path)
         on(Processes(2), model, strange(Deadly, model), tmp_path)
     run = RunFolder.open(tmp_path)
     assert all(run.length(chain) in (0, 4, 8) for chain in range(3))
-    outcome = go_on(model, step, run, 1, False)
+    outcome = go_on(model, step, run, Here(), False)
     same_draws(outcome.idata, whole)
 
 
@@ -111,8 +117,8 @@ def test_a_failing_chain_keeps_what_it_drew(crew, model, step, whole, tmp_path):
     same_draws(outcome.idata, whole)
 
 
-def test_stretches_end_in_time(model, step, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("kem_pymc.runs.remote_chains.LONGEST", 1e-9)
+def test_segments_end_in_time(model, step, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("kem_pymc.runs.chains.LONGEST", 1e-9)
     outcome = on(Here(), model, step, tmp_path)
     assert len(list((tmp_path / "chain-0").glob("draws-*"))) == 20
     same_draws(outcome.idata, whole)
@@ -132,7 +138,7 @@ def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
         patch.setattr(ChainFiles, "add", interrupting)
         outcome = on(Here(), model, step, tmp_path)
     assert outcome.interrupted
-    assert written == [0, 4, 8, 12, 16, 0, 0]  # what is at work is waited for
+    assert written == [0, 4, 8, 12, 16, 0]
     same_draws(go_on(model, step, RunFolder.open(tmp_path), Here(), False).idata, whole)
 
 
