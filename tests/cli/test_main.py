@@ -82,6 +82,12 @@ def test_wrong_usage(arguments):
     assert "Traceback" not in result.output
 
 
+def test_an_option_is_not_taken_for_the_value_of_another():
+    result = run("select", "--data", "new.csv", "--future", "--out", "X")
+    assert result.exit_code == 2
+    assert "Option --future needs a value, but the option --out follows it." in result.stderr
+
+
 @pytest.fixture
 def broken(monkeypatch):
     def fail(*_):
