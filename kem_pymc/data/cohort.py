@@ -22,6 +22,7 @@ from kem_pymc.data.validation import (
     check_complete,
     check_ends,
     check_gaps,
+    check_lengths,
     check_numeric,
     check_options,
     check_order,
@@ -31,6 +32,7 @@ from kem_pymc.data.validation import (
     days,
     frozen,
     numbers,
+    repeats,
     times_of,
     users_of,
 )
@@ -247,21 +249,10 @@ class Cohort(Displayed):
             ]
         )
         if scope == "pilot":
-            for label, own in zip(users, rows, strict=True):
-                if len(own) < 2:
-                    raise InputError(
-                        f"User {label!r} has one point, too few to learn from. "
-                        "Leave the user out; new users (scope='new', `kem select`) may have one."
-                    )
+            check_lengths(users, rows)
             check_varies((*features, target), np.column_stack([x, y]))
-        repeats = df.duplicated(subset=list(dict.fromkeys((user, time, *features, target)))).sum()
-        if repeats:
-            warnings.warn(
-                f"{repeats} rows repeat an earlier row's user, time, inputs and target. "
-                "Check that they are separate measurements, or drop them.",
-                DataWarning,
-                stacklevel=2,
-            )
+        if message := repeats(df, (user, time, *features, target)):
+            warnings.warn(message, DataWarning, stacklevel=2)
         return cls(
             users=users,
             inputs=tuple(x[own] for own in rows),

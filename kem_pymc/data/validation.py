@@ -443,3 +443,37 @@ def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
                 f"Column {name!r} is constant over the whole cohort. "
                 f"{remedy}, or add users for whom it varies."
             )
+
+
+def check_lengths(users: Sequence[Any], rows: Sequence[np.ndarray]) -> None:
+    """Check that every pilot user has at least two points.
+
+    Parameters
+    ----------
+    users : sequence
+        Labels of the users.
+    rows : sequence of ndarray of int
+        Row numbers of every user's points.
+
+    Raises
+    ------
+    InputError
+        If a user has one point.
+    """
+    for label, own in zip(users, rows, strict=True):
+        if len(own) < 2:
+            raise InputError(
+                f"User {label!r} has one point, too few to learn from. "
+                "Leave the user out; new users (scope='new', `kem select`) may have one."
+            )
+
+
+def repeats(df: pd.DataFrame, columns: Sequence[Any]) -> str:
+    """Return a message with the number of rows that equal an earlier row; "" if there is none."""
+    count = df.duplicated(subset=list(dict.fromkeys(columns))).sum()
+    if not count:
+        return ""
+    return (
+        f"{count} rows repeat an earlier row's user, time, inputs and target. "
+        "Check that they are separate measurements, or drop them."
+    )
