@@ -18,6 +18,7 @@ import pytest
 
 from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
 from kem_pymc._system.executors import Cluster, Here, Processes
+from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
 TESTS = Path(__file__).parent

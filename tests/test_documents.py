@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in DOCUMENTS}
 
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
 
 def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TEXTS[document], flags=re.DOTALL)
@@ -109,6 +111,21 @@ def test_commands_exist(line: str) -> None:
         command = command.commands[words[0]]  # type: ignore[attr-defined]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_and_their_options_are_explained(name: str) -> None:
+    """Fails where something is added to the command line without a word on what it is."""
+    command = COMMANDS[name]
+    assert command.help
+    for parameter in command.params:
+        assert len((parameter.help or "").split()) > 1, parameter.opts
+    assert any(re.search(rf"\bkem {name}\b", text) for text in TEXTS.values())
+
+
+def test_options_of_the_program_are_explained() -> None:
+    for parameter in typer.main.get_command(app).params:
+        assert len((parameter.help or "").split()) > 1, parameter.opts  # type: ignore[attr-defined]
 
 
 def tables() -> list[tuple[str, str, str]]:

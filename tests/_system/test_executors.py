@@ -1,23 +1,17 @@
 """Work done here, in processes and on a cluster."""
 
 import os
-import re
 import signal
-import subprocess
 import sys
 import time
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from distributed import LocalCluster
-from typer.testing import CliRunner
 
-from kem_pymc._system.certificates import make_certificates
 from kem_pymc._system.executors import Cluster, Here, Processes, in_order, workers
-from kem_pymc.cli.main import app
 from kem_pymc.errors import InputError, WorkerError
 from tests.conftest import running_cluster
 
@@ -161,14 +155,6 @@ def test_who_works():
         workers(2, "tcp://127.0.0.1:1")
 
 
-def test_ctrl_c_stops_a_cluster():
-    # Whatever started the tests, Ctrl-C isn't ignored here.
-    as_usual = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with running_cluster(preexec_fn=as_usual) as (process, _):
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-
-
 def test_a_place_whose_worker_died_is_filled_again(tmp_path):
     # As on a machine where a worker takes longer to start than Dask waits for it.
     slow = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}
@@ -183,86 +169,7 @@ def test_a_place_whose_worker_died_is_filled_again(tmp_path):
         assert crew.width == 4
 
 
-def test_a_port_that_is_taken(address):
-    command = [str(Path(sys.executable).with_name("kem")), "cluster", "--port"]
-    port = address.rsplit(":", 1)[1]
-    result = subprocess.run([*command, port], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 2
-    assert f"The scheduler can't start at port {port}" in " ".join(result.stderr.split())
-    assert "Traceback" not in result.stderr
-
-
 # Other machines.
-
-
-@pytest.fixture
-def pem(tmp_path):
-    """A folder with certificates that others made."""
-    make_certificates(tmp_path / "others")
-    return tmp_path / "others"
-
-
-def test_only_the_right_certificate_connects(tmp_path, pem, monkeypatch):
-    own = tmp_path / "own"
-    options = ("--host", "0.0.0.0", "--certificates", str(own))
-    with running_cluster(*options) as (process, _):
-        lines = [process.stdout.readline() for _ in range(3)]
-        (found,) = re.findall(r"--cluster (tls://\S+)", lines[1])
-        assert "can run code on this machine" in lines[0]
-        assert f"dask worker {found} --tls-ca-file {own}/ca.pem" in lines[2]
-        assert {path.name for path in own.iterdir()} == {"ca.pem", "cert.pem", "key.pem"}
-        assert (own / "key.pem").stat().st_mode & 0o077 == 0
-        found = f"tls://127.0.0.1:{found.rpartition(':')[2]}"
-        monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 2.0)
-        with pytest.raises(InputError, match="with the same certificates"):
-            workers(cluster=found)
-        monkeypatch.setenv("KEM_CERTIFICATES", str(pem))
-        with pytest.raises(InputError, match="with the same certificates"):
-            workers(cluster=found)
-        with pytest.raises(InputError, match="No Dask scheduler responds"):
-            workers(cluster=found.replace("tls://", "tcp://"))
-        joining = subprocess.run(joins(found, pem), capture_output=True, timeout=120)
-        assert joining.returncode != 0
-        monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 30.0)
-        monkeypatch.setenv("KEM_CERTIFICATES", str(own))
-        with closing(workers(cluster=found)) as crew:
-            assert crew.width == 4
-            assert done(crew, drawn) == done(Here(), drawn)
-            with subprocess.Popen(joins(found, own), stderr=subprocess.DEVNULL) as joining:
-                try:
-                    until = time.monotonic() + 60
-                    while crew.width < 6 and time.monotonic() < until:
-                        time.sleep(0.1)
-                    assert crew.width == 6
-                finally:
-                    joining.terminate()
-
-
-def joins(address, folder):
-    """Return the command that lets a worker of one thread join a cluster."""
-    program = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
-    files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
-    own = [part for name, file in files.items() for part in (name, str(folder / file))]
-    return [*program, "--no-nanny", "--no-dashboard", "--death-timeout", "5", *own]
-
-
-def refused_cluster(*arguments):
-    result = CliRunner().invoke(app, ["cluster", "--port", "0", *map(str, arguments)])
-    assert result.exit_code == 2
-    return result.stderr
-
-
-def test_an_open_host_needs_certificates(tmp_path, pem):
-    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
-        assert "any program that connects to a cluster can run code" in refused_cluster(
-            "--host", host
-        )
-    (pem / "key.pem").unlink()
-    assert "has no key.pem" in refused_cluster("--certificates", pem)
-    (pem / "key.pem").write_text("no key")
-    assert "can't be used" in refused_cluster("--certificates", pem)
-    (tmp_path / "file").touch()
-    assert "has no ca.pem" in refused_cluster("--certificates", tmp_path / "file")
 
 
 def test_nobody_answers(monkeypatch):

@@ -76,3 +76,17 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def evolutions(fitted: Path) -> Path:
     return fitted / "evolutions.json"
+
+
+STUDY = """
+import kem_pymc as kem
+cohort = kem.datasets.synthetic(users=3, time_steps=2, seed=0)
+model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), kem.priors.synthetic())
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "study.py"
+    path.write_text(STUDY)
+    return path

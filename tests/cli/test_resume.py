@@ -280,14 +280,5 @@ def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
     assert [path.name for path in (tmp_path / "r2.run").iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize(
-    ("option", "shown"),
-    [(("--draws", 3), "--draws"), (("--skip-gaps",), "--skip-gaps"), (("study.py",), "study file")],
-)
-def test_options_that_a_run_has_already(tmp_path, option, shown):
-    message = refused(run("fit", *option, "--resume", tmp_path))
-    assert f"{shown} can't be used with --resume" in message
-
-
 def test_no_run(tmp_path):
     assert "no unfinished run" in refused(run("fit", "--resume", tmp_path / "r"))

@@ -103,3 +103,9 @@ def sampled(cohort, pool, table):
     options = {"progressbar": False, "compute_convergence_checks": False}
     with model:
         return model, pm.sample(draws=20, tune=5, chains=2, cores=1, random_seed=4, **options)
+
+
+def levels(*means, draws=200):
+    """Return log joint densities (K, draws) of unit variance around a mean for each chain."""
+    noise = np.random.default_rng(3).normal(size=(len(means), draws))
+    return noise + np.array(means)[:, None]

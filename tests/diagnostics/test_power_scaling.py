@@ -4,8 +4,10 @@ import math
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from scipy import stats
 
 from kem_pymc.diagnostics.power_scaling import log_prior_group
@@ -15,6 +17,12 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from tests.tiny_study import make_cohort
 
 TERMS = ("seating", "inclusion", "hyperparameters", "noise")
+
+
+def noise_by_hand(noise, size):
+    """Return the log density of a noise variance below a parent of this size."""
+    mu, sigma = [(2, 0.5), (1, 1), (0, 2), (0, 2)][size]
+    return stats.lognorm(sigma, scale=math.exp(mu)).logpdf(noise)
 
 
 def by_hand(model, here, alpha):
@@ -36,9 +44,7 @@ def by_hand(model, here, alpha):
         for h in model.pool.composition(own).hyperparameters:
             value = float(values.sel(hyperparameter=h.name))
             terms["hyperparameters"] += float(pm.logp(model.priors.of(h), value).eval())
-        mu, sigma = [(2, 0.5), (1, 1), (0, 2), (0, 2)][parent.sum()]
-        noise = float(here["noise"].isel(user=u, time_step=t))
-        terms["noise"] += stats.lognorm(sigma, scale=math.exp(mu)).logpdf(noise)
+        terms["noise"] += noise_by_hand(here["noise"].values[u, t], parent.sum())
     for seated in processes.values():
         counts = np.unique(seated, return_counts=True)[1]
         terms["seating"] += len(counts) * math.log(alpha) + sum(map(math.lgamma, counts))
@@ -75,10 +81,33 @@ def test_terms_and_likelihood_add_up_where_the_concentration_is_learned(cohort, 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # 40 draws of a tiny study
 def test_arviz_scales_the_prior(sampled):
+    """ArviZ scales the named term and the likelihood alone: fails where terms change places."""
     model, idata = sampled
     groups = log_prior_group(log_likelihood_group(idata), model)
-    found = az.psense_summary(groups, var_names=["n_clusters"], prior_var_names=["noise"])
-    assert np.isfinite(found[["prior", "likelihood"]].to_numpy(float)).all()
+    asked = {"var_names": ["n_clusters", "noise_sd"], "round_to": 6}
+    posterior = idata["posterior"].to_dataset()
+    inclusion, label = posterior["inclusion"].values, posterior["assignment"].values
+    noise = posterior["noise"].values
+    of_noise = np.zeros(label.shape[:2])
+    users, steps = label.shape[2:]
+    for u, t in np.ndindex(users, steps):
+        size = inclusion[:, :, u, t - 1].sum(axis=-1) if t else np.zeros(label.shape[:2], int)
+        for at in np.argwhere(label[:, :, u, t] == u * steps + t):
+            c, d = at
+            of_noise[c, d] += noise_by_hand(noise[c, d, u, t], size[c, d])
+    likelihood = posterior["dataset_log_likelihood"].sum(["user", "time_step"])
+    first = np.log(posterior["noise"].isel(user=0, time_step=0, drop=True))
+    mine = xr.DataTree.from_dict(
+        {
+            "posterior": posterior[["n_clusters"]].assign(noise_sd=first),
+            "log_prior": xr.Dataset({"noise": (("chain", "draw"), of_noise)}),
+            "log_likelihood": xr.Dataset({"targets": likelihood}),
+        }
+    )
+    groups["posterior"] = mine["posterior"]
+    found = az.psense_summary(groups, prior_var_names=["noise"], **asked)
+    pd.testing.assert_frame_equal(found, az.psense_summary(mine, **asked))
+    assert not found["prior"].equals(az.psense_summary(groups, **asked)["prior"])  # all terms
 
 
 def test_the_model_has_to_be_the_posteriors(sampled, pool, table):

@@ -184,3 +184,18 @@ def done(tiny, tmp_path_factory):
 def evidence(tiny, done):
     """What a figure is made of, by name."""
     return lambda name: Evidence(tiny, tasks_of(tiny, [tiny.figures[name]]), done)
+
+
+@pytest.fixture
+def figure(tiny):
+    return tiny.figures["kem-fig5"]
+
+
+def replaced(figure, **changes):
+    """A figure with other settings."""
+    return figure.model_copy(update=changes)
+
+
+def numbers(table):
+    """All but times, which are never the same."""
+    return table.drop(columns="seconds")

@@ -1,7 +1,5 @@
 """Population parameters of priors: what may be given, their conditional, and where they go."""
 
-import json
-
 import arviz as az
 import cloudpickle
 import numpy as np
@@ -17,12 +15,12 @@ from kem_pymc.model.cluster_model import ClusterModel
 from kem_pymc.model.engine import Engine
 from kem_pymc.model.evolution_model import VARIABLES, EvolutionModel
 from kem_pymc.model.step import point_names
-from kem_pymc.priors import Priors
-from kem_pymc.priors.population import parameters_in, population_parameter
+from kem_pymc.priors.population import population_parameter
 from kem_pymc.runs.fingerprint import fingerprint
 from kem_pymc.sampler.moves.population import redraw_population
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
 from tests.clusters import cluster_of
+from tests.hierarchical import LEVEL, MEDIAN, SPREAD, noise
 from tests.runs.runs import same_draws
 from tests.starts import start_from_users
 from tests.tiny_study import make_cohort
@@ -30,20 +28,6 @@ from tests.tiny_study import make_cohort
 QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
 SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
-
-MEDIAN = population_parameter("median", pm.Normal.dist(0.3, 0.8))
-SPREAD = population_parameter("spread", pm.HalfNormal.dist(0.5))
-LEVEL = population_parameter("level", pm.Normal.dist(-1, 0.6))
-
-
-def noise(parent):
-    """Learned, and less below larger parents."""
-    return pm.LogNormal.dist(LEVEL - 0.2 * parent.size, 0.7)
-
-
-@pytest.fixture(scope="module")
-def hierarchical(table):
-    return table.replace(lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD), noise=noise)
 
 
 @pytest.fixture(scope="module")
@@ -65,37 +49,6 @@ def idata(model):
 # What may be given.
 
 
-@pytest.mark.parametrize("name", ["two words", "", 3, "LIN0.shift", "noise", "about", "a_log__"])
-def test_a_name_is_a_word(name):
-    with pytest.raises(InputError, match=r"be the name of a population parameter\. Use letters"):
-        population_parameter(name, pm.Normal.dist(0, 1))
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [
-        1.0,
-        pm.Normal.dist(0, 1, shape=2),
-        pm.Poisson.dist(3),
-        pm.Flat.dist(),
-        pm.Normal.dist(pm.Normal.dist(0, 1), 1),
-        pm.Normal.dist(MEDIAN, 1),
-        pm.Normal,
-    ],
-)
-def test_its_prior_is_one_of_a_scalar_and_of_numbers(prior):
-    with pytest.raises(InputError, match=r"level isn't a continuous scalar .*Give one like pm\."):
-        population_parameter("level", prior)
-
-
-def test_one_name_has_one_prior():
-    same = population_parameter("median", pm.Normal.dist(0.3, 0.8))
-    other = population_parameter("median", pm.Normal.dist(0.3, 0.9))
-    assert len(parameters_in([pm.Normal.dist(MEDIAN, 1), pm.Normal.dist(same, 1)])) == 1
-    with pytest.raises(InputError, match=r"called median have different priors\. Make it once"):
-        parameters_in([pm.Normal.dist(MEDIAN, 1), pm.Normal.dist(other, 1)])
-
-
 @pytest.mark.parametrize("name", ["targets", "user", "log_joint"])
 def test_names_of_the_model_are_taken(cohort, pool, table, name):
     taken = population_parameter(name, pm.Normal.dist(0, 1))
@@ -106,35 +59,6 @@ def test_names_of_the_model_are_taken(cohort, pool, table, name):
 def test_the_names_that_are_taken_are_those_of_the_model(model):
     own = set(model.named_vars) - {"median", "spread", "level"}
     assert own < set(VARIABLES)
-
-
-def test_a_spread_that_may_be_negative_is_refused(pool, table):
-    spread = population_parameter("spread", pm.Normal.dist(0, 1))
-    wrong = table.replace(lengthscale=pm.LogNormal.dist(0, spread))
-    with pytest.raises(InputError, match=r"LogNormal\(0, spread\) has no finite .*HalfNormal"):
-        wrong.compile(pool)
-
-
-@pytest.mark.parametrize("prior", [pm.Normal.dist(0, 1), pm.Normal.dist(-1, 0.1)])
-def test_noise_that_may_be_impossible_is_refused(pool, table, prior):
-    spread = population_parameter("spread", prior)
-    wrong = table.replace(noise=lambda parent: pm.LogNormal.dist(0, spread))  # noqa: ARG005
-    with pytest.raises(InputError, match=r"prior of the noise has no finite density .*HalfNormal"):
-        wrong.compile(pool)
-
-
-@pytest.mark.parametrize(
-    "prior", [pm.HalfCauchy.dist(10), pm.InverseGamma.dist(0.1, 0.1), pm.Uniform.dist(0, 1000)]
-)
-def test_a_wide_prior_is_not_taken_for_a_wrong_one(pool, table, prior):
-    spread = population_parameter("spread", prior)
-    table.replace(lengthscale=pm.LogNormal.dist(0, spread)).compile(pool)
-
-
-def test_a_prior_beyond_all_numbers_is_refused(pool, table):
-    vague = population_parameter("vague", pm.InverseGamma.dist(0.01, 0.01))
-    with pytest.raises(InputError, match=r"vague is too vague.* Give a narrower prior"):
-        table.replace(lengthscale=pm.LogNormal.dist(0, vague)).compile(pool)
 
 
 def test_a_start_beyond_the_support_is_refused(model):
@@ -166,11 +90,26 @@ def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
 
 
 def test_mixtures_of_them_are_told_and_sampled(cohort, pool, table):
+    """Fails where a part of the mixture keeps the parameter's first value."""
     parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
     priors = table.replace(lengthscale=pm.Mixture.dist([0.3, 0.7], parts))
     assert "LogNormal(median, spread)" in priors.to_dict()["hyperparameters"]["lengthscale"]["text"]
     model = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
-    assert len(kem.sample(model, **SHORT, cores=1, progress=False)["posterior"]["spread"]) == 2
+    place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
+    for median, spread in ((0.3, 0.5), (-0.8, 1.2)):
+        at = np.array(
+            [{"median": median, "spread": spread}[p.name] for p in model.engine.population]
+        )
+        densities = [stats.norm(median, spread).pdf(0.4), stats.norm(0, 1).pdf(0.4)]
+        found = model.engine.prior_table.log_density(
+            int(model.engine.prior_table.entry[place]), 0.4, at
+        )
+        assert found == pytest.approx(np.log(np.dot([0.3, 0.7], densities)), abs=1e-8)
+    posterior = kem.sample(model, **SHORT, cores=1, progress=False)["posterior"]
+    assert len(np.unique(posterior["spread"])) == 24
+    here = posterior.isel(chain=1, draw=-1)
+    point = {name: here[name].to_numpy() for name in point_names(model.engine)}
+    assert here["log_joint"] == pytest.approx(model.compile_logp()(point), abs=1e-9)
 
 
 def test_noise_may_be_a_mixture_too(cohort, pool, table):
@@ -179,25 +118,6 @@ def test_noise_may_be_a_mixture_too(cohort, pool, table):
 
     made = EvolutionModel(cohort, pool, table.replace(noise=truncated), shared=None)
     assert [p.name for p in made.engine.population] == ["level"]
-
-
-def test_infinite_ends_of_a_distribution_are_data(table):
-    bounded = population_parameter("bounded", pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2))
-    priors = table.replace(lengthscale=pm.LogNormal.dist(0, bounded))
-    text = json.dumps(priors.to_dict(), allow_nan=False)
-    assert Priors.from_dict(json.loads(text)).to_dict() == priors.to_dict()
-
-
-def test_values_that_a_prior_excludes_are_refused(hierarchical):
-    with pytest.raises(InputError, match=r"spread = -0\.3 is impossible under its prior"):
-        hierarchical.at({"spread": -0.3})
-    with pytest.raises(InputError, match="aren't all numbers"):
-        hierarchical.at({"spread": "wide"})
-
-
-def test_noise_by_size_says_that_it_takes_numbers():
-    with pytest.raises(InputError, match=r"only numbers\. .* write a function"):
-        kem.priors.noise_by_size((LEVEL, 1), (1, 1))
 
 
 def test_elsewhere_than_in_priors_they_are_refused(cohort, pool, hierarchical, table):
@@ -230,51 +150,6 @@ class _Nobody:
 
 
 # The table.
-
-
-def test_a_table_tells_of_them(hierarchical, pool):
-    rows = dict(hierarchical.to_frame(pool).to_numpy())
-    assert rows["SE0.lengthscale"] == "LogNormal(median, spread)"
-    assert (rows["median"], rows["spread"]) == ("Normal(0.3, 0.8)", "HalfNormal(0, 0.5)")
-    assert rows["level"] == "Normal(-1, 0.6)"
-    assert "spread" in repr(hierarchical)
-
-
-def test_a_table_is_data(hierarchical, pool):
-    data = hierarchical.replace(noise=kem.priors.synthetic().noise).to_dict()
-    again = Priors.from_dict(data)
-    assert again.to_dict() == data
-    assert [p.name for p in again.population(pool)] == ["median", "spread"]
-
-
-def test_numbers_take_their_place(hierarchical, pool):
-    values = {"median": 0.1, "spread": 0.3, "level": -1.0, "nobody's": 2}
-    plain = hierarchical.at(values)
-    assert plain.population(pool) == ()
-    assert plain.to_dict()["hyperparameters"]["lengthscale"] == {
-        "distribution": "LogNormal",
-        "parameters": [0.1, 0.3],
-    }
-    found, expected = plain.compile(pool), hierarchical.compile(pool)
-    at = np.array([values[p.name] for p in hierarchical.population(pool)])
-    parent = np.array([True, False, True])
-    for v in (-1.0, 0.4):
-        for one, other in zip(found.entry, expected.entry, strict=True):
-            density = found.log_density(int(one), v, np.empty(0))
-            assert density == pytest.approx(expected.log_density(int(other), v, at), abs=1e-12)
-        density = expected.noise_log_density(parent, v, at)
-        assert density == pytest.approx(stats.norm(-1.4, 0.7).logpdf(v), abs=1e-10)
-        assert found.noise_log_density(parent, v, np.empty(0)) == pytest.approx(density, abs=1e-12)
-    with pytest.raises(InputError, match="aren't all finite"):
-        hierarchical.at({"median": np.nan})
-
-
-def test_draws_of_a_table_share_them(hierarchical, pool):
-    drawn = hierarchical.draw("SE0", pool, 4000, rng=1)
-    assert stats.kstest(drawn["median"], stats.norm(0.3, 0.8).cdf).pvalue > 1e-3
-    z = (np.log(drawn["SE0.lengthscale"]) - drawn["median"]) / drawn["spread"]
-    assert stats.kstest(z, "norm").pvalue > 1e-3
-    assert stats.kstest((np.log(drawn["noise"]) - drawn["level"]) / 0.7, "norm").pvalue > 1e-3
 
 
 # The move.
@@ -376,15 +251,6 @@ def test_the_running_density_follows(engine, schedule):
 def test_a_start_from_users_begins_at_the_reference(engine):
     state = start_from_users(engine, QUICK, np.random.default_rng(0), sweeps=1)
     check_density(engine.study, state)
-
-
-def test_states_as_arrays_keep_them(engine):
-    arrays = engine.simulate(np.random.default_rng(2))
-    study = engine.at(engine.study, *arrays[3:])
-    again = engine.dump(engine.load(study, *arrays), study)
-    assert engine.learned == ("median", "spread", "level")
-    for one, other in zip(arrays, again, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # The variables.
@@ -561,3 +427,12 @@ def test_a_population_is_recovered():
         low, high = np.quantile(posterior[name], [0.025, 0.975])
         assert low < expected < high
         assert high - low < 0.7
+
+
+def test_states_as_arrays_keep_them(engine):
+    arrays = engine.simulate(np.random.default_rng(2))
+    study = engine.at(engine.study, *arrays[3:])
+    again = engine.dump(engine.load(study, *arrays), study)
+    assert engine.learned == ("median", "spread", "level")
+    for one, other in zip(arrays, again, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -1,120 +1,15 @@
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
 from scipy import stats
 
 from kem_pymc import priors as prior_tables
-from kem_pymc._jit.decorators import compiled
 from kem_pymc.datasets.pools import candidates
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, noise_by_size
-
-LOG_NORMAL, POSITIVE = (0.3, 0.7), True
-
-
-@pytest.fixture(scope="module")
-def pool():
-    return CandidatePool(["LIN0", "SE0", "LIN0 x PER0"])
-
-
-@compiled
-def log_densities(priors, entry, v, parent):
-    out = np.empty((4, v.shape[0]))
-    for i in range(v.shape[0]):
-        out[0, i] = priors.log_density(entry, v[i], priors.population)
-        out[1, i] = priors.gradient(entry, v[i], priors.population)
-        out[2, i] = priors.noise_log_density(parent, v[i], priors.population)
-        out[3, i] = priors.noise_gradient(parent, v[i], priors.population)
-    return out
-
-
-@compiled
-def draws(priors, entry, parent, rng, n):
-    out = np.empty((2, n))
-    for i in range(n):
-        out[0, i] = priors.draw(entry, rng, priors.population)
-        out[1, i] = priors.noise_draw(parent, rng, priors.population)
-    return out
-
-
-def place(pool, name):
-    return [h.name for h in pool.hyperparameters].index(name)
-
-
-REPLACEMENTS = {
-    "log-normal": (lambda: pm.LogNormal.dist(0.3, 0.7), stats.lognorm(s=0.7, scale=np.exp(0.3))),
-    "gamma": (lambda: pm.Gamma.dist(2.0, 3.0), stats.gamma(2.0, scale=1 / 3)),
-    "inverse gamma": (lambda: pm.InverseGamma.dist(5, 4), stats.invgamma(5, scale=4)),
-    "half normal": (lambda: pm.HalfNormal.dist(2.0), stats.halfnorm(scale=2.0)),
-    "truncated": (
-        lambda: pm.Truncated.dist(pm.Normal.dist(1.0, 1.0), lower=0.1),
-        stats.truncnorm(-0.9, np.inf, loc=1.0, scale=1.0),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REPLACEMENTS)
-def test_any_distribution_of_pymc_gives_density_slope_and_draws(pool, name):
-    make, expected = REPLACEMENTS[name]
-    compiled_priors = prior_tables.synthetic().replace(lengthscale=make()).compile(pool)
-    entry = compiled_priors.entry[place(pool, "SE0.lengthscale")]
-    v = np.linspace(-1.5, 1.5, 7)
-    parent = np.zeros(3, dtype=bool)
-    density, slope, *_ = log_densities(compiled_priors, entry, v, parent)
-    np.testing.assert_allclose(density, expected.logpdf(np.exp(v)) + v, atol=1e-10)
-    step = 1e-5
-    up, down = (log_densities(compiled_priors, entry, v + s, parent)[0] for s in (step, -step))
-    np.testing.assert_allclose(slope, (up - down) / (2 * step), atol=1e-6)
-    sample = np.exp(draws(compiled_priors, entry, parent, np.random.default_rng(1), 4000)[0])
-    assert stats.kstest(sample, expected.cdf).pvalue > 1e-3
-
-
-def test_mixture_prior_of_a_real_hyperparameter(pool):
-    mixture = pm.Mixture.dist([0.3, 0.7], [pm.Normal.dist(0, 1), pm.Normal.dist(5, 0.5)])
-    compiled_priors = prior_tables.synthetic().replace(shift=mixture).compile(pool)
-    entry = compiled_priors.entry[place(pool, "LIN0.shift")]
-    v = np.linspace(-2, 7, 9)
-    expected = np.log(0.3 * stats.norm(0, 1).pdf(v) + 0.7 * stats.norm(5, 0.5).pdf(v))
-    parent = np.zeros(3, dtype=bool)
-    np.testing.assert_allclose(
-        log_densities(compiled_priors, entry, v, parent)[0], expected, atol=1e-10
-    )
-    sample = draws(compiled_priors, entry, parent, np.random.default_rng(2), 4000)[0]
-    cdf = lambda x: 0.3 * stats.norm(0, 1).cdf(x) + 0.7 * stats.norm(5, 0.5).cdf(x)  # noqa: E731
-    assert stats.kstest(sample, cdf).pvalue > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("table", "lengthscale", "period"),
-    [
-        (prior_tables.synthetic, (0, 2), (np.log(5), 0.25)),
-        (prior_tables.paper, (np.log(0.2), 0.5), (np.log(0.2), 0.25)),
-    ],
-)
-def test_tables_are_the_papers(pool, table, lengthscale, period):
-    compiled_priors = table().compile(pool)
-    v = np.array([-0.7, 0.4, 1.9])
-    expected = {
-        "SE0.lengthscale": stats.norm(*lengthscale),
-        "LIN0 x PER0.PER0.period": stats.norm(*period),
-        "SE0.amplitude": stats.norm(0, 2),
-        "LIN0.shift": stats.norm(0, 0.1),
-    }
-    for name, distribution in expected.items():
-        entry = compiled_priors.entry[place(pool, name)]
-        density = log_densities(compiled_priors, entry, v, np.zeros(3, dtype=bool))[0]
-        np.testing.assert_allclose(density, distribution.logpdf(v), atol=1e-10)
-    for size, (mu, sigma) in enumerate([(2, 0.5), (1, 1), (0, 2), (0, 2)]):
-        parent = np.arange(3) < size
-        noise, slope = log_densities(compiled_priors, 0, v, parent)[2:]
-        np.testing.assert_allclose(noise, stats.norm(mu, sigma).logpdf(v), atol=1e-10)
-        np.testing.assert_allclose(slope, -(v - mu) / sigma**2, atol=1e-9)
-    np.testing.assert_array_equal(compiled_priors.stay, 0.9)
-    np.testing.assert_array_equal(compiled_priors.enter, [0.1, 0.1, 0.02])
+from tests.priors.compiled import log_densities, place
 
 
 def test_the_most_specific_entry_wins(pool):
@@ -132,24 +27,6 @@ def test_the_most_specific_entry_wins(pool):
     assert describe["SE0.amplitude"] == "LogNormal(0, 2)"
 
 
-def test_noise_may_look_at_what_the_parent_has(pool):
-    def noise(parent):
-        """Small where the parent has a trend."""
-        return pm.LogNormal.dist(pt.switch(parent.includes("LIN0"), -3.0, 1.0), 1.0)
-
-    table = prior_tables.synthetic().replace(noise=noise)
-    compiled_priors = table.compile(pool)
-    for parent, mean in (([1, 0, 0], -3.0), ([0, 1, 1], 1.0)):
-        parent = np.array(parent, dtype=bool)
-        density = log_densities(compiled_priors, 0, np.array([0.5]), parent)[2]
-        np.testing.assert_allclose(density, stats.norm(mean, 1).logpdf(0.5), atol=1e-10)
-        sample = draws(compiled_priors, 0, parent, np.random.default_rng(0), 3000)[1]
-        assert stats.kstest(sample, stats.norm(mean, 1).cdf).pvalue > 1e-3
-    below = table.noise_below(Composition.parse("LIN0"), pool)
-    assert float(pm.logp(below, 1.0).eval()) == pytest.approx(stats.norm(-3, 1).logpdf(0))
-    assert "Small where the parent has a trend" in repr(table)
-
-
 def test_as_text_both_columns_are_aligned_to_the_left():
     table = prior_tables.synthetic()
     lines = repr(table).splitlines()
@@ -165,12 +42,6 @@ def test_as_text_both_columns_are_aligned_to_the_left():
         table.to_frame().to_numpy()
     )
     assert len(texts["noise"]) == 2  # between words
-
-
-def test_scales_are_prior_deviations_up_to_one(pool):
-    scale = prior_tables.synthetic().compile(pool).scale
-    assert scale[place(pool, "SE0.lengthscale")] == 1
-    assert scale[place(pool, "LIN0 x PER0.PER0.period")] == pytest.approx(0.25, rel=0.05)
 
 
 def test_inclusion_can_be_set_for_one_candidate(pool):
@@ -215,18 +86,6 @@ def test_the_floor_of_fits_is_stored_and_shown():
     assert dict(table.to_frame().to_numpy())["smallest noise of a fit"] == "0.001"
 
 
-def test_what_cannot_be_stored_says_so():
-    table = prior_tables.synthetic().replace(
-        shift=pm.Mixture.dist([0.5, 0.5], [pm.Normal.dist(0, 1), pm.Normal.dist(5, 1)])
-    )
-    assert "Mixture" in table.to_dict()["hyperparameters"]["shift"]["text"]
-    with pytest.raises(InputError, match="stored as text only"):
-        Priors.from_dict(table.to_dict())
-    custom = prior_tables.synthetic().replace(noise=lambda _: pm.HalfNormal.dist(1.0))
-    with pytest.raises(InputError, match="stored as text only"):
-        Priors.from_dict(custom.to_dict())
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -243,12 +102,6 @@ def test_what_cannot_be_stored_says_so():
 def test_bad_entries(change, message):
     with pytest.raises(InputError, match=message):
         prior_tables.synthetic().replace(change)
-
-
-def test_a_positive_hyperparameter_needs_a_positive_prior(pool):
-    table = prior_tables.synthetic().replace(lengthscale=pm.Normal.dist(0, 1))
-    with pytest.raises(InputError, match="negative values"):
-        table.compile(pool)
 
 
 def test_a_missing_entry(pool):

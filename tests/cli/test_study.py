@@ -1,21 +1,10 @@
+"""Study files: what they define, and what is refused."""
+
 import pytest
 
 from kem_pymc.cli.study import load_study
 from kem_pymc.errors import InputError
-from tests.cli.conftest import SMALL, fine, refused, run, table
-
-STUDY = """
-import kem_pymc as kem
-cohort = kem.datasets.synthetic(users=3, time_steps=2, seed=0)
-model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), kem.priors.synthetic())
-"""
-
-
-@pytest.fixture
-def study(tmp_path):
-    path = tmp_path / "study.py"
-    path.write_text(STUDY)
-    return path
+from tests.cli.conftest import STUDY, fine, refused, run
 
 
 def with_line(study, line):
@@ -62,13 +51,6 @@ def test_missing_and_other_files(tmp_path):
     assert "isn't a Python file" in refused(run("fit", tmp_path / "trial.csv"))
 
 
-def test_table_options_go_with_a_table(study):
-    assert "--batch can only be used with --data" in refused(run("fit", study, "--batch", 3))
-    assert "--skip-gaps can only be used with --data" in refused(run("fit", study, "--skip-gaps"))
-    assert "either a study file or a table" in refused(run("fit", study, "--data", study))
-    assert "either a study file or a table" in refused(run("fit"))
-
-
 def test_no_test_users(study, evolutions):
     message = refused(run("select", study, "--evolutions", evolutions))
     assert "defines no test users" in message
@@ -85,26 +67,6 @@ def test_study_file_is_not_registered(study):
 
     load_study(study)
     assert "study" not in sys.modules
-
-
-def test_init_writes_a_study_that_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    table().to_csv("trial.csv", index=False)
-    assert "kem fit mine.py" in fine("init", "mine.py")
-    text = fine("fit", "mine.py", *SMALL, "--out", "results")
-    assert "LIN0, LIN1, SE0, SE1, LIN0 x SE1, ARD" in text
-
-
-def test_init_does_not_overwrite(tmp_path):
-    path = tmp_path / "study.py"
-    path.write_text("mine")
-    assert "exists" in refused(run("init", path))
-    assert path.read_text() == "mine"
-
-
-def test_init_names(tmp_path):
-    assert "End it with .py" in refused(run("init", tmp_path / "study"))
-    assert "can't be written" in refused(run("init", tmp_path / "nowhere" / "study.py"))
 
 
 def test_errors_of_the_library_are_passed_on(study):

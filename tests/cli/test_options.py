@@ -1,0 +1,45 @@
+"""Options that commands share: what goes together, and how they are read."""
+
+import pytest
+
+from kem_pymc.cli.options import alone_with_resume, listed, only_with_table
+from tests.cli.conftest import COLUMNS, SMALL, fine, refused, run
+from tests.refusals import refused as refused_call
+
+
+def test_table_options_go_with_a_table(study):
+    assert "--batch can only be used with --data" in refused(run("fit", study, "--batch", 3))
+    assert "--skip-gaps can only be used with --data" in refused(run("fit", study, "--skip-gaps"))
+    assert "either a study file or a table" in refused(run("fit", study, "--data", study))
+    assert "either a study file or a table" in refused(run("fit"))
+
+
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [(("--draws", 3), "--draws"), (("--skip-gaps",), "--skip-gaps"), (("study.py",), "study file")],
+)
+def test_options_that_a_run_has_already(tmp_path, option, shown):
+    message = refused(run("fit", *option, "--resume", tmp_path))
+    assert f"{shown} can't be used with --resume" in message
+
+
+def test_numbers_as_options(trial):
+    result = run("fit", "--data", trial, *COLUMNS, "--draws", 0)
+    assert result.exit_code == 2
+    assert "--draws" in result.stderr
+
+
+def test_commas_in_candidates_may_have_spaces(trial, tmp_path):
+    options = ("--candidates", "LIN0,  LIN0 x SE1", "--out", tmp_path / "results")
+    assert "LIN0, LIN0 x SE1" in fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
+
+
+def test_lists_and_what_does_not_go_together():
+    """Fails where an option that is off counts as given."""
+    assert listed("a, b ,c") == ["a", "b", "c"]
+    assert listed(None) is None
+    only_with_table({"batch": None, "skip_gaps": False})
+    alone_with_resume({"study": None, "overwrite": False})
+    refused_call(lambda: only_with_table({"batch": None, "skip_gaps": True}), "--skip-gaps can")
+    refused_call(lambda: alone_with_resume({"tune": 3}), "--tune can't be used with --resume")
+    refused_call(lambda: alone_with_resume({"study": "s.py"}), "A study file can't be used")

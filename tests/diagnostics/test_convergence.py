@@ -1,0 +1,58 @@
+"""R-hat and effective sample sizes against ArviZ's, and what constants have."""
+
+import arviz as az
+import numpy as np
+import pytest
+
+from kem_pymc.diagnostics.convergence import RHAT, convergence, scalar_r_hats, summary
+from kem_pymc.diagnostics.quantities import Draws
+from tests.diagnostics.conftest import levels, mixing, posterior_of
+
+
+def test_convergence_is_arvizs_of_what_varies(mixed):
+    table = convergence(Draws.of(mixed))
+    # Three numbers, then size, noise and PER0 of four datasets; LIN0 and SE0 are settled.
+    assert table["quantity"].tolist()[:3] == ["log joint", "clusters", "mean size"]
+    assert len(table) == 3 + 3 * 4
+    inclusion = table[table["quantity"] == "inclusion"]
+    assert set(inclusion["candidate"]) == {"PER0"}
+    row = inclusion[(inclusion["user"] == "u1") & (inclusion["time_step"] == "0")].iloc[0]
+    values = mixed["posterior"]["inclusion"].sel(user="u1", time_step=0, candidate="PER0").values
+    assert row["r_hat"] == pytest.approx(float(az.rhat(values.astype(float))))
+    assert row["ess_bulk"] == pytest.approx(float(az.ess(values.astype(float))))
+    noise = np.log(mixed["posterior"]["noise"].sel(user="u0", time_step=1).values)
+    row = table[(table["quantity"] == "log noise") & (table["time_step"] == "1")].iloc[0]
+    assert row["ess_bulk"] == pytest.approx(float(az.ess(noise, method="bulk")))
+
+
+def test_chains_that_never_change_but_differ_are_infinitely_apart():
+    inclusion, assignment = mixing(chains=2)
+    inclusion[0, ..., 1], inclusion[1, ..., 1] = False, True
+    table = convergence(Draws.of(posterior_of(inclusion, assignment)))
+    stuck = table["quantity"].isin(["size", "mean size", "inclusion"])
+    assert np.isinf(table.loc[stuck, "r_hat"]).all()
+    assert table.loc[table["quantity"] == "clusters", "r_hat"].isna().all()  # always 2
+    assert summary(table).loc["inclusion", "r_hat_beyond"] == 4
+
+
+def test_r_hats_of_scalars_are_known_or_none():
+    inclusion, assignment = mixing()
+    tree = posterior_of(inclusion, assignment, log_joint=levels(0, 0, 0, 5))
+    found = scalar_r_hats(tree)
+    assert found["log_joint"] > RHAT
+    assert found["log_joint"] == pytest.approx(
+        float(az.rhat(tree["posterior"]["log_joint"].values))
+    )
+    assert found["n_clusters"] is None  # always two
+    single = tree.isel(chain=[0])
+    assert set(scalar_r_hats(single).values()) == {None}
+
+
+def test_too_few_draws_or_chains_have_no_r_hat():
+    """Fails where one chain is taken for chains that agree."""
+    few = convergence(Draws.of(posterior_of(*mixing(draws=3))))
+    assert few[["r_hat", "ess_bulk", "ess_tail"]].isna().all(axis=None)
+    assert few["mean"].notna().all()
+    single = convergence(Draws.of(posterior_of(*mixing(chains=1, draws=50))))
+    assert single["r_hat"].isna().all()
+    assert single.loc[single["quantity"] == "log joint", "ess_bulk"].notna().all()

@@ -1,0 +1,72 @@
+"""Posteriors in files: read as they were written, or refused."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from kem_pymc.evolutions.posteriors import VARIABLES, read_posterior
+from kem_pymc.kernels.pool import CandidatePool
+from tests.diagnostics.conftest import POOL, mixing, posterior_of
+from tests.refusals import refused
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """Draws by hand of two users, with all that a posterior has to hold."""
+    inclusion, assignment = mixing(chains=1, draws=3)
+    found = posterior_of(inclusion, assignment)
+    counts = [len(c.hyperparameters) for c in CandidatePool(POOL)]
+    names = [h.name for h in CandidatePool(POOL).hyperparameters]
+    dims = found["posterior"]["noise"].dims
+    active = np.repeat(inclusion, counts, axis=-1)
+    own = found["posterior"].to_dataset().assign_coords(hyperparameter=names)
+    own["hyperparameters"] = (*dims, "hyperparameter"), np.where(active, 0.5, np.nan)
+    own["dataset_log_likelihood"] = dims, np.zeros(assignment.shape)
+    found["posterior"] = own
+    return found
+
+
+def stored(tree, path, **changes):
+    """Write a posterior with other values of some variables."""
+    found = tree.copy()
+    found["posterior"] = found["posterior"].to_dataset().assign(changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Zarr's, of its own format
+        found.to_zarr(path)
+    return path
+
+
+def test_a_posterior_is_read_as_it_was_written(tree, tmp_path):
+    again = read_posterior(stored(tree, tmp_path / "p.zarr"))
+    for name in VARIABLES:
+        np.testing.assert_array_equal(again["posterior"][name], tree["posterior"][name])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("noise", -1.0, "noise has values that aren't positive numbers"),
+        ("noise", np.nan, "noise has values that aren't positive numbers"),
+        ("inclusion", 2, "inclusion has values other than 0 and 1"),
+        ("assignment", 2, "refers to datasets that don't represent a cluster"),
+        ("assignment", -1, "not the same ones in every draw"),
+        ("hyperparameters", np.nan, "hyperparameters has values that are out of range"),
+    ],
+)
+def test_draws_that_cannot_be_are_refused(tree, tmp_path, name, value, words):
+    """Of one draw, user and time step, where LIN0 is in."""
+    variable = tree["posterior"][name].copy(deep=True)
+    variable[0, 1, 1, 1] = value
+    path = stored(tree, tmp_path / "p.zarr", **{name: variable})
+    refused(lambda: read_posterior(path), str(path), words, "run kem fit again")
+
+
+def test_missing_folders_and_labels_are_refused(tree, tmp_path):
+    refused(lambda: read_posterior(tmp_path / "none"), "can't be read")
+    others = tree["posterior"]["inclusion"].assign_coords(candidate=[*POOL[:2], "RQ0"])
+    changed = tree["posterior"].to_dataset().drop_vars("candidate")
+    other = tree.copy()
+    other["posterior"] = changed.assign(inclusion=others)
+    path = stored(other, tmp_path / "p.zarr")
+    refused(lambda: read_posterior(path), "labels of candidate aren't those of its settings")
