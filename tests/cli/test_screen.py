@@ -42,5 +42,5 @@ def test_messages_say_whether_a_transform_may_help(cohort, capsys):
     assert "See --transform." in capsys.readouterr().err
     screen.modelled(positive, Scaling.unit(positive, "log"))
     shown = capsys.readouterr()
-    assert shown.out == "The modelled quantity is log(y).\n" or "log" in shown.out
+    assert shown.out == f"The modelled quantity is log({positive.target}).\n"
     assert not shown.err
