@@ -338,4 +338,6 @@ def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "Ev
         likelihood=likelihood,
         shared=model.shared,
         likelihood_power=model.engine.likelihood_power,
+        # A schedule is for one of the targets.
+        schedule=model.engine.schedule if feedback == model.feedback else None,
     )

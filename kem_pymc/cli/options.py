@@ -222,7 +222,7 @@ def only_with_table(given: dict[str, Any]) -> None:
         If such an option is given.
     """
     for name, value in given.items():
-        if value not in (None, False):
+        if value is not None and value is not False:  # 0 is a value
             option = f"--{name.replace('_', '-')}"
             raise InputError(
                 f"{option} can only be used with --data. Leave it out, or edit the study file."
@@ -238,7 +238,7 @@ def alone_with_resume(given: dict[str, Any]) -> None:
         If such an option is given.
     """
     for name, value in given.items():
-        if value not in (None, False):
+        if value is not None and value is not False:  # 0 is a value
             what = "A study file" if name == "study" else f"--{name.replace('_', '-')}"
             raise InputError(
                 f"{what} can't be used with --resume, since the run keeps its options. "

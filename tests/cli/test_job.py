@@ -7,6 +7,7 @@ import pytest
 
 from kem_pymc.cli.job import (
     Job,
+    _with_target,
     check_free,
     clear_run,
     find_run,
@@ -17,6 +18,8 @@ from kem_pymc.cli.job import (
     table_of,
 )
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.sampler.moves.sweep import CUT, JOINT
 from tests.cli.conftest import table
 from tests.refusals import refused
 
@@ -130,3 +133,13 @@ def test_transforms_go_with_priors_for_scaled_targets(cohort):
     positive = replace(cohort, targets=tuple(np.exp(y) for y in cohort.targets))
     assert scaling_of(positive, None, table_of(None), "log").transform.name == "log"
     assert scaling_of(positive, "unit", table_of("unit"), None) is None
+
+
+def test_another_likelihood_keeps_the_schedule_of_a_model(cohort, pool, request):
+    own, priors = CUT._replace(steps=3), request.getfixturevalue("table")
+    model = EvolutionModel(cohort, pool, priors, schedule=own, shared=None)
+    found = _with_target(model, None, "sequential")
+    assert found.likelihood == "sequential"
+    assert found.engine.schedule == own
+    assert _with_target(model, "joint", None).engine.schedule == JOINT
+    assert _with_target(model, "cut", "cumulative") is model

@@ -41,5 +41,5 @@ def test_lists_and_what_does_not_go_together():
     only_with_table({"batch": None, "skip_gaps": False})
     alone_with_resume({"study": None, "overwrite": False})
     refused_call(lambda: only_with_table({"batch": None, "skip_gaps": True}), "--skip-gaps can")
-    refused_call(lambda: alone_with_resume({"tune": 3}), "--tune can't be used with --resume")
+    refused_call(lambda: alone_with_resume({"tune": 0}), "--tune can't be used with --resume")
     refused_call(lambda: alone_with_resume({"study": "s.py"}), "A study file can't be used")
