@@ -8,7 +8,6 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned, covariance_factor
-from kem_pymc.gp.prediction import Component, Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -120,12 +119,6 @@ def test_noise_counts_once_in_the_predictive_density(points):
     np.testing.assert_allclose(result.log_predictive_density(y_new), expected)
     noisy = predicted(*points, include_noise=True)
     np.testing.assert_allclose(noisy.log_predictive_density(y_new), expected)
-
-
-def test_targets_must_match_the_predictions():
-    prediction = Prediction(np.zeros(3), np.ones(3), {"SE0": Component(np.zeros(3), np.ones(3))})
-    with pytest.raises(InputError, match=r"shape \(2,\) for 3 predictions\. Give one"):
-        prediction.log_predictive_density(np.zeros(2))
 
 
 def test_no_new_inputs_give_empty_predictions(points):

@@ -2,19 +2,16 @@ import copy
 import math
 from collections import defaultdict
 
-import numba
 import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc._jit.structs import Reference
 from kem_pymc.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.model.engine import Engine
 from kem_pymc.model.shared_functions import SharedByUser
 from kem_pymc.sampler.joint_density import simulate, simulate_targets
-from kem_pymc.sampler.state import CompiledModel, State, dataset_log_likelihood, kernel_changed
 from tests.starts import engine_of
 from tests.statistical.geweke import SharedFunction
 from tests.tiny_study import CONCENTRATION, make_cohort
@@ -276,42 +273,3 @@ def test_sequential_targets_have_to_agree(engine):
     with pytest.raises(InputError, match="begin with those of the"):
         with_likelihood(engine, True).with_targets(y)
     assert not with_likelihood(engine, False).with_targets(y).data.nested
-
-
-def test_a_study_and_a_state_are_single_pointers_in_compiled_code(engine):
-    # What this is for: by value, a study and a state are some 300 words, in every call.
-    study = numba.typeof(engine.study)
-    assert isinstance(study, Reference)
-    assert study.cls is CompiledModel
-    assert all(isinstance(study.kinds[study.place(k)], Reference) for k in ("data", "fits"))
-    state = numba.typeof(engine.load(engine.study, *engine.simplest()))
-    assert isinstance(state, Reference)
-    assert state.cls is State
-
-
-def test_no_kernel_is_factored_again_before_it_changes(engine):
-    """At most twice for a user: for the prefix that is asked for first, then for all of them."""
-    study, rng = engine.study, np.random.default_rng(4)
-    state = engine.load(study, *engine.simulate(rng))
-    slots = state.live[: state.sizes[0]]
-    pairs = [(slot, d) for slot in slots for d in range(len(study.user))]
-
-    def ask(pairs) -> int:
-        before = state.counts[0]
-        for k in rng.permutation(len(pairs)):
-            dataset_log_likelihood(study, state, *pairs[k])
-        return state.counts[0] - before
-
-    assert len(slots) * len(study.first) <= ask(pairs) <= 2 * len(slots) * len(study.first)
-    assert ask(pairs) == 0
-    state.log_noise[slots[0]] += 0.1
-    kernel_changed(study, state, slots[0])
-    assert ask([pair for pair in pairs if pair[0] != slots[0]]) == 0
-    assert 1 <= ask(pairs) <= 2 * len(study.first)
-    last = [
-        (slots[0], first + steps - 1)
-        for first, steps in zip(study.first, study.data.steps, strict=True)
-    ]
-    kernel_changed(study, state, slots[0])
-    assert ask(last) == len(study.first)  # the longest prefix first: one for all
-    assert ask(pairs) == 0

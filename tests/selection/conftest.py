@@ -1,11 +1,18 @@
-"""Evolutions made by hand: WHITE -> LIN0 or SE0; LIN0 -> LIN0 + PER0; SE0 -> SE0."""
+"""Evolutions made by hand: WHITE -> LIN0 or SE0; LIN0 -> LIN0 + PER0; SE0 -> SE0.
+
+There is a two-level model with its users' data, too.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.evolutions.evolutions import Evolutions
-from tests.selection.pilots import POOL, pilot_cluster
+from kem_pymc.selection.kem import KEMSelector
+from tests.selection.pilots import POOL, pilot_cluster, user
+from tests.shared.two_levels import model, users  # noqa: F401
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +48,11 @@ def in_other_units():
         return Evolutions(**(state | {"scaling": scaling}))
 
     return convert
+
+
+@pytest.fixture
+def selection(learned, in_other_units):
+    """A selection with fitted values only."""
+    x, y = user(25)
+    whole = KEMSelector(in_other_units(learned)).select(7 * x, 100 + 50 * y, previous="LIN0")
+    return replace(whole, considered=tuple(replace(c, draws=()) for c in whole.considered))

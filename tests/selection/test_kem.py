@@ -1,38 +1,17 @@
 """Online selection along hand-made evolutions: compositions considered, scores, messages."""
 
-import itertools
 import math
 import pickle
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm
 
 from kem_pymc import priors
 from kem_pymc.errors import InputError, SelectionWarning
-from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.gp import fit as fit_module
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.evidence import laplace
-from kem_pymc.gp.fit import Fit
-from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.problem import normal_prior
-from kem_pymc.selection import scorer
 from kem_pymc.selection.kem import KEMSelector
-from tests.selection.pilots import POOL, pilot_cluster, user
-
-
-def names(selection):
-    return {str(c.composition) for c in selection.considered}
-
-
-def row(selection, name):
-    return next(c for c in selection.considered if str(c.composition) == name)
-
-
-def with_clusters(learned, *more, **fields):
-    state = {name: getattr(learned, name) for name in learned.__dataclass_fields__}
-    return Evolutions(**(state | {"clusters": learned.clusters + more} | fields))
+from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
 
 def test_first_step_considers_the_children_of_white_alone(learned):
@@ -60,16 +39,6 @@ def test_a_composition_that_is_its_own_child_keeps_that_probability(learned):
 
 def test_white_after_white_is_considered(learned):
     assert "WHITE" in names(KEMSelector(learned).select(*user(10), previous="WHITE"))
-
-
-def evidence_at(where, x, y, values, normals):
-    """The evidence around a fit under normal priors, computed independently of the selector.
-
-    (tests/gp/test_evidence.py compares it with quadrature.)
-    """
-    prior = normal_prior(*np.array([(p.mean(), p.std()) for p in normals]).T)
-    objective = Objective(where, x, y, prior)
-    return laplace(objective, Fit(values, *objective.terms(values), 0, converged=True))[1].value
 
 
 def test_a_leaf_stays_and_says_so(learned):
@@ -125,46 +94,6 @@ def test_the_old_name_of_the_criterion_works_with_a_warning(learned):
     assert selector.criterion == "posterior"
 
 
-def test_posterior_criterion_by_hand(learned):
-    x, y = user(12)
-    selection = KEMSelector(learned).select(x, y, previous="LIN0")
-    for child in learned.children("LIN0"):
-        chosen = row(selection, str(child.composition))
-        where = Coordinates(POOL, child.composition)
-        values = where.from_named(chosen.hyperparameters, chosen.noise)
-        normals = [norm(c, s) for c, s in zip(child.centre, child.spread, strict=True)]
-        evidence = evidence_at(where, x, y, values, normals)
-        likelihood, _ = Objective(where, x, y).terms(values)
-        expected = evidence + math.log(child.probability)
-        assert chosen.score == pytest.approx(expected, abs=1e-3)
-        assert chosen.log_likelihood == pytest.approx(likelihood)
-        assert chosen.n_parameters == len(values)
-
-
-def test_every_criterion_sorts_by_its_score(learned):
-    x, y = user(12)
-    for criterion, way in itertools.product(
-        ("posterior", "bic", "aic", "laplace", "loo"), ("pilot", "ml")
-    ):
-        rows = KEMSelector(learned, way, criterion).select(x, y, previous="LIN0").considered
-        assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
-        weights = np.exp([r.score - rows[0].score for r in rows])
-        np.testing.assert_allclose([r.weight for r in rows], weights / weights.sum())
-        for r in rows:
-            expected = r.n_parameters * math.log(12) - 2 * r.log_likelihood
-            assert r.bic == pytest.approx(expected)
-            if criterion == "bic":
-                assert (r.criterion, r.score) == pytest.approx((expected, -expected / 2))
-
-
-def test_maximum_likelihood_fits_at_least_as_well(learned):
-    x, y = user(12)
-    ml = KEMSelector(learned, "ml", "bic", runs=10).select(x, y, previous="LIN0")
-    pilot = KEMSelector(learned, "pilot", "bic", runs=10).select(x, y, previous="LIN0")
-    for name in ("LIN0", "LIN0 + PER0"):
-        assert row(ml, name).log_likelihood > row(pilot, name).log_likelihood
-
-
 def test_pilot_values_hold_where_there_is_one_point(learned):
     selection = KEMSelector(learned).select(np.array([[4.0]]), np.array([0.1]))
     for child in learned.children("WHITE"):
@@ -172,17 +101,6 @@ def test_pilot_values_hold_where_there_is_one_point(learned):
         where = Coordinates(POOL, child.composition)
         values = where.from_named(chosen.hyperparameters, chosen.noise)
         assert np.all(np.abs(values - child.centre) < 2 * child.spread)
-
-
-def test_values_of_the_last_selection_are_a_start(learned):
-    x, y = user(12)
-    selector = KEMSelector(learned, "ml", "bic", runs=20)
-    last = selector.select(x, y, previous="SE0")
-    again = selector.select(x, y, previous=last)
-    assert again.considered[0].log_likelihood >= last.considered[0].log_likelihood - 1e-6
-    one = KEMSelector(learned, "ml", "bic", runs=1)
-    fresh, warm = (one.select(x, y, previous=p).considered[0] for p in ("SE0", last))
-    assert warm.evaluations < fresh.evaluations
 
 
 def test_the_same_data_give_the_same_selection(learned):
@@ -251,29 +169,6 @@ def test_a_clear_wave_is_found_and_its_absence_too(learned, criterion):
     assert [str(s.composition) for s in lines].count("LIN0") >= 8
 
 
-def test_map_uses_the_studys_priors(learned):
-    learned = with_clusters(learned, priors=priors.synthetic().to_dict())
-    x, y = user(12)
-    selection = KEMSelector(learned, "map").select(x, y, previous="LIN0")
-    given = KEMSelector(learned, "map", priors=priors.synthetic()).select(x, y, previous="LIN0")
-    assert given.considered == selection.considered
-    table = {
-        "LIN0.shift": norm(0, 0.1),
-        "LIN0.amplitude": norm(0, 2),
-        "PER0.period": norm(math.log(5), 0.25),
-        "PER0.lengthscale": norm(0, 2),
-        "PER0.amplitude": norm(0, 2),
-    }
-    for chosen in selection.considered:
-        where = Coordinates(POOL, chosen.composition)
-        below = norm(1, 1)  # the noise below a parent of size 1
-        own = [table[h.name] for h in where.hyperparameters] + [below]
-        values = where.from_named(chosen.hyperparameters, chosen.noise)
-        evidence = evidence_at(where, x, y, values, own)
-        expected = evidence + math.log(chosen.probability)
-        assert chosen.score == pytest.approx(expected, abs=1e-3)
-
-
 def test_the_floor_comes_from_the_priors(learned):
     """Catches a floor that isn't the study's, for fits, pilot values or comparisons."""
     x, y = user(12, noise=0.0)
@@ -336,15 +231,6 @@ def test_ordinary_but_awkward_data_are_fine(learned):
         assert np.isfinite(selection.predict(np.arange(3.0)).mean).all()
 
 
-def test_white_data_have_the_likelihood_of_white_noise(learned):
-    x, y = user(10)
-    with_white = with_clusters(learned, pilot_cluster(0, "WHITE", "WHITE", 5, 3.0))
-    chosen = row(KEMSelector(with_white).select(x, y), "WHITE")
-    gram = chosen.noise * np.eye(10)
-    assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
-    assert chosen.n_parameters == 1
-
-
 @pytest.mark.parametrize("way", ["pilot", "map"])
 def test_selectors_can_be_sent_to_other_processes(learned, way):
     learned = with_clusters(learned, priors=priors.synthetic().to_dict())
@@ -353,40 +239,3 @@ def test_selectors_can_be_sent_to_other_processes(learned, way):
     here = selector.select(x, y)  # compiles what it needs
     there = pickle.loads(pickle.dumps(selector)).select(x, y)
     assert there.considered == here.considered
-
-
-def test_of_many_children_those_with_the_largest_probability_times_likelihood_are_fitted(learned):
-    rare = with_clusters(learned, pilot_cluster(0, "WHITE", "LIN0 + PER0", 1, 0.5))
-    for n, most_plausible in ((3, "LIN0"), (30, "LIN0 + PER0")):
-        x, y = user(n)
-        by_hand = {}
-        for child in rare.children("WHITE"):
-            objective = Objective(Coordinates(POOL, child.composition), x, y)
-            likelihoods = [objective.terms(v)[0] for v in (child.centre, *child.starts)]
-            by_hand[str(child.composition)] = math.log(child.probability) + max(likelihoods)
-        assert max(by_hand, key=by_hand.__getitem__) == most_plausible
-        assert names(KEMSelector(rare, max_candidates=1).select(x, y)) == {most_plausible}
-    first, second = sorted(by_hand, key=by_hand.__getitem__)[:-3:-1]
-    assert names(KEMSelector(rare, max_candidates=2).select(x, y)) == {first, second}
-
-
-def test_many_points_are_screened_and_the_best_two_fitted_to_all(learned, monkeypatch):
-    """Catches a rough fit that is selected, and a rough comparison that drops the best."""
-    more = with_clusters(
-        learned,
-        pilot_cluster(0, "LIN0", "SE0", 2, 1.0),
-        pilot_cluster(1, "LIN0", "PER0 + SE0", 2, 1.0),
-    )
-    data = user(150)
-    whole = KEMSelector(more).select(*data, previous="LIN0")
-    monkeypatch.setattr(scorer, "MANY", 150)
-    monkeypatch.setattr(fit_module, "MANY", 150)
-    monkeypatch.setattr(fit_module, "FEW", 60)
-    screened = KEMSelector(more).select(*data, previous="LIN0")
-    assert screened.composition == whole.composition
-    assert names(screened) == names(whole)
-    assert screened.considered[0].score == pytest.approx(whole.considered[0].score, abs=0.05)
-    assert screened.considered[0].converged
-    assert sum(c.converged for c in screened.considered) == 2
-    for rough in screened.considered:
-        assert rough.score <= row(whole, str(rough.composition)).score + 0.5

@@ -1,0 +1,141 @@
+"""The search for optima on quadratic objectives, whose optima and curvatures are known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.gp import maximise as search
+from kem_pymc.gp.maximise import (
+    ENOUGH,
+    INFORMATION,
+    REACH,
+    climb,
+    distance,
+    first_guess,
+    held,
+    maximise,
+    newton_step,
+    update,
+)
+from kem_pymc.gp.problem import flat_prior, normal_prior
+from tests.gp.objectives import objective
+
+CENTRE, SPREAD = np.array([0.5, -2.0, 1.5]), np.array([0.3, 2.0, 1.0])
+WIDE = np.full(3, 20.0)
+
+
+@pytest.fixture
+def quadratic():
+    """A problem whose points don't count: what is left is a normal prior."""
+    made = objective("LIN0").with_prior(normal_prior(CENTRE, SPREAD)).problem
+    return made._replace(weights=np.zeros(20))
+
+
+def density(values):
+    """Return the log density of the normal prior."""
+    z = (values - CENTRE) / SPREAD
+    return -0.5 * z @ z - np.log(SPREAD).sum() - 1.5 * math.log(2 * math.pi)
+
+
+def positive_definite(seed):
+    root = np.random.default_rng(seed).normal(size=(3, 3))
+    return root @ root.T + np.eye(3)
+
+
+def test_a_quadratic_objective_has_its_centre_as_optimum(quadratic):
+    starts = np.array([[0.0, 0.0, 0.0], [4.0, 4.0, 4.0], [1.0, -1.0, 0.0]])
+    values, likelihood, height, evaluations, converged = maximise(quadratic, starts, 3, -WIDE, WIDE)
+    assert converged
+    assert likelihood == 0.0
+    assert height == pytest.approx(density(values), abs=1e-12)
+    assert density(CENTRE) - 2 * ENOUGH < height <= density(CENTRE) + 1e-12
+    assert evaluations < 40
+
+
+def test_coordinates_stop_at_their_bounds_and_the_others_go_on(quadratic):
+    low, high = -WIDE.copy(), WIDE.copy()
+    low[0], high[1] = 1.0, -3.0
+    start = np.array([[2.0, -6.0, 0.0]])
+    values, _, height, _, converged = maximise(quadratic, start, 1, low, high)
+    assert converged
+    assert values[:2].tolist() == [1.0, -3.0]
+    assert height == pytest.approx(density(np.array([1.0, -3.0, 1.5])), abs=2 * ENOUGH)
+
+
+def test_a_climb_moves_the_values_that_it_is_given(quadratic):
+    values = np.array([3.0, 3.0, -3.0])
+    height, evaluations, converged = climb(quadratic, values, -WIDE, WIDE, 1e-12)
+    assert converged
+    np.testing.assert_allclose(values, CENTRE, rtol=0, atol=1e-3)
+    assert height == pytest.approx(density(values), abs=1e-12)
+    assert 1 < evaluations < search.ITERATIONS
+
+
+def test_the_highest_of_several_optima_is_kept():
+    """Catches the optimum of the last search instead of the highest one."""
+    problem = objective("PER0").problem
+    starts = np.random.default_rng(2).normal(size=(6, 4))
+    low, high = np.append(-WIDE, -4.0), np.append(WIDE, 20.0)
+    single = [maximise(problem, start[None], 1, low, high) for start in starts]
+    heights = [likelihood + prior for _, likelihood, prior, *_ in single]
+    assert np.ptp(heights) > 1
+    _, likelihood, prior, *_ = maximise(problem, starts, 6, low, high)
+    assert likelihood + prior == pytest.approx(max(heights), abs=1e-4)
+
+
+def test_the_first_guess_adds_the_points_information_to_the_priors(quadratic):
+    guess = np.full((3, 3), np.nan)
+    assert first_guess(quadratic, guess)
+    expected = 1 / SPREAD**2 + INFORMATION + np.array([0.0, 0.0, 10.0])
+    np.testing.assert_allclose(guess, np.diag(expected), rtol=1e-14)
+    assert not first_guess(quadratic._replace(prior=flat_prior(3)), guess)
+
+
+def test_updates_along_conjugate_directions_end_at_the_true_curvature():
+    """After as many steps as there are coordinates, BFGS has the curvature of a quadratic."""
+    true = positive_definite(0)
+    _, directions = np.linalg.eigh(true)  # conjugate, being orthogonal
+    found = 0.3 * np.eye(3)
+    for i, moved in enumerate(directions.T):
+        update(found, 0.1 * moved, 0.1 * true @ moved, i == 0)
+        np.testing.assert_allclose(found @ moved, true @ moved, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found, true, rtol=0, atol=1e-10)
+
+
+def test_a_slope_that_rises_leaves_the_curvature_positive():
+    """Powell's damping: along the move a fifth of the curvature is left."""
+    before = positive_definite(1)
+    after, moved = before.copy(), np.array([0.2, -0.1, 0.3])
+    update(after, moved, -before @ moved, False)
+    assert moved @ after @ moved == pytest.approx(0.2 * moved @ before @ moved, rel=1e-12)
+    assert np.linalg.eigvalsh(after).min() > 0
+
+
+def test_steps_solve_the_model_of_the_coordinates_that_are_free():
+    curvature, slope = positive_definite(2), np.array([0.5, -0.4, 0.3])
+    step = np.empty(3)
+    values, low, high = np.array([0.0, -1.0, 1.0]), np.full(3, -1.0), np.full(3, 9.0)
+    newton_step(curvature, values, slope, low, high, step)  # the second is held at its bound
+    free = [0, 2]
+    expected = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+    np.testing.assert_allclose(step, [expected[0], 0.0, expected[1]], rtol=0, atol=1e-12)
+    far = np.array([500.0, 50.0, -100.0])
+    newton_step(curvature, values, far, low, high, step)
+    whole = np.linalg.solve(curvature, far)
+    assert np.max(np.abs(step) / (REACH + np.abs(values))) == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(step / step[0], whole / whole[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("value", "slope", "expected"),
+    [(-1.0, -0.1, True), (-1.0, 0.1, False), (2.0, 0.1, True), (2.0, -0.1, False), (0, 9, False)],
+)
+def test_what_is_held_would_leave_the_bounds(value, slope, expected):
+    assert held(float(value), float(slope), -1.0, 2.0) is expected
+
+
+def test_distances_are_in_sds_of_the_model():
+    curvature, one, other = positive_definite(3), np.arange(3.0), np.array([0.5, 0.0, -1.0])
+    expected = (one - other) @ curvature @ (one - other)
+    assert distance(curvature, one, other) == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,73 @@
+"""The cache of Laplace approximations: what it answers, and what it doesn't."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.sampler.fit_cache import LARGEST, MEMORY, no_fits
+from kem_pymc.sampler.moves.fits import fit_cluster, place_of
+from tests.sampler.moves.by_hand import seated
+
+#: The composition SE0, which no cluster of the state has.
+INCLUDED = np.array([False, True, False])
+
+
+@pytest.fixture
+def crowded(engine):
+    """A cluster of first datasets, in a study with targets and a cache of its own."""
+    data = engine.study.data
+    study = engine.study._replace(
+        data=data._replace(y=data.y.copy()), fits=no_fits(len(engine.study.user), len(engine.pool))
+    )
+    state = seated(engine, ["aaa", "aa", "aab"], {"a": [], "b": ["LIN0"]}, study=study)
+    slot = state.assignment[0]
+    parent = state.parent[state.process[slot]]
+    place = place_of(np.concatenate((state.assignment == slot, INCLUDED, parent)))
+    return study, state, slot, parent, place
+
+
+def test_there_is_room_for_a_power_of_two_of_fits():
+    """Catches a number of slots of which the mask of digests leaves some unused."""
+    fits = no_fits(5, 3)
+    assert MEMORY & (MEMORY - 1) == 0
+    assert fits.key.shape == (MEMORY, 5 + 2 * 3)
+    assert fits.data.shape == (MEMORY, 2)
+    assert fits.centre.shape == (MEMORY, LARGEST)
+    assert fits.factor.shape == (MEMORY, LARGEST, LARGEST)
+    assert not any(array.any() for array in (fits.key, fits.data, fits.centre))
+
+
+def test_a_hit_returns_what_is_stored(crowded):
+    study, state, slot, parent, place = crowded
+    places, centre, factor = fit_cluster(study, state, slot, INCLUDED, parent)
+    d = len(places) + 1
+    np.testing.assert_array_equal(study.fits.centre[place, :d], centre)
+    np.testing.assert_array_equal(study.fits.factor[place, :d, :d], factor)
+    assert np.flatnonzero(study.fits.data.any(axis=1)).tolist() == [place]
+    study.fits.centre[place, :d] = [1.0, 2.0, 3.0]
+    study.fits.factor[place, :d, :d] = np.eye(d)
+    again, centre, factor = fit_cluster(study, state, slot, INCLUDED, parent)
+    np.testing.assert_array_equal(again, places)
+    assert centre.tolist() == [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(factor, np.eye(d))
+
+
+def test_a_fit_that_occupies_the_same_slot_is_no_answer(crowded):
+    """Catches a hit by the digest of the data alone, whatever the key."""
+    study, state, slot, parent, place = crowded
+    _, expected, _ = fit_cluster(study, state, slot, INCLUDED, parent)
+    study.fits.key[place, -1] ^= True
+    study.fits.centre[place] = 7.0
+    _, centre, _ = fit_cluster(study, state, slot, INCLUDED, parent)
+    np.testing.assert_array_equal(centre, expected)
+    np.testing.assert_array_equal(study.fits.centre[place, : len(centre)], expected)
+
+
+def test_other_targets_miss_and_replace_what_is_stored(crowded):
+    study, state, slot, parent, place = crowded
+    fit_cluster(study, state, slot, INCLUDED, parent)
+    study.fits.centre[place] = 7.0
+    digest = study.fits.data[place].copy()
+    study.data.y[:] *= 1.5
+    _, centre, _ = fit_cluster(study, state, slot, INCLUDED, parent)
+    assert (np.abs(centre - 7.0) > 1e-3).all()
+    assert (study.fits.data[place] != digest).any()

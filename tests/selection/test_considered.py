@@ -1,0 +1,99 @@
+"""Records of compositions that were considered for a user."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.fit import Fit, fit
+from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import normal_prior
+from kem_pymc.gp.value_draws import draw_values
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.considered import Considered, Draw, draws_around
+from tests.selection.pilots import POOL, VALUES, user
+
+
+@pytest.fixture
+def objective():
+    where = Coordinates(POOL, Composition.parse("LIN0"))
+    return Objective(where, *user(12), normal_prior(np.zeros(3), np.ones(3)))
+
+
+@pytest.fixture
+def row(objective):
+    values = objective.coordinates.from_named(VALUES, 0.5)
+    fitted = Fit(values, -20.0, -3.0, 17, converged=False)
+    return Considered.of(
+        objective,
+        fitted,
+        status="child",
+        criterion=9.0,
+        score=-4.5,
+        weight=0.4,
+        probability=0.7,
+    )
+
+
+def test_a_record_names_the_values_of_its_fit(row):
+    """Catches a record of logs, of the posterior's height, and a BIC without the noise."""
+    assert row.hyperparameters == pytest.approx({"LIN0.amplitude": 0.3, "LIN0.shift": 4.0})
+    assert row.noise == pytest.approx(0.5)
+    assert (row.log_likelihood, row.evaluations, row.converged) == (-20.0, 17, False)
+    assert row.n_parameters == 3
+    assert row.bic == pytest.approx(3 * math.log(12) + 40)
+    assert (row.status, row.criterion, row.score) == ("child", 9.0, -4.5)
+    assert row.fitted == Draw(row.hyperparameters, row.noise, 1.0)
+    assert row.draws == ()
+
+
+def test_given_values_are_the_only_ones(objective):
+    values = objective.coordinates.from_named(VALUES, 0.5)
+    row = Considered.unfitted(objective, values)
+    x, y = user(12)
+    gram = composition_covariance(row.composition, VALUES, x, x) + 0.5 * np.eye(12)
+    likelihood = multivariate_normal(None, gram).logpdf(y)
+    assert row.log_likelihood == pytest.approx(likelihood, abs=1e-9)
+    assert row.score == row.criterion == row.log_likelihood
+    assert (row.status, row.weight, row.probability) == ("fixed", 1.0, 1.0)
+    assert (row.evaluations, row.converged) == (1, True)
+
+
+def test_what_is_kept_has_the_weights_of_its_draws(row):
+    """Catches shares that don't add up to one, and a score that is replaced."""
+    draws = [Draw({"LIN0.amplitude": a}, 0.3, w) for a, w in [(1.0, 0.05), (2.0, 0.15)]]
+    kept = row.kept(-30.0, 20, draws, -6.0)
+    assert kept.draws == ()  # predictions use the fitted values alone, as before
+    assert kept.weight == pytest.approx(0.2)
+    assert kept.score == -10.5
+    assert kept.bic == kept.criterion == pytest.approx(3 * math.log(20) + 60)
+    assert (kept.status, kept.log_likelihood, kept.evaluations) == ("kept", -30.0, 0)
+    assert kept.hyperparameters == row.hyperparameters
+    drawn = kept.kept(-30.0, 20, draws, 0.0)
+    assert drawn.draws == ()
+    several = Considered(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, draws, 0.0)
+    assert [draw.weight for draw in several.draws] == pytest.approx([0.25, 0.75])
+    assert [draw.hyperparameters for draw in several.draws] == [d.hyperparameters for d in draws]
+    nothing = [draw._replace(weight=0.0) for draw in draws]
+    none = Considered(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, nothing, 0.0)
+    assert (none.weight, [draw.weight for draw in none.draws]) == (0.0, [0.0, 0.0])
+
+
+def test_draws_have_the_values_and_weights_of_the_posterior(objective):
+    fitted = fit(objective, [np.zeros(3)])
+    draws = draws_around(objective, fitted)
+    values, weights = draw_values(objective, fitted)
+    assert len(draws) == np.count_nonzero(weights) > 1
+    assert sum(draw.weight for draw in draws) == pytest.approx(1)
+    for draw, value, weight in zip(draws, values[weights > 0], weights[weights > 0], strict=True):
+        found = objective.coordinates.from_named(draw.hyperparameters, draw.noise)
+        np.testing.assert_allclose(found, value, rtol=0, atol=1e-12)
+        assert draw.weight == weight
+
+
+def test_without_a_prior_there_are_no_draws():
+    objective = Objective(Coordinates(POOL, Composition.parse("LIN0")), *user(12))
+    assert draws_around(objective, fit(objective, [np.zeros(3)])) == ()

@@ -1,0 +1,198 @@
+"""How compositions are fitted, scored and ranked."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from kem_pymc import priors
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.objective import Objective
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.considered import Considered
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.scorer import Option, Scorer, ranked
+from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
+
+
+def test_posterior_criterion_by_hand(learned):
+    x, y = user(12)
+    selection = KEMSelector(learned).select(x, y, previous="LIN0")
+    for child in learned.children("LIN0"):
+        chosen = row(selection, str(child.composition))
+        where = Coordinates(POOL, child.composition)
+        values = where.from_named(chosen.hyperparameters, chosen.noise)
+        normals = [norm(c, s) for c, s in zip(child.centre, child.spread, strict=True)]
+        evidence = evidence_at(where, x, y, values, normals)
+        likelihood, _ = Objective(where, x, y).terms(values)
+        expected = evidence + math.log(child.probability)
+        assert chosen.score == pytest.approx(expected, abs=1e-3)
+        assert chosen.log_likelihood == pytest.approx(likelihood)
+        assert chosen.n_parameters == len(values)
+
+
+def test_every_criterion_sorts_by_its_score(learned):
+    x, y = user(12)
+    for criterion, way in itertools.product(
+        ("posterior", "bic", "aic", "laplace", "loo"), ("pilot", "ml")
+    ):
+        rows = KEMSelector(learned, way, criterion).select(x, y, previous="LIN0").considered
+        assert [r.score for r in rows] == sorted((r.score for r in rows), reverse=True)
+        weights = np.exp([r.score - rows[0].score for r in rows])
+        np.testing.assert_allclose([r.weight for r in rows], weights / weights.sum())
+        for r in rows:
+            expected = r.n_parameters * math.log(12) - 2 * r.log_likelihood
+            assert r.bic == pytest.approx(expected)
+            if criterion == "bic":
+                assert (r.criterion, r.score) == pytest.approx((expected, -expected / 2))
+
+
+def test_maximum_likelihood_fits_at_least_as_well(learned):
+    x, y = user(12)
+    ml = KEMSelector(learned, "ml", "bic", runs=10).select(x, y, previous="LIN0")
+    pilot = KEMSelector(learned, "pilot", "bic", runs=10).select(x, y, previous="LIN0")
+    for name in ("LIN0", "LIN0 + PER0"):
+        assert row(ml, name).log_likelihood > row(pilot, name).log_likelihood
+
+
+def test_values_of_the_last_selection_are_a_start(learned):
+    x, y = user(12)
+    selector = KEMSelector(learned, "ml", "bic", runs=20)
+    last = selector.select(x, y, previous="SE0")
+    again = selector.select(x, y, previous=last)
+    assert again.considered[0].log_likelihood >= last.considered[0].log_likelihood - 1e-6
+    one = KEMSelector(learned, "ml", "bic", runs=1)
+    fresh, warm = (one.select(x, y, previous=p).considered[0] for p in ("SE0", last))
+    assert warm.evaluations < fresh.evaluations
+
+
+def test_map_uses_the_studys_priors(learned):
+    learned = with_clusters(learned, priors=priors.synthetic().to_dict())
+    x, y = user(12)
+    selection = KEMSelector(learned, "map").select(x, y, previous="LIN0")
+    given = KEMSelector(learned, "map", priors=priors.synthetic()).select(x, y, previous="LIN0")
+    assert given.considered == selection.considered
+    table = {
+        "LIN0.shift": norm(0, 0.1),
+        "LIN0.amplitude": norm(0, 2),
+        "PER0.period": norm(math.log(5), 0.25),
+        "PER0.lengthscale": norm(0, 2),
+        "PER0.amplitude": norm(0, 2),
+    }
+    for chosen in selection.considered:
+        where = Coordinates(POOL, chosen.composition)
+        below = norm(1, 1)  # the noise below a parent of size 1
+        own = [table[h.name] for h in where.hyperparameters] + [below]
+        values = where.from_named(chosen.hyperparameters, chosen.noise)
+        evidence = evidence_at(where, x, y, values, own)
+        expected = evidence + math.log(chosen.probability)
+        assert chosen.score == pytest.approx(expected, abs=1e-3)
+
+
+def test_white_data_have_the_likelihood_of_white_noise(learned):
+    x, y = user(10)
+    with_white = with_clusters(learned, pilot_cluster(0, "WHITE", "WHITE", 5, 3.0))
+    chosen = row(KEMSelector(with_white).select(x, y), "WHITE")
+    gram = chosen.noise * np.eye(10)
+    assert chosen.log_likelihood == pytest.approx(multivariate_normal(None, gram).logpdf(y))
+    assert chosen.n_parameters == 1
+
+
+def test_of_many_children_those_with_the_largest_probability_times_likelihood_are_fitted(learned):
+    rare = with_clusters(learned, pilot_cluster(0, "WHITE", "LIN0 + PER0", 1, 0.5))
+    for n, most_plausible in ((3, "LIN0"), (30, "LIN0 + PER0")):
+        x, y = user(n)
+        by_hand = {}
+        for child in rare.children("WHITE"):
+            objective = Objective(Coordinates(POOL, child.composition), x, y)
+            likelihoods = [objective.terms(v)[0] for v in (child.centre, *child.starts)]
+            by_hand[str(child.composition)] = math.log(child.probability) + max(likelihoods)
+        assert max(by_hand, key=by_hand.__getitem__) == most_plausible
+        assert names(KEMSelector(rare, max_candidates=1).select(x, y)) == {most_plausible}
+    first, second = sorted(by_hand, key=by_hand.__getitem__)[:-3:-1]
+    assert names(KEMSelector(rare, max_candidates=2).select(x, y)) == {first, second}
+
+
+def considered(name, score, amplitude=1.0):
+    """Return a record of which only the composition and the score matter."""
+    return Considered(
+        composition=Composition.parse(name),
+        status="child",
+        hyperparameters={"amplitude": amplitude},
+        noise=1.0,
+        log_likelihood=0.0,
+        n_parameters=1,
+        bic=0.0,
+        criterion=0.0,
+        score=score,
+        weight=math.nan,
+        probability=1.0,
+        evaluations=1,
+        converged=True,
+    )
+
+
+def test_compositions_are_ranked_by_the_sum_of_their_weights():
+    """Catches weights within each draw, and a rank by the best row alone."""
+    rounds = [
+        [considered("LIN0", math.log(2.0)), considered("SE0", math.log(1.5), 1.0)],
+        [considered("LIN0", math.log(0.5)), considered("SE0", math.log(4.0) - 1000, 2.0)],
+        [considered("SE0", math.log(2.0 - 1e-9), 3.0)],
+    ]
+    rows = ranked(rounds)
+    assert [str(row.composition) for row in rows] == ["SE0", "SE0", "SE0", "LIN0", "LIN0"]
+    expected = np.array([2.0, 1.5, 0.0, 2.0, 0.5]) / 6
+    np.testing.assert_allclose([row.weight for row in rows], expected, rtol=0, atol=1e-9)
+    assert [row.hyperparameters["amplitude"] for row in rows[:3]] == [3.0, 1.0, 2.0]
+
+
+def test_where_nothing_is_possible_all_weigh_the_same():
+    rows = ranked([[considered("SE0", -math.inf), considered("LIN0", -math.inf)]])
+    assert [row.weight for row in rows] == [0.5, 0.5]
+    assert rows == ranked([[considered("LIN0", -math.inf), considered("SE0", -math.inf)]])
+
+
+def test_the_shortlist_is_by_status_and_in_order():
+    """Catches a shortlist over all statuses together, and one sorted by plausibility."""
+    x, y = user(30)
+    options = []
+    for status, name, probability in [
+        ("child", "SE0", 0.1),
+        ("final", "WHITE", 0.5),
+        ("child", "WHITE", 1e-9),
+        ("child", "LIN0 + PER0", 0.2),
+        ("final", "LIN0", 0.5),
+    ]:
+        composition = Composition.parse(name)
+        centre = pilot_cluster(0, "WHITE", name, 1, 0.5).values
+        typical = Typical(np.array(centre), np.ones(len(centre)), np.array([centre]))
+        options.append(Option(composition, status, probability, typical))
+    by_hand = [
+        math.log(own.probability)
+        + Objective(Coordinates(POOL, own.composition), x, y).terms(own.typical.centre)[0]
+        for own in options
+    ]
+    scorer = Scorer(POOL, "pilot", "posterior", 3, 0.01)
+    for count in (1, 2, 3):
+        expected = [
+            i
+            for i, own in enumerate(options)
+            if sum(
+                by_hand[i] < by_hand[j]
+                for j, other in enumerate(options)
+                if other.status == own.status
+            )
+            < count
+        ]
+        found = scorer.shortlist(options, count, x, y)
+        assert [options.index(own) for own in found] == expected
+
+
+def test_priors_are_needed_for_their_own_fit_alone():
+    with pytest.raises(InputError, match=r"fit='map' needs priors\. Pass"):
+        Scorer(POOL, "map", "bic", 1, 0.01)
+    assert Scorer(POOL, "pilot", "bic", 1, 0.01, priors.synthetic()).priors is None

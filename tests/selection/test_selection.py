@@ -1,0 +1,295 @@
+"""What a selection offers: predictions in the user's units, tables, text."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from kem_pymc.data.transforms import Transform
+from kem_pymc.errors import InputError
+from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.considered import Draw
+from kem_pymc.selection.kem import KEMSelector
+from tests.selection.pilots import user
+from tests.shown import printed, read
+from tests.statistical.geweke import SharedFunction
+
+
+@pytest.fixture
+def drawn(undecided):
+    """The same with two draws of the second kernel's values."""
+    first, second = undecided.considered
+    draws = (
+        Draw({**second.hyperparameters, "LIN0.amplitude": 0.2}, 0.3, 0.25),
+        Draw(second.hyperparameters, 0.1, 0.75),
+    )
+    return replace(undecided, considered=(first, replace(second, draws=draws)))
+
+
+def alone(selection, composition, draw):
+    """Return the selection of one kernel with given values."""
+    row = next(c for c in selection.considered if c.composition == composition)
+    row = replace(row, hyperparameters=draw.hyperparameters, noise=draw.noise, weight=1.0, draws=())
+    return replace(selection, considered=(row,))
+
+
+@pytest.fixture
+def undecided(selection):
+    """A selection with weight on two kernels."""
+    weights = [replace(c, weight=w) for c, w in zip(selection.considered, (0.6, 0.4), strict=True)]
+    return replace(selection, considered=tuple(weights))
+
+
+def test_predictions_average_over_what_was_considered(undecided):
+    x, y = np.linspace(0, 140, 11), np.linspace(80, 400, 11)
+    first, second = (replace(undecided, considered=(c,)).predict(x) for c in undecided.considered)
+    mixed, single = undecided.predict(x), undecided.predict(x, single=True)
+    np.testing.assert_allclose(mixed.mean, 0.6 * first.mean + 0.4 * second.mean)
+    np.testing.assert_array_equal(single.mean, first.mean)
+    densities = [np.exp(p.log_predictive_density(y)) for p in (first, second)]
+    expected = np.log(0.6 * densities[0] + 0.4 * densities[1])
+    np.testing.assert_allclose(undecided.log_predictive_density(x, y), expected)
+    share = mixed.components["PER0"].mean
+    np.testing.assert_allclose(share, 0.6 * first.components["PER0"].mean, atol=1e-12)
+    total = mixed.offset + sum(c.mean for c in mixed.components.values())
+    np.testing.assert_allclose(total, mixed.mean)
+
+
+def test_further_points_change_weights_by_their_densities(undecided):
+    x, y = user(5, seed=9)
+    densities = [
+        replace(undecided, considered=(replace(c, weight=1.0),)).extended(7 * x, 100 + 50 * y)
+        for c in undecided.considered
+    ]
+    gains = [
+        e.considered[0].log_likelihood - c.log_likelihood
+        for e, c in zip(densities, undecided.considered, strict=True)
+    ]
+    after = [row.weight for row in undecided.extended(7 * x, 100 + 50 * y).considered]
+    assert sum(after) == pytest.approx(1)
+    ratio = np.log(after[0] / after[1])
+    assert ratio == pytest.approx(np.log(0.6 / 0.4) + gains[0] - gains[1])
+
+
+def test_draws_of_values_are_averaged_over(drawn):
+    x, y = np.linspace(0, 140, 11), np.linspace(80, 400, 11)
+    first, second = drawn.considered
+    parts = [(first.fitted, 0.6), *((draw, 0.4 * draw.weight) for draw in second.draws)]
+    kernels = [first.composition, second.composition, second.composition]
+    alones = [alone(drawn, c, draw) for c, (draw, _) in zip(kernels, parts, strict=True)]
+    weights = [weight for _, weight in parts]
+    densities = [np.exp(a.log_predictive_density(x, y)) for a in alones]
+    expected = np.log(np.tensordot(weights, densities, 1))
+    np.testing.assert_allclose(drawn.log_predictive_density(x, y), expected)
+    np.testing.assert_array_equal(drawn.predict(x, single=True).mean, alones[0].predict(x).mean)
+    named = json.loads(drawn.to_row()["averaged"])
+    assert [part["weight"] for part in named] == pytest.approx(weights)
+    assert named[1]["hyperparameters"]["LIN0.amplitude"] == 0.2
+    # Further points multiply the weight of every draw by their density.
+    new = np.array([30.0, 145.0]), np.array([180.0, 400.0])
+    longer = drawn.extended(*new)
+    gains = np.array(
+        [
+            a.extended(*new).considered[0].log_likelihood - a._conditioned().log_likelihood
+            for a in alones
+        ]
+    )
+    after = weights * np.exp(gains)
+    after /= after.sum()
+    assert [row.weight for row in longer.considered] == pytest.approx(
+        [after[0], after[1] + after[2]]
+    )
+    shares = [draw.weight for draw in longer.considered[1].draws]
+    assert shares == pytest.approx(after[1:] / after[1:].sum())
+    densities = [np.exp(a.extended(*new).log_predictive_density(x, y)) for a in alones]
+    expected = np.log(np.tensordot(after, densities, 1))
+    np.testing.assert_allclose(longer.log_predictive_density(x, y), expected)
+
+
+def test_what_users_share_is_a_component(selection):
+    sharing = replace(selection, shared=SharedFunction())
+    x = np.linspace(0, 140, 11)
+    prediction = sharing.predict(x)
+    assert "shared" in prediction.components
+    total = prediction.offset + sum(c.mean for c in prediction.components.values())
+    np.testing.assert_allclose(total, prediction.mean)
+    assert np.abs(prediction.mean - selection.predict(x).mean).max() > 1
+    new = np.array([145.0, 150.0]), np.array([400.0, 420.0])
+    longer = sharing.extended(*new)
+    whole = replace(
+        sharing,
+        x=np.concatenate([sharing.x, sharing.scaling.inputs(new[0][:, None])]),
+        y=np.concatenate([sharing.y, sharing.scaling.targets(new[1])]),
+    )
+    np.testing.assert_allclose(
+        longer.predict(x, single=True).mean, whole.predict(x, single=True).mean, rtol=1e-9
+    )
+
+
+def test_it_is_the_best_of_what_was_considered(selection):
+    best = selection.considered[0]
+    assert str(selection.composition) == "LIN0 + PER0"
+    assert selection.composition == best.composition
+    assert (selection.hyperparameters, selection.noise) == (best.hyperparameters, best.noise)
+    assert best.score > selection.considered[1].score
+    assert selection.run_time > 0
+
+
+def test_components_and_offset_add_up_in_the_users_units(selection):
+    prediction = selection.predict(np.linspace(0, 140, 11))
+    total = prediction.offset + sum(c.mean for c in prediction.components.values())
+    np.testing.assert_allclose(total, prediction.mean, atol=1e-8)
+    assert prediction.offset == 100
+    assert set(prediction.components) == {"LIN0", "PER0"}
+
+
+def test_predictions_come_near_new_data(selection):
+    x, y = user(300, seed=9)
+    prediction = selection.predict(7 * x, include_noise=True)
+    z = (100 + 50 * y - prediction.mean) / prediction.sd
+    assert np.abs(z).mean() < 1.2
+    assert 0.85 < np.mean(np.abs(z) < 1.96) <= 1
+
+
+def test_predictive_density_is_in_the_users_units(selection):
+    x_new, y_new = np.array([10.0, 60.0]), np.array([120.0, 350.0])
+    latent = selection.predict(x_new)
+    sd = np.sqrt(latent.sd**2 + selection.noise_in_target_units)
+    expected = norm(latent.mean, sd).logpdf(y_new)
+    np.testing.assert_allclose(selection.log_predictive_density(x_new, y_new), expected)
+
+
+def test_further_points_keep_the_kernel(selection, monkeypatch):
+    x, y = user(15, seed=9)
+    x, y, scaling = 7 * x.reshape(-1, 1), 100 + 50 * y, selection.scaling
+    whole = replace(
+        selection,
+        x=np.concatenate([selection.x, scaling.inputs(x)]),
+        y=np.concatenate([selection.y, scaling.targets(y)]),
+    )
+    selection.predict([1.0])  # there is a factor now
+    with monkeypatch.context() as patch:  # and no other is made
+        patch.setattr("kem_pymc.gp.predict.factorise", None)
+        extended = selection.extended(x[:5], y[:5]).extended(x[5:], y[5:])
+        predicted = extended.predict(x)
+    assert extended.composition == selection.composition
+    assert extended.hyperparameters == selection.hyperparameters
+    np.testing.assert_allclose(predicted.mean, whole.predict(x).mean, rtol=1e-9)
+    np.testing.assert_allclose(predicted.sd, whole.predict(x).sd, rtol=1e-8)
+    kept = extended.considered[0]
+    assert (kept.status, kept.weight, len(extended.considered)) == ("kept", 1.0, 1)
+    terms = kept.n_parameters * np.log(40) - 2 * kept.log_likelihood
+    assert kept.bic == kept.criterion == pytest.approx(terms)
+    assert len(extended.y) == 40
+    assert len(selection.y) == 25
+    with pytest.raises(InputError, match="one target per row"):
+        selection.extended([1.0, 2.0], [1.0])
+
+
+def test_factors_are_not_sent(selection):
+    selection.predict([1.0])
+    back = pickle.loads(pickle.dumps(selection))
+    assert "_factors" not in vars(back)
+    np.testing.assert_array_equal(back.predict([1.0]).mean, selection.predict([1.0]).mean)
+
+
+def test_shapes_of_new_inputs(selection):
+    flat, column = selection.predict([1.0, 2.0]), selection.predict([[1.0], [2.0]])
+    np.testing.assert_array_equal(flat.mean, column.mean)
+
+
+@pytest.mark.parametrize("x_new", [[[1.0, 2.0]], [np.nan], ["a"], 3.0, [[[1.0]]]])
+def test_unusable_new_inputs_are_refused(selection, x_new):
+    with pytest.raises(InputError, match=r"The inputs .*\. Give"):
+        selection.predict(x_new)
+
+
+def test_row_goes_into_a_table(selection, tmp_path):
+    row = selection.to_row()
+    pd.DataFrame([row, row]).to_parquet(tmp_path / "selections.parquet")
+    read = pd.read_parquet(tmp_path / "selections.parquet").iloc[0]
+    assert read["composition"] == "LIN0 + PER0"
+    assert read["n_points"] == 25
+    assert json.loads(read["hyperparameters"]) == selection.hyperparameters
+    considered = json.loads(read["considered"])
+    assert {name: c["bic"] for name, c in considered.items()} == {
+        str(c.composition): c.bic for c in selection.considered
+    }
+
+
+def test_it_shows_itself(selection):
+    assert repr(selection) == "Selection(LIN0 + PER0, from 25 points; also considered LIN0)"
+    frame = selection.to_frame()
+    assert list(frame["composition"]) == ["LIN0 + PER0", "LIN0"]
+    text, (considered, values) = read(replace(selection, message="<b>Look.</b>"))
+    assert "LIN0 + PER0 from 25 points" in text
+    assert f"{selection.noise_in_target_units**0.5:.4g} (target's unit)" in text
+    assert "<b>Look.</b>" in text
+    assert considered["status"].tolist() == list(frame["status"])
+    np.testing.assert_allclose(considered["BIC"].astype(float), frame["bic"], atol=0.05)
+    np.testing.assert_allclose(considered["weight"].astype(float), frame["weight"], atol=0.005)
+    named = dict(values.itertuples(index=False))
+    assert set(named) == {*selection.hyperparameters, "noise variance"}
+    for name, value in selection.hyperparameters.items():
+        assert float(named[name]) == pytest.approx(value, rel=1e-3)
+    assert "current" in printed(selection)
+
+
+def test_a_lone_fixed_kernel_shows_itself():
+    assert "nothing else" in repr(ARDSelector(1).select(*user(6)))
+
+
+@pytest.fixture(scope="module")
+def pair(learned):
+    """The same selection, of log y as it is and of y through the transform."""
+    through = replace(learned, scaling=replace(learned.scaling, transform=Transform("log")))
+    x, y = user(12)
+    plain = KEMSelector(learned).select(x, y / 10)
+    return plain, KEMSelector(through).select(x, np.exp(y / 10))
+
+
+class TestTransformedTargets:
+    """A target that is modelled through its logarithm."""
+
+    def test_the_same_is_selected(self, pair):
+        plain, through = pair
+        assert through.composition == plain.composition
+        assert through.noise == pytest.approx(plain.noise, rel=1e-9)
+
+    def test_quantiles_and_densities_are_those_of_the_logarithm(self, pair):
+        x = np.array([3.0, 25.0])
+        plain, through = (own.predict(x, include_noise=True) for own in pair)
+        for share in (0.025, 0.5, 0.9):
+            expected = np.exp(plain.observation.quantile(share))
+            np.testing.assert_allclose(through.observation.quantile(share), expected, rtol=1e-8)
+        y = np.array([1.2, 0.7])
+        expected = plain.log_predictive_density(np.log(y)) - np.log(y)
+        np.testing.assert_allclose(through.log_predictive_density(y), expected, atol=1e-8)
+
+    def test_moments_are_of_the_target_itself(self, pair):
+        """Catches moments of the mixture of logarithms transformed as if it were one normal."""
+        plain, through = (own.predict([3.0, 25.0], include_noise=True) for own in pair)
+        parts = plain.observation
+        first = np.exp(parts.mean + parts.sd**2 / 2)
+        second = np.exp(2 * parts.mean + 2 * parts.sd**2)
+        mean = parts.weights @ first
+        np.testing.assert_allclose(through.mean, mean, rtol=1e-8)
+        np.testing.assert_allclose(through.sd, np.sqrt(parts.weights @ second - mean**2), rtol=1e-6)
+        # Of the function, whether or not the noise is included.
+        of_function = pair[1].predict([3.0, 25.0])
+        np.testing.assert_allclose(through.sd_function, of_function.sd, rtol=1e-8)
+        assert (through.sd_function < through.sd).all()
+
+    def test_more_points_are_transformed_too(self, pair):
+        plain, through = pair
+        longer = plain.extended([21.0], [0.3]), through.extended([21.0], np.exp([0.3]))
+        quantiles = [own.predict([22.0]).observation.quantile(0.5) for own in longer]
+        assert quantiles[1] == pytest.approx(np.exp(quantiles[0]), rel=1e-8)
+
+    def test_a_target_without_a_logarithm_is_refused(self, pair):
+        with pytest.raises(InputError, match="above 0"):
+            pair[1].extended([21.0], [0.0])
