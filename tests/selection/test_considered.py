@@ -13,6 +13,7 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from kem_pymc.gp.value_draws import draw_values
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection import considered
 from kem_pymc.selection.considered import Considered, Draw, draws_around
 from tests.selection.pilots import POOL, VALUES, user
 
@@ -92,6 +93,15 @@ def test_draws_have_the_values_and_weights_of_the_posterior(objective):
         found = objective.coordinates.from_named(draw.hyperparameters, draw.noise)
         np.testing.assert_allclose(found, value, rtol=0, atol=1e-12)
         assert draw.weight == weight
+
+
+def test_draws_without_weight_are_left_out(objective, monkeypatch):
+    values = np.zeros((3, 3)) + np.arange(3)[:, None]
+    found = values, np.array([0.6, 0.0, 0.4])
+    monkeypatch.setattr(considered, "draw_values", lambda *_: found)
+    draws = draws_around(objective, fit(objective, [np.zeros(3)]))
+    assert [draw.weight for draw in draws] == [0.6, 0.4]
+    assert [draw.noise for draw in draws] == pytest.approx([1.0, math.exp(2)])
 
 
 def test_without_a_prior_there_are_no_draws():
