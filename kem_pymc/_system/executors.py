@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 from loky import ProcessPoolExecutor, cpu_count
+from loky.backend.context import LokyContext
 
 from kem_pymc._system.certificates import VARIABLE, given_certificates
 from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on
@@ -196,7 +197,11 @@ class Processes:
         deaths = 0
         while left:
             if self._pool is None:
-                self._pool = ProcessPoolExecutor(self.cores, initializer=_begin_work)
+                # joblib has a copy of loky, which would replace the default context.
+                context = LokyContext()
+                self._pool = ProcessPoolExecutor(
+                    self.cores, context=context, initializer=_begin_work
+                )
             pool = self._pool
             futures: dict[Future, int] = {}
             try:
