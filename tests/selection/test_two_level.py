@@ -51,7 +51,11 @@ def test_predictions_are_those_given_all_users_rows(model, users, newcomer, pers
     x, y, new = newcomer
     own = OWN if len(personal) else {}
     plain = TwoLevel(model.kernel, personal, own, NOISE)
-    selection = selector_of(plain, users).select(x, y)
+    selector = selector_of(plain, users)
+    selection = selector.select(x, y)
+    gram = selector.shared.covariance(x, x) + composition_covariance(personal, own, x, x)
+    law = multivariate_normal(selector.shared.mean(x), gram + NOISE * np.eye(5))
+    assert selection.considered[0].log_likelihood == pytest.approx(law.logpdf(y), abs=1e-8)
     prediction = selection.predict(new)
     mean, sd = dense(users, x, y, new, personal)
     assert np.abs((prediction.mean - mean) / np.sqrt(sd**2 + NOISE)).max() < 0.01
