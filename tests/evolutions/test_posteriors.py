@@ -13,7 +13,7 @@ from tests.refusals import refused
 
 @pytest.fixture(scope="module")
 def tree():
-    """Draws by hand of two users, with all that a posterior has to hold."""
+    """Return a posterior of two users with values given here, and all groups it needs."""
     inclusion, assignment = mixing(chains=1, draws=3)
     found = posterior_of(inclusion, assignment)
     counts = [len(c.hyperparameters) for c in CandidatePool(POOL)]

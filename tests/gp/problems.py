@@ -14,6 +14,19 @@ from kem_pymc.kernels.pool import CandidatePool
 
 NOTHING = np.empty((0, 0))  # that users share
 
+#: Of the pool LIN0, SE1, CONST, LIN1 x PER0.
+HYPERPARAMETERS = {
+    "CONST.amplitude": 0.5,
+    "LIN0.amplitude": 1.3,
+    "LIN0.shift": 0.4,
+    "SE1.amplitude": 0.8,
+    "SE1.lengthscale": 0.7,
+    "LIN1 x PER0.amplitude": 0.6,
+    "LIN1 x PER0.LIN1.shift": -0.3,
+    "LIN1 x PER0.PER0.lengthscale": 1.1,
+    "LIN1 x PER0.PER0.period": 0.9,
+}
+
 NAMES = [k.name for k in base_kernels()]
 PAIRS = [
     text

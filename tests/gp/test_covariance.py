@@ -4,7 +4,7 @@ import pytest
 from kem_pymc.gp.covariance import covariance, cross_covariance, natural_values
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
-from tests.gp.problems import LONGER, PAIRS, Problem
+from tests.gp.problems import HYPERPARAMETERS, LONGER, PAIRS, Problem
 
 
 class TestCovariance:
@@ -17,15 +17,7 @@ class TestCovariance:
 
 
 POOL = CandidatePool(["SE1", "LIN1 x PER0", "CONST"], 2)
-VALUES = {
-    "SE1.amplitude": 0.8,
-    "SE1.lengthscale": 0.7,
-    "LIN1 x PER0.amplitude": 0.6,
-    "LIN1 x PER0.LIN1.shift": -0.3,
-    "LIN1 x PER0.PER0.lengthscale": 1.1,
-    "LIN1 x PER0.PER0.period": 0.9,
-    "CONST.amplitude": 0.5,
-}
+VALUES = {name: v for name, v in HYPERPARAMETERS.items() if not name.startswith("LIN0")}
 
 
 def by_numpy(x, z):

@@ -10,20 +10,10 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned, covariance_factor
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from tests.gp.problems import HYPERPARAMETERS
 
 POOL = CandidatePool(["LIN0", "SE1", "CONST", "LIN1 x PER0", "ARD"], dimension=2)
 TEXT = "CONST + LIN0 + LIN1 x PER0 + SE1"
-HYPERPARAMETERS = {
-    "CONST.amplitude": 0.5,
-    "LIN0.amplitude": 1.3,
-    "LIN0.shift": 0.4,
-    "SE1.amplitude": 0.8,
-    "SE1.lengthscale": 0.7,
-    "LIN1 x PER0.amplitude": 0.6,
-    "LIN1 x PER0.LIN1.shift": -0.3,
-    "LIN1 x PER0.PER0.lengthscale": 1.1,
-    "LIN1 x PER0.PER0.period": 0.9,
-}
 NOISE = 0.2
 
 

@@ -66,7 +66,7 @@ def test_a_table_is_data(hierarchical, pool):
 
 
 def test_numbers_take_their_place(hierarchical, pool):
-    values = {"median": 0.1, "spread": 0.3, "level": -1.0, "nobody's": 2}
+    values = {"median": 0.1, "spread": 0.3, "level": -1.0, "unknown": 2}
     plain = hierarchical.at(values)
     assert plain.population(pool) == ()
     assert plain.to_dict()["hyperparameters"]["lengthscale"] == {
