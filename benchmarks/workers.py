@@ -19,7 +19,7 @@ from measure import Row, at_least
 from selection import learned
 
 import kem_pymc as kem
-from kem_pymc._system.executors import workers
+from kem_pymc._system.executors import make_executor
 from kem_pymc.selection.online import select_online
 
 USERS = 1000
@@ -43,10 +43,10 @@ def rows() -> list[Row]:
     seconds = []
     chosen = []
     for size in (1, 2):
-        with cluster(size) as address, closing(workers(cluster=address)) as crew:
-            select_online(selector, test.subset(test.users[:20]), crew)
+        with cluster(size) as address, closing(make_executor(cluster=address)) as executor:
+            select_online(selector, test.subset(test.users[:20]), executor)
             began = time.perf_counter()
-            trajectories = select_online(selector, test, crew)
+            trajectories = select_online(selector, test, executor)
             seconds.append(time.perf_counter() - began)
             chosen.append([[s.composition for s in trajectories[user]] for user in test.users])
     assert chosen[0] == chosen[1]

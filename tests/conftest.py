@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
-from kem_pymc._system.executors import Cluster, Here, Processes
+from kem_pymc._system.executors import Cluster, Processes, Serial
 from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
@@ -91,13 +91,13 @@ def running_cluster(*arguments: str, **options: Any) -> Iterator[tuple[subproces
 
 
 @pytest.fixture(params=["here", "processes", "cluster"])
-def crew(request):
+def executor(request):
     """Workers of each kind."""
     if request.param == "cluster":
-        with closing(Cluster(request.getfixturevalue("address"))) as crew:
-            yield crew
+        with closing(Cluster(request.getfixturevalue("address"))) as executor:
+            yield executor
         return
-    yield Here() if request.param == "here" else Processes(2)
+    yield Serial() if request.param == "here" else Processes(2)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def elsewhere(tmp_path):
         ("ARCHITECTURE.md", "`diagnostics`", "`gp`", "kem_pymc/gp doesn't import ArviZ"),
     ],
 )
-def test_what_does_not_hold_is_told(elsewhere, file, old, new, complaint):
+def test_what_does_not_hold_is_reported(elsewhere, file, old, new, complaint):
     path = elsewhere / file
     text = path.read_text("utf-8")
     assert text.count(old) == 1

@@ -188,8 +188,8 @@ def test_priors_and_kernels_make_plain_models(worked, study):
 def test_workers_of_a_cluster_learn_of_a_new_kernel(worked, study, address):
     """They share no memory with this process, unlike those of `kem select --cores`."""
     selector = kem.KEMSelector(kem.Evolutions.load(worked / "fit" / "evolutions.json"))
-    with closing(Cluster(address)) as crew:
-        trajectories = select_online(selector, study.test, crew)
+    with closing(Cluster(address)) as executor:
+        trajectories = select_online(selector, study.test, executor)
     here = select_online(selector, study.test)
     assert {u: [str(s) for s in own] for u, own in trajectories.items()} == {
         u: [str(s) for s in own] for u, own in here.items()

@@ -40,8 +40,8 @@ def nothing_follows(number: int, result: Any) -> None:
     """Return None: no task follows."""
 
 
-class Workers(Protocol):
-    """Interface of workers that execute tasks.
+class Executor(Protocol):
+    """Interface of executors, which execute independent tasks.
 
     Attributes
     ----------
@@ -58,10 +58,10 @@ class Workers(Protocol):
     def width(self) -> int: ...
 
     def close(self) -> None:
-        """Close the connection to the workers, which can't be used afterwards."""
+        """End the workers, or the connection to them."""
         ...
 
-    def each[T, R](
+    def map_unordered[T, R](
         self,
         function: Callable[[T], R],
         tasks: Sequence[T],
@@ -87,10 +87,10 @@ class Workers(Protocol):
         ...
 
 
-def workers(
+def make_executor(
     cores: int | None = None, cluster: str | None = None, at_most: int | None = None
-) -> Workers:
-    """Return workers on this machine or on a Dask cluster.
+) -> Executor:
+    """Return an executor for this machine or for a Dask cluster.
 
     Parameters
     ----------
@@ -118,21 +118,21 @@ def workers(
     count = cores or cpu_count()
     if at_most is not None:
         count = min(count, at_most)
-    return Here() if count == 1 else Processes(count)
+    return Serial() if count == 1 else Processes(count)
 
 
 def in_order[T, R](
-    crew: Workers, function: Callable[[T], R], tasks: Sequence[T], tell: Callable[[R], Any]
+    executor: Executor, function: Callable[[T], R], tasks: Sequence[T], callback: Callable[[R], Any]
 ) -> list[R]:
-    """Return the results in the order of their tasks; `tell` is called with each on arrival."""
+    """Return the results in the order of their tasks; `callback` is called with each on arrival."""
     results: dict[int, R] = {}
-    for number, result in crew.each(function, tasks):
+    for number, result in executor.map_unordered(function, tasks):
         results[number] = result
-        tell(result)
+        callback(result)
     return [results[number] for number in range(len(tasks))]
 
 
-class Here:
+class Serial:
     """Execute tasks in this process, one after the other."""
 
     cores = width = 1
@@ -140,13 +140,13 @@ class Here:
     def close(self) -> None:
         """Do nothing."""
 
-    def each[T, R](
+    def map_unordered[T, R](
         self,
         function: Callable[[T], R],
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result; see :meth:`Workers.each`."""
+        """Yield each task's number and result; see :class:`Executor`."""
         for number, first in enumerate(tasks):
             task: T | None = first
             while task is not None:
@@ -179,13 +179,13 @@ class Processes:
             self._pool.shutdown(kill_workers=True)
             self._pool = None
 
-    def each[T, R](
+    def map_unordered[T, R](
         self,
         function: Callable[[T], R],
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+        """Yield each task's number and result, as results arrive; see :class:`Executor`.
 
         Raises
         ------
@@ -287,13 +287,13 @@ class Cluster:
         """Close the connection to the scheduler."""
         self._client.close()
 
-    def each[T, R](
+    def map_unordered[T, R](
         self,
         function: Callable[[T], R],
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as results arrive; see :meth:`Workers.each`.
+        """Yield each task's number and result, as results arrive; see :class:`Executor`.
 
         Raises
         ------

@@ -91,7 +91,7 @@ def compare(
     there are enough trials and users to tell, the output states whether KEM predicts worse than
     another method.
     """
-    from kem_pymc._system.executors import workers
+    from kem_pymc._system.executors import make_executor
     from kem_pymc.cli.job import pool_of, scaling_of, table_of
     from kem_pymc.cli.tables import read_cohort
     from kem_pymc.experiments import runner
@@ -136,8 +136,8 @@ def compare(
     screen.modelled(cohort, scaling)
     if quick:
         screen.say(shortened)
-    with closing(workers(cores, cluster)) as crew, folders.alone(out):
-        run_all(tasks, store, crew)
+    with closing(make_executor(cores, cluster)) as executor, folders.alone(out):
+        run_all(tasks, store, executor)
         done = max(task.trial for task in tasks) + 1
         heading = [
             f"kem_pymc {code()}, seed {seed}: {cohort!r}.",

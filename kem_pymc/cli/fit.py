@@ -24,7 +24,7 @@ from kem_pymc.cli.job import (
 from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
-    from kem_pymc._system.executors import Workers
+    from kem_pymc._system.executors import Executor
     from kem_pymc.cli.study import Study
     from kem_pymc.model.evolution_model import EvolutionModel
     from kem_pymc.runs.sampling import Outcome
@@ -130,7 +130,7 @@ def _carry_out(
 
     If `new` is true, a run is started in the folder `run`; otherwise the run there is resumed.
     """
-    from kem_pymc._system.executors import workers
+    from kem_pymc._system.executors import make_executor
     from kem_pymc.cli.waiting import waiting
 
     out = Path(job.out) if new else Path(job.directory, job.out)
@@ -141,17 +141,20 @@ def _carry_out(
         found = job.build()
     if cores is None and cluster is None:
         cores = found.sampler.get("cores")
-    with closing(workers(cores, cluster, found.sampler["chains"])) as crew, folders.alone(run):
+    with (
+        closing(make_executor(cores, cluster, found.sampler["chains"])) as executor,
+        folders.alone(run),
+    ):
         if new:
             check_free(run, overwrite)
-        _sample_and_write(job, found, run, crew, out, new, overwrite)
+        _sample_and_write(job, found, run, executor, out, new, overwrite)
 
 
 def _sample_and_write(
     job: Job,
     found: "Study",
     run: Path,
-    crew: "Workers",
+    executor: "Executor",
     out: Path,
     new: bool,
     overwrite: bool,
@@ -168,12 +171,12 @@ def _sample_and_write(
     screen.shared(found.model)
     again = f"kem fit --resume {shlex.quote(str(run))}"
     try:
-        step = learning.ready(found.model, crew)
+        step = learning.ready(found.model, executor)
         with noticing_interruption():
-            outcome = learning.sample(found.model, step, found.sampler, run, crew)
+            outcome = learning.sample(found.model, step, found.sampler, run, executor)
             ends: dict[str, Outcome] = {}
             if outcome.complete:
-                ends = learning.sample_ends(found.model, found.sampler, run, crew)
+                ends = learning.sample_ends(found.model, found.sampler, run, executor)
             _write_results(job, found.model, found.sampler, (outcome, ends), out, overwrite, run)
     except KeyboardInterrupt:
         if not learning.has_begun(run):

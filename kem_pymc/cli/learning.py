@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from kem_pymc._system.executors import Workers
+from kem_pymc._system.executors import Executor
 from kem_pymc.cli import screen
 from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS
 from kem_pymc.cli.waiting import waiting
@@ -40,10 +40,10 @@ CHUNK = 100
 FINAL, UNSHARED = "final", "unshared"
 
 
-def ready(model: EvolutionModel, crew: Workers) -> EvolutionStep:
+def ready(model: EvolutionModel, executor: Executor) -> EvolutionStep:
     """Compile and return the sampling step of a model, with a message while this takes time."""
     with waiting("Compiling the sampler, about a minute the first time"):
-        return ready_step(model, crew)
+        return ready_step(model, executor)
 
 
 def has_begun(path: Path) -> bool:
@@ -56,7 +56,7 @@ def sample(
     step: EvolutionStep,
     sampler: dict[str, Any],
     path: Path,
-    crew: Workers,
+    executor: Executor,
 ) -> Outcome:
     """Sample with progress bars until complete or interrupted; resume a run if there is one.
 
@@ -69,7 +69,7 @@ def sample(
         ``draws``, ``tune``, ``chains`` and optionally ``random_seed``; ignored if a run is resumed.
     path : Path
         Folder of the run, to which draws are written while sampling.
-    crew : Workers
+    executor : Executor
 
     Returns
     -------
@@ -86,20 +86,20 @@ def sample(
     if has_begun(path):
         run = RunFolder.open(path)
         screen.say(f"Resuming the run in {path}")
-        return go_on(model, step, run, crew, progress=True)
+        return go_on(model, step, run, executor, progress=True)
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
     with waiting("Timing a few draws"):
         pace = step.seconds_per_draw()
-    seconds = pace * plan.total * plan.chains / min(crew.cores, plan.chains)
+    seconds = pace * plan.total * plan.chains / min(executor.cores, plan.chains)
     text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws: {time}"
     screen.say(text.format(**counts, time=duration(seconds)))
-    return begin(model, step, plan, path, crew, progress=True)
+    return begin(model, step, plan, path, executor, progress=True)
 
 
 def sample_ends(
-    model: EvolutionModel, sampler: dict[str, Any], path: Path, crew: Workers
+    model: EvolutionModel, sampler: dict[str, Any], path: Path, executor: Executor
 ) -> dict[str, Outcome]:
     """Sample the final model and, if users share a mean process, the same model without it.
 
@@ -116,7 +116,7 @@ def sample_ends(
         ends = of(model)
         screen.say(title)
         try:
-            found[name] = sample(ends, ready(ends, crew), sampler, path / name, crew)
+            found[name] = sample(ends, ready(ends, executor), sampler, path / name, executor)
         except KeyboardInterrupt:
             break
         if not found[name].complete:

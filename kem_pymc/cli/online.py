@@ -5,7 +5,7 @@ from time import monotonic
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kem_pymc._system.executors import Cluster, Workers
+from kem_pymc._system.executors import Cluster, Executor
 from kem_pymc.cli.screen import console, say
 from kem_pymc.cli.waiting import waiting
 from kem_pymc.data.cohort import Cohort
@@ -16,14 +16,14 @@ from kem_pymc.selection.selector import Selector
 
 
 def select_online(
-    selector: Selector, cohort: Cohort, description: str, crew: Workers | None = None
+    selector: Selector, cohort: Cohort, description: str, executor: Executor | None = None
 ) -> Trajectories:
     """Return the selections of every user at every time step, and show progress meanwhile.
 
-    `selector`, `cohort`, `crew` and the result are those of
+    `selector`, `cohort`, `executor` and the result are those of
     :func:`kem_pymc.selection.online.select_online`; `description` is printed before the progress.
     """
-    if not isinstance(crew, Cluster):
+    if not isinstance(executor, Cluster):
         with waiting(f"{description}: compiling, about a minute the first time"):
             _compile(selector, cohort)
     quiet = not console.is_terminal
@@ -35,7 +35,7 @@ def select_online(
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         bar = progress.add_task(description, total=cohort.n_users)
 
-        def tell(users: int) -> None:
+        def callback(users: int) -> None:
             nonlocal done
             done += users
             progress.advance(bar, users)
@@ -43,7 +43,7 @@ def select_online(
                 so_far = time_left(done, cohort.n_users, monotonic() - began)
                 lines.say(f"{description}: users {so_far}")
 
-        return quietly.select_online(selector, cohort, crew, tell)
+        return quietly.select_online(selector, cohort, executor, callback)
 
 
 def _compile(selector: Selector, cohort: Cohort) -> None:

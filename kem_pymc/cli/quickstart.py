@@ -53,7 +53,7 @@ def quickstart(
     import numpy as np
 
     from kem_pymc import datasets, priors
-    from kem_pymc._system.executors import workers
+    from kem_pymc._system.executors import make_executor
     from kem_pymc.cli import learning
     from kem_pymc.cli.online import select_online
     from kem_pymc.kernels.pool import CandidatePool
@@ -77,11 +77,11 @@ def quickstart(
     overwrite = overwrite or _own(out)
     with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
-        with closing(workers(cores, at_most=chains)) as crew:
-            step = learning.ready(model, crew)
+        with closing(make_executor(cores, at_most=chains)) as executor:
+            step = learning.ready(model, executor)
             with noticing_interruption():
-                outcome = learning.sample(model, step, sampler, folder / "run", crew)
-                ends = learning.sample_ends(model, sampler, folder / "run", crew)
+                outcome = learning.sample(model, step, sampler, folder / "run", executor)
+                ends = learning.sample_ends(model, sampler, folder / "run", executor)
                 learned = learning.write(outcome, ends, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {

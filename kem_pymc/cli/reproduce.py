@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from kem_pymc._system.executors import Workers
+    from kem_pymc._system.executors import Executor
     from kem_pymc.experiments.settings import Settings
     from kem_pymc.experiments.store import Store
     from kem_pymc.experiments.task import Task
@@ -84,7 +84,7 @@ def reproduce(
     run again, so an interrupted command can be continued. Studies whose data files are missing are
     left out, with a warning.
     """
-    from kem_pymc._system.executors import workers
+    from kem_pymc._system.executors import make_executor
     from kem_pymc.experiments import report, runner
     from kem_pymc.experiments import settings as given
     from kem_pymc.experiments.figures.output import Evidence
@@ -102,12 +102,12 @@ def reproduce(
     wanted = {name: runner.tasks_of(known, [known.figures[name]], **scale) for name in names}
     absent = _absent([task for tasks in wanted.values() for task in tasks])
     store = Store(out)
-    with closing(workers(cores, cluster)) as crew, folders.alone(out):
+    with closing(make_executor(cores, cluster)) as executor, folders.alone(out):
         for name in names:
             tasks = [task for task in wanted[name] if task.name not in absent]
             if wanted[name] and not tasks:
                 continue
-            run_all(tasks, store, crew)
+            run_all(tasks, store, executor)
             output = report.make(name, Evidence(known, tasks, store))
             left_out = [s for s in known.figures[name].studies if s in absent]
             output.notes += [
@@ -160,7 +160,7 @@ def _absent(tasks: "list[Task]") -> list[str]:
     return absent
 
 
-def run_all(tasks: "list[Task]", store: Any, crew: "Workers") -> None:
+def run_all(tasks: "list[Task]", store: Any, executor: "Executor") -> None:
     """Run the tasks whose results are missing, with a progress bar.
 
     The bar shows the last task that was completed and the time left. Without a terminal, a line is
@@ -183,7 +183,7 @@ def run_all(tasks: "list[Task]", store: Any, crew: "Workers") -> None:
     with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
         bar = progress.add_task("Compiling, then learning", total=total)
 
-        def tell(task: "Task") -> None:
+        def callback(task: "Task") -> None:
             nonlocal done
             if id(task) in known:
                 return
@@ -196,7 +196,7 @@ def run_all(tasks: "list[Task]", store: Any, crew: "Workers") -> None:
             elif quiet:
                 lines.say(f"{so_far}. Done: {what}")
 
-        run_tasks(tasks, store, crew, tell)
+        run_tasks(tasks, store, executor, callback)
 
 
 def _ahead(tasks: "list[Task]", total: int) -> str:

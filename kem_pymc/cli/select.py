@@ -102,7 +102,7 @@ def select(
     """
     import pandas as pd
 
-    from kem_pymc._system.executors import workers
+    from kem_pymc._system.executors import make_executor
     from kem_pymc._system.spreadsheet import escape
     from kem_pymc.cli.online import select_online
     from kem_pymc.cli.study import load_study
@@ -143,13 +143,13 @@ def select(
     coming = _coming(future, horizon, data, cohort, columns, learned)
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
-        closing(workers(cores, cluster)) as crew,
+        closing(make_executor(cores, cluster)) as executor,
         folders.result(out, overwrite) as file,
         second as beside,
     ):
         priors = None if found is None else found.model.priors
         selector = KEMSelector(learned, fit, criterion, priors=priors, average=average)
-        trajectories = select_online(selector, cohort, "Selecting", crew)
+        trajectories = select_online(selector, cohort, "Selecting", executor)
         rows: list[dict[str, Any]] = [
             {
                 **{"user": label, "time_step": step, **selection.to_row()},

@@ -25,7 +25,7 @@ class DayCounts(NamedTuple):
 #: features were imputed.
 PAPER_DAYS = DayCounts(1658, 1535, 1535, 1535)
 
-type Tell = Callable[[DayCounts], object] | None
+type Callback = Callable[[DayCounts], object] | None
 
 
 def read_days(
@@ -66,7 +66,7 @@ def filtered(
     batch: int,
     minimum: int,
     seed: Seed,
-    tell: Tell,
+    callback: Callback,
 ) -> Study:
     """Fill gaps in the context, drop days and users, and split the rest into a study.
 
@@ -85,7 +85,7 @@ def filtered(
         Number of days that a user needs.
     seed : int or Generator
         Seed of the random choice of pilot users.
-    tell : callable, optional
+    callback : callable, optional
         Called with the :class:`DayCounts`.
     """
     days = days.sort_values(["user", "day"]).reset_index(drop=True)
@@ -94,8 +94,8 @@ def filtered(
     nonzero = days[days[target] > 0]
     complete = nonzero[nonzero[list(features)].notna().all(axis=1)]
     kept = enough(complete, "user", minimum)
-    if tell is not None:
-        tell(DayCounts(len(days), len(nonzero), len(complete), len(kept)))
+    if callback is not None:
+        callback(DayCounts(len(days), len(nonzero), len(complete), len(kept)))
     return study(
         kept,
         user="user",

@@ -8,7 +8,7 @@ of the wristband is a feature. Values are in raw units;
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets._days import SOURCE, Tell, filtered, read_days
+from kem_pymc.datasets._days import SOURCE, Callback, filtered, read_days
 from kem_pymc.datasets._study import Folder, Seed, Study
 from kem_pymc.errors import InputError
 
@@ -44,7 +44,7 @@ def heartsteps(
     *,
     batch: int = 5,
     minimum: int = 10,
-    tell: Tell = None,
+    callback: Callback = None,
 ) -> Study:
     """Load the HeartSteps V1 study: 37 users, half of them pilot users.
 
@@ -85,7 +85,7 @@ def heartsteps(
     minimum : int
         Number of points that a user needs: by default two time steps, one to select a kernel at and
         one to test it on.
-    tell : callable, optional
+    callback : callable, optional
         Called with the counts of user-days after each filter, for example ``print``. The paper's
         counts are ``PAPER_DAYS``.
 
@@ -133,7 +133,7 @@ def heartsteps(
         batch=batch,
         minimum=minimum,
         seed=seed,
-        tell=tell,
+        callback=callback,
     )
 
 

@@ -7,7 +7,7 @@ paper uses aren't available. As there, no measurement of the wristband is a feat
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets._days import Tell, filtered, read_days
+from kem_pymc.datasets._days import Callback, filtered, read_days
 from kem_pymc.datasets._study import Folder, Seed, Study
 
 #: Features of HeartSteps daily steps. The first 12 are numbers, the last 5 binary.
@@ -45,7 +45,7 @@ def heartsteps_daily(
     *,
     batch: int = 5,
     minimum: int = 10,
-    tell: Tell = None,
+    callback: Callback = None,
     forecast: bool = False,
 ) -> Study:
     """Load HeartSteps daily steps: user-days of 20 of the users of HeartSteps V1.
@@ -100,5 +100,5 @@ def heartsteps_daily(
         batch=batch,
         minimum=minimum,
         seed=seed,
-        tell=tell,
+        callback=callback,
     )

@@ -99,7 +99,7 @@ class Counts(NamedTuple):
 #: and its valid ranges aren't published, so the counts of a loader may differ.
 PAPER_COUNTS = Counts(331532, 39125, 22046, 3321, 975)
 
-type Tell = Callable[[Counts], object] | None
+type Callback = Callable[[Counts], object] | None
 
 
 def mimic(
@@ -109,7 +109,7 @@ def mimic(
     batch: int = 10,
     minimum: int = 30,
     chunk: int = 5_000_000,
-    tell: Tell = None,
+    callback: Callback = None,
 ) -> Study:
     """Load the MIMIC-III study: users are diagnoses upon admission, 16 in the paper.
 
@@ -149,7 +149,7 @@ def mimic(
     chunk : int
         Number of rows of a file that are read at a time. The rows of CHARTEVENTS that are kept may
         take a few GB of memory.
-    tell : callable, optional
+    callback : callable, optional
         Called with the :class:`Counts`, for example ``print``. ``PAPER_COUNTS`` are the paper's.
 
     Raises
@@ -185,7 +185,7 @@ def mimic(
         batch=batch,
         minimum=minimum,
         rng=np.random.default_rng(seed),
-        tell=tell,
+        callback=callback,
     )
 
 
@@ -196,7 +196,7 @@ def mimic_demo(
     by: Literal["unit", "admission", "stay"] = "unit",
     batch: int = 10,
     minimum: int = 30,
-    tell: Tell = None,
+    callback: Callback = None,
 ) -> Study:
     """Load the open demo of MIMIC-III: 836 readings of plateau pressure of 44 ICU stays.
 
@@ -212,7 +212,7 @@ def mimic_demo(
 
     Parameters
     ----------
-    data_home, seed, batch, minimum, tell
+    data_home, seed, batch, minimum, callback
         As for :func:`mimic`.
     by : {"unit", "admission", "stay"}
         Variable by which points are grouped into users. The first care unit gives 4 users with at
@@ -251,7 +251,7 @@ def mimic_demo(
         batch=batch,
         minimum=minimum,
         rng=np.random.default_rng(seed),
-        tell=tell,
+        callback=callback,
     )
 
 
@@ -263,7 +263,7 @@ def _filtered(
     batch: int,
     minimum: int,
     rng: np.random.Generator,
-    tell: Tell,
+    callback: Callback,
 ) -> Study:
     """Apply the filters that follow the one for ventilation, and make a study of the points left.
 
@@ -284,8 +284,8 @@ def _filtered(
     table = table[table[TARGET].notna()]
     with_target = len(table)
     table = enough(table[table["task"].notna()], "task", minimum)
-    if tell is not None:
-        tell(Counts(original, ventilated, valid, with_target, len(table)))
+    if callback is not None:
+        callback(Counts(original, ventilated, valid, with_target, len(table)))
     stays = np.unique(table["stay"])
     place = pd.Series(rng.permutation(len(stays)), index=stays)
     table = table.assign(place=table["stay"].map(place)).sort_values(["place", "time"])

@@ -49,11 +49,10 @@ def read_posterior(path: Path) -> "DataTree":
         settings = study_settings(idata)
         check_settings(settings, path)
         pool = CandidatePool(settings["pool"], settings["dimension"])
+        fault = _fault(idata, pool)
     except InputError as error:
         raise _unreadable(path, str(error).split(". ")[0]) from error
-    try:
-        fault = _fault(idata, pool)
-    except Exception as error:  # NumPy decodes labels from bytes, which can fail
+    except Exception as error:  # labels are decoded from bytes when they are used, which can fail
         raise _unreadable(path, str(error)) from error
     if fault:
         raise _unreadable(path, fault)

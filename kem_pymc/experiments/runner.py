@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from kem_pymc._system.executors import Workers
+from kem_pymc._system.executors import Executor
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.settings import Figure, Learns, Sampling, Settings, Shares, Supposes
 from kem_pymc.experiments.store import Store
@@ -87,8 +87,8 @@ def tasks_of(
 def run_tasks(
     tasks: list[Task],
     store: Store,
-    crew: Workers,
-    tell: Callable[[Task], Any] = lambda _: None,
+    executor: Executor,
+    callback: Callable[[Task], Any] = lambda _: None,
 ) -> pd.DataFrame:
     """Run the tasks whose results aren't stored, store the results, and return all selections.
 
@@ -98,9 +98,9 @@ def run_tasks(
         All tasks.
     store : Store
         Where results are read from and written to.
-    crew : Workers
-        Workers that run the tasks.
-    tell : callable
+    executor : Executor
+        Executor of the tasks.
+    callback : callable
         Called with every finished task: first those that were stored before, then the others as
         they finish.
 
@@ -116,8 +116,8 @@ def run_tasks(
             methods = {name: task.methods[name] for name in missing}
             left.append(replace(task, methods=methods, known=store.known(task)))
         else:
-            tell(task)
-    for number, outcome in crew.each(run, left):
+            callback(task)
+    for number, outcome in executor.map_unordered(run, left):
         store.keep(left[number], outcome)
-        tell(left[number])
+        callback(left[number])
     return store.selections(tasks)

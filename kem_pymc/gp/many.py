@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from kem_pymc._jit.decorators import compiled
-from kem_pymc._system.executors import Workers, workers
+from kem_pymc._system.executors import Executor, make_executor
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
@@ -25,7 +25,7 @@ def log_likelihoods(
     composition: Composition | str,
     hyperparameters: Mapping[str, float],
     noise: float,
-    crew: Workers | None = None,
+    executor: Executor | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield every user's log likelihoods at all time steps, one block of users at a time.
 
@@ -45,8 +45,8 @@ def log_likelihoods(
         Natural values by name, like ``{"LIN0.amplitude": 1.0, ...}``.
     noise : float
         Noise variance.
-    crew : Workers, optional
-        Workers that compute, from :func:`kem_pymc._system.executors.workers`; by default this
+    executor : Executor, optional
+        Executor, from :func:`kem_pymc._system.executors.make_executor`; by default this
         process. Results are the same.
 
     Yields
@@ -70,13 +70,15 @@ def log_likelihoods(
     least = 1 + max((f.dimension for c in composition.candidates for f in c.factors), default=0)
     coordinates = Coordinates(CandidatePool(composition.candidates, least), composition)
     values = coordinates.from_named(hyperparameters, noise)
-    crew = crew or workers(1)
+    executor = executor or make_executor(1)
     source = enumerate(_blocks(cohorts))
-    first = list(islice(source, crew.width))
+    first = list(islice(source, executor.width))
     come: dict[int, np.ndarray] = {}
     awaited = 0
     function = partial(_of_block, composition, values)
-    for _, (number, block) in crew.each(function, first, lambda *_: next(source, None)):
+    for _, (number, block) in executor.map_unordered(
+        function, first, lambda *_: next(source, None)
+    ):
         come[number] = block
         while awaited in come:
             yield come.pop(awaited)

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import ancestors
 from rich.progress import TextColumn
 from rich.table import Column
 
-from kem_pymc._system.executors import Workers
+from kem_pymc._system.executors import Executor
 from kem_pymc.errors import InputError
 from kem_pymc.model.engine import UNSET, Engine
 from kem_pymc.model.variables import (
@@ -202,13 +202,13 @@ class EvolutionStep(BlockedStep):
                 )
         return True
 
-    def compile(self, crew: Workers) -> None:
+    def compile(self, executor: Executor) -> None:
         """Compile all functions that a draw calls, on workers; the step isn't changed."""
         study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
         start(study, self.schedule, rng)  # compiles the functions that all moves share
         moves = uncompiled_moves(study, self.schedule)
-        if crew.cores > 1 and len(moves) > 1:
-            for _ in crew.each(partial(_compile_move, self), moves):
+        if executor.cores > 1 and len(moves) > 1:
+            for _ in executor.map_unordered(partial(_compile_move, self), moves):
                 pass
         made, own = self.made, self.rng
         self.rng = rng

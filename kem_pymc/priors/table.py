@@ -239,7 +239,7 @@ class Priors(Displayed):
                 f"The values {numbers} of population parameters aren't all finite. "
                 "Give finite numbers."
             )
-        for parameter in self._told(None):
+        for parameter in self._known_population(None):
             value = numbers.get(parameter.name)
             if value is not None and not np.isfinite(pm.logp(parameter.prior, value).eval()):
                 raise InputError(
@@ -332,11 +332,11 @@ class Priors(Displayed):
         else:
             rows += [(h.name, describe(self.of(h))) for h in pool.hyperparameters]
             rows += [(f"{c} enters", f"{self.entering(c):g}") for c in pool]
-        rows += [(p.name, describe(p.prior)) for p in self._told(pool)]
+        rows += [(p.name, describe(p.prior)) for p in self._known_population(pool)]
         rows.append(("a candidate of the parent stays", f"{self.stay:g}"))
         return pd.DataFrame(rows, columns=["what", "prior"])
 
-    def _told(self, pool: CandidatePool | None) -> tuple[PopulationParameter, ...]:
+    def _known_population(self, pool: CandidatePool | None) -> tuple[PopulationParameter, ...]:
         """Return the population parameters of the table.
 
         Without a pool those that only occur in a function of the parent can't be found.
@@ -395,7 +395,7 @@ class Priors(Displayed):
         as names among the parameters of a distribution; distributions that depend on expressions of
         population parameters are stored as text.
         """
-        population = {p.name: to_data(p.prior) for p in self._told(None)}
+        population = {p.name: to_data(p.prior) for p in self._known_population(None)}
         return {
             "hyperparameters": {n: to_data(rv) for n, rv in self.hyperparameters.items()},
             "noise": noise_to_data(self.noise),

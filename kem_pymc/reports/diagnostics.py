@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Trust:
+class DiagnosticsSummary:
     """Contents of the report section on diagnostics.
 
     Attributes
@@ -41,7 +41,7 @@ class Trust:
     picture: Markup
 
 
-def trust(found: Diagnosis, idata: "DataTree") -> Trust:
+def summarise_diagnosis(found: Diagnosis, idata: "DataTree") -> DiagnosticsSummary:
     """Return the results of :func:`kem_pymc.diagnose` for a posterior, as text."""
     rates = found.acceptance.mean(axis=1).dropna()
     log_joint = idata["posterior"]["log_joint"].transpose("chain", "draw").values
@@ -50,7 +50,7 @@ def trust(found: Diagnosis, idata: "DataTree") -> Trust:
         + ", ".join(charts.number(float(np.median(chain))) for chain in log_joint)
         + "."
     )
-    return Trust(
+    return DiagnosticsSummary(
         verdict=_verdict(found),
         fine=not found.warnings,
         warnings=[_split(warning) for warning in found.warnings],
@@ -109,5 +109,5 @@ def _written(value: float, form: str) -> str:
 
 
 def headers() -> Sequence[str]:
-    """Return the names of the columns of :attr:`Trust.rows`."""
+    """Return the names of the columns of :attr:`DiagnosticsSummary.rows`."""
     return ("quantity", "number", "R-hat, worst", "median", "ESS, worst", "median")

@@ -78,7 +78,7 @@ def page_of(material: Material) -> str:
     from kem_pymc.plots.graph import graph_drawing, narrow_drawing
     from kem_pymc.reports import page, study, users
     from kem_pymc.reports import summary as short
-    from kem_pymc.reports.diagnostics import trust
+    from kem_pymc.reports.diagnostics import summarise_diagnosis
     from kem_pymc.reports.graph import graph
     from kem_pymc.reports.inclusion import bars, parts_in
     from kem_pymc.reports.kernels import Kernels
@@ -101,12 +101,12 @@ def page_of(material: Material) -> str:
             drawing = graph_drawing(learned, **shown_from)
     phone = narrow_drawing(learned, PHONE, **shown_from)
     across = users.ARRIVAL if several else learned.features[0]
-    found: dict[str, Any] = {"pilots": [], "clustering": None, "trust": None, "new": []}
+    found: dict[str, Any] = {"pilots": [], "clustering": None, "diagnostics": None, "new": []}
     diagnosis = None if idata is None else diagnose(idata, planned_chains(material.settings))
     if idata is not None and diagnosis is not None:
         found["pilots"] = users.pilot_user_reports(found_pilots, look, across, learned.target)
         found["clustering"] = representative(idata)
-        found["trust"] = trust(diagnosis, idata)
+        found["diagnostics"] = summarise_diagnosis(diagnosis, idata)
     if material.selections is not None:
         found["new"] = users.new_user_reports(
             material.selections, material.predictions, learned, look
@@ -125,7 +125,7 @@ def page_of(material: Material) -> str:
         clustered=found["clustering"] is not None,
         new=found["new"],
         parts_in=None if idata is None else parts_in(idata, look),
-        trust=found["trust"],
+        diagnostics=found["diagnostics"],
         bars=[] if diagnosis is None else bars(diagnosis.parts, learned, look),
         headline=short.headline_of(diagnosis),
         short=short.lines(learned, look, found["pilots"], diagnosis),

@@ -218,12 +218,12 @@ def _with_pictures(user_reports: list[UserReport], across: str, target: str) -> 
 def _with_picture(moment: Moment, frame: charts.Frame, name: str) -> Moment:
     if moment.predicted is None:
         return moment
-    alt = f"User {name}, time step {moment.step + 1}: {_told(moment.predicted)}"
+    alt = f"User {name}, time step {moment.step + 1}: {_text_alternative(moment.predicted)}"
     picture = charts.prediction(moment.predicted, frame, moment.identifier, alt)
     return replace(moment, picture=picture, alt=alt)
 
 
-def _told(predicted: Predicted) -> str:
+def _text_alternative(predicted: Predicted) -> str:
     """Return the text alternative of a plot of predictions."""
     median, number = predicted.curve.median, charts.number
     text = f"{len(predicted.seen)} points. "

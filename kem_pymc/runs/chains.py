@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kem_pymc._system.executors import Workers
+from kem_pymc._system.executors import Executor
 from kem_pymc.errors import WorkerError
 from kem_pymc.model.step import EvolutionStep
 from kem_pymc.runs.folder import Plan, RunFolder
@@ -102,7 +102,7 @@ def run_chains(
     step: EvolutionStep,
     run: RunFolder,
     chains: Sequence[int],
-    crew: Workers,
+    executor: Executor,
     bars: Bars,
     interruption: Interruption,
 ) -> list[Failure]:
@@ -127,7 +127,7 @@ def run_chains(
     reported = False
     function = partial(draw_segment, step, run.plan, LONGEST)
     try:
-        for number, drawn in crew.each(function, tasks, following):
+        for number, drawn in executor.map_unordered(function, tasks, following):
             chain = chains[number]
             if drawn.chunk is not None:
                 try:
@@ -143,7 +143,7 @@ def run_chains(
             if interruption.happened and not reported:
                 bars.stopping()
                 reported = True
-            if interruption.happened and crew.cores == 1:
+            if interruption.happened and executor.cores == 1:
                 break  # no other segment is being sampled
     except WorkerError as error:
         for chain in chains:

@@ -58,11 +58,11 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         text
         for part, value in now.items()
         if value != then.get(part)
-        for text in _told(part, then.get(part), value)
+        for text in _difference(part, then.get(part), value)
     ]
 
 
-def _told(part: str, then: Any, now: Any) -> Iterator[str]:
+def _difference(part: str, then: Any, now: Any) -> Iterator[str]:
     if isinstance(now, dict) and isinstance(then, dict):
         inner = sorted(name for name in now if now[name] != then.get(name))
         changes = (f"{n} was {_short(then.get(n))}, is {now[n]}" for n in inner)

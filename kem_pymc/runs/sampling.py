@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import xarray as xr
 
-from kem_pymc._system.executors import Cluster, Workers, workers
+from kem_pymc._system.executors import Cluster, Executor, make_executor
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep, point_names
@@ -92,9 +92,9 @@ def sample(
     plan = Plan(draws, tune, chains, seed, chunk)
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
-        crew = stack.enter_context(closing(workers(cores, cluster, chains)))
-        outcome = begin(model, ready_step(model, crew), plan, Path(path), crew, progress)
-    return _told(outcome, folder)
+        executor = stack.enter_context(closing(make_executor(cores, cluster, chains)))
+        outcome = begin(model, ready_step(model, executor), plan, Path(path), executor, progress)
+    return _with_warnings(outcome, folder)
 
 
 def resume(
@@ -133,9 +133,9 @@ def resume(
         As for :func:`sample`.
     """
     run = RunFolder.open(Path(folder))
-    with closing(workers(cores, cluster, run.plan.chains)) as crew:
-        outcome = go_on(model, ready_step(model, crew), run, crew, progress)
-    return _told(outcome, folder)
+    with closing(make_executor(cores, cluster, run.plan.chains)) as executor:
+        outcome = go_on(model, ready_step(model, executor), run, executor, progress)
+    return _with_warnings(outcome, folder)
 
 
 def fresh_seed() -> int:
@@ -172,34 +172,34 @@ def begin(
     step: EvolutionStep,
     plan: Plan,
     path: Path,
-    crew: Workers,
+    executor: Executor,
     progress: bool,
 ) -> Outcome:
     """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`."""
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
     run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
-    return _carry_out(model, step, run, crew, progress)
+    return _carry_out(model, step, run, executor, progress)
 
 
 def go_on(
     model: EvolutionModel,
     step: EvolutionStep,
     run: RunFolder,
-    crew: Workers,
+    executor: Executor,
     progress: bool,
 ) -> Outcome:
     """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
     run.check(fingerprint(model, step.y))
-    return _carry_out(model, step, run, crew, progress)
+    return _carry_out(model, step, run, executor, progress)
 
 
-def ready_step(model: EvolutionModel, crew: Workers | None = None) -> EvolutionStep:
+def ready_step(model: EvolutionModel, executor: Executor | None = None) -> EvolutionStep:
     """Return the compiled step of a model.
 
     Parameters
     ----------
     model : EvolutionModel
-    crew : Workers, optional
+    executor : Executor, optional
         Workers of this machine that compile; by default, one per core. Workers of a cluster don't,
         because code that they compiled would stay on their machines.
 
@@ -215,11 +215,11 @@ def ready_step(model: EvolutionModel, crew: Workers | None = None) -> EvolutionS
             "Observe them, or use pm.sample."
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
-    if crew is None or isinstance(crew, Cluster):
-        with closing(workers()) as own:
+    if executor is None or isinstance(executor, Cluster):
+        with closing(make_executor()) as own:
             step.compile(own)
     else:
-        step.compile(crew)
+        step.compile(executor)
     return step
 
 
@@ -227,7 +227,7 @@ def _carry_out(
     model: EvolutionModel,
     step: EvolutionStep,
     run: RunFolder,
-    crew: Workers,
+    executor: Executor,
     progress: bool,
 ) -> Outcome:
     """Sample the missing draws of a run, and return its result."""
@@ -236,7 +236,7 @@ def _carry_out(
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
         with noticing_interruption() as interruption, Bars(plan, progress) as bars:
-            failures = run_chains(step, run, unfinished, crew, bars, interruption)
+            failures = run_chains(step, run, unfinished, executor, bars, interruption)
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
     failed = {failure.chain for failure in failures}
     sound = {chain: length for chain, length in lengths.items() if chain not in failed}
@@ -249,7 +249,7 @@ def _carry_out(
     if not kept:
         raise KeyboardInterrupt
     files = {chain: run.chain(chain) for chain in kept}
-    idata = to_datatree(model, step, files, plan.tune, draws, min(crew.cores, plan.chains))
+    idata = to_datatree(model, step, files, plan.tune, draws, min(executor.cores, plan.chains))
     finished = all(length == plan.total for length in sound.values())
     return Outcome(idata, not finished, tuple(failures))
 
@@ -262,7 +262,7 @@ def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
     return [chain for chain, length in after.items() if draws and length >= draws], draws
 
 
-def _told(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
+def _with_warnings(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
     """Return the draws of a run, and warn if it was interrupted or chains failed."""
     how = "" if folder is None else f" Continue with kem_pymc.resume({str(folder)!r}, model)."
     for failure in outcome.failures:

@@ -19,7 +19,7 @@ from kem_pymc._system.certificates import (
     given_certificates,
     make_certificates,
 )
-from kem_pymc._system.executors import Here, workers
+from kem_pymc._system.executors import Serial, make_executor
 from kem_pymc.cli.main import app
 from kem_pymc.errors import InputError
 from tests._system.test_executors import done, drawn
@@ -73,15 +73,15 @@ def test_only_the_right_certificate_connects(tmp_path, pem, monkeypatch):
         assert joining.returncode != 0
         monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 30.0)
         monkeypatch.setenv("KEM_CERTIFICATES", str(own))
-        with closing(workers(cluster=found)) as crew:
-            assert crew.width == 4
-            assert done(crew, drawn) == done(Here(), drawn)
+        with closing(make_executor(cluster=found)) as executor:
+            assert executor.width == 4
+            assert done(executor, drawn) == done(Serial(), drawn)
             with subprocess.Popen(joins(found, own), stderr=subprocess.DEVNULL) as joining:
                 try:
                     until = time.monotonic() + 60
-                    while crew.width < 6 and time.monotonic() < until:
+                    while executor.width < 6 and time.monotonic() < until:
                         time.sleep(0.1)
-                    assert crew.width == 6
+                    assert executor.width == 6
                 finally:
                     joining.terminate()
 
@@ -92,7 +92,7 @@ def refuses(address, message):
     If it were collected while the next client starts, it would wait for a lock that this one holds.
     """
     with pytest.raises(InputError, match=message):
-        workers(cluster=address)
+        make_executor(cluster=address)
     gc.collect()
 
 

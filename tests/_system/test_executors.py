@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
-from kem_pymc._system.executors import Cluster, Here, Processes, in_order, workers
+from kem_pymc._system.executors import Cluster, Processes, Serial, in_order, make_executor
 from kem_pymc.errors import InputError, WorkerError
 from tests.conftest import running_cluster
 
@@ -44,34 +44,34 @@ def failing(task):
 
 
 @pytest.fixture(params=["processes", "cluster"])
-def crew(request):
+def executor(request):
     if request.param == "processes":
         yield Processes(2)
         return
-    with closing(Cluster(request.getfixturevalue("address"))) as crew:
-        yield crew
+    with closing(Cluster(request.getfixturevalue("address"))) as executor:
+        yield executor
 
 
-def done(crew, function):
-    return in_order(crew, function, TASKS, lambda _: None)
+def done(executor, function):
+    return in_order(executor, function, TASKS, lambda _: None)
 
 
-def test_the_same_comes_out_everywhere(crew):
-    assert done(crew, drawn) == done(Here(), drawn)
+def test_the_same_comes_out_everywhere(executor):
+    assert done(executor, drawn) == done(Serial(), drawn)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows")
 def test_processes_leave_ctrl_c_to_the_one_that_waits_for_them():
-    with closing(Processes(2)) as crew:
-        blocked = done(crew, lambda _: signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    with closing(Processes(2)) as executor:
+        blocked = done(executor, lambda _: signal.pthread_sigmask(signal.SIG_BLOCK, []))
     assert all(signal.SIGINT in own for own in blocked)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_functions_may_hold_things(crew):
+def test_functions_may_hold_things(executor):
     # Lambdas and closures can't be pickled by the standard library.
     offset = np.arange(4)
-    assert done(crew, lambda task: int(offset[task % 4])) == [k % 4 for k in TASKS]
+    assert done(executor, lambda task: int(offset[task % 4])) == [k % 4 for k in TASKS]
 
 
 def second_first(flag, task):
@@ -85,44 +85,44 @@ def second_first(flag, task):
     time.sleep(0.5 * (task == 0))
 
 
-def test_results_come_as_they_are_ready(crew, tmp_path):
-    results = crew.each(partial(second_first, tmp_path / "second"), [0, 1])
+def test_results_come_as_they_are_ready(executor, tmp_path):
+    results = executor.map_unordered(partial(second_first, tmp_path / "second"), [0, 1])
     assert [number for number, _ in results] == [1, 0]
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_tasks_follow_from_results(crew, here):
-    crew, seen = Here() if here else crew, []
+def test_tasks_follow_from_results(executor, here):
+    executor, seen = Serial() if here else executor, []
 
     def following(number, left):
         assert seen[-1] == (number, left)  # what follows is asked for after a result was yielded
         return left if left > 0 else None
 
-    for number, left in crew.each(lambda left: left - 1, [3, 1, 2], following):
+    for number, left in executor.map_unordered(lambda left: left - 1, [3, 1, 2], following):
         seen.append((number, left))
     assert sorted(seen) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
 
 
-def test_a_dead_worker_costs_no_result(crew, tmp_path):
+def test_a_dead_worker_costs_no_result(executor, tmp_path):
     flag = tmp_path / "died"
-    assert done(crew, partial(dying_once, flag)) == done(Here(), drawn)
+    assert done(executor, partial(dying_once, flag)) == done(Serial(), drawn)
     assert flag.exists()
 
 
-def test_workers_that_keep_dying_are_given_up(crew):
+def test_workers_that_keep_dying_are_given_up(executor):
     with pytest.raises(WorkerError, match="died in a row"):
-        done(crew, dying)
-    assert done(crew, drawn) == done(Here(), drawn)  # the crew is as good as before
+        done(executor, dying)
+    assert done(executor, drawn) == done(Serial(), drawn)  # later calls start others
 
 
-def test_an_error_of_a_task_is_raised_here(crew):
+def test_an_error_of_a_task_is_raised_here(executor):
     with pytest.raises(ZeroDivisionError, match="task five"):
-        done(crew, failing)
+        done(executor, failing)
 
 
-def test_each_result_is_told(crew):
+def test_each_result_is_reported(executor):
     message = []
-    results = in_order(crew, drawn, TASKS, message.append)
+    results = in_order(executor, drawn, TASKS, message.append)
     assert sorted(message) == sorted(results)
 
 
@@ -140,33 +140,33 @@ class Single:
 
 def test_a_worker_with_several_threads():
     here = LocalCluster(n_workers=1, threads_per_worker=4, processes=False, dashboard_address=":0")
-    with here, closing(Cluster(here.scheduler_address)) as crew:
-        assert done(crew, Single()) == TASKS
+    with here, closing(Cluster(here.scheduler_address)) as executor:
+        assert done(executor, Single()) == TASKS
 
 
-def test_nothing_to_do(crew):
-    assert list(crew.each(drawn, [])) == []
+def test_nothing_to_do(executor):
+    assert list(executor.map_unordered(drawn, [])) == []
 
 
 def test_who_works():
-    assert isinstance(workers(1), Here)
-    assert isinstance(workers(3), Processes)
+    assert isinstance(make_executor(1), Serial)
+    assert isinstance(make_executor(3), Processes)
     with pytest.raises(InputError, match="Give one of them"):
-        workers(2, "tcp://127.0.0.1:1")
+        make_executor(2, "tcp://127.0.0.1:1")
 
 
 def test_a_place_whose_worker_died_is_filled_again(tmp_path):
     # As on a machine where a worker takes longer to start than Dask waits for it.
     slow = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}
-    with running_cluster(env=slow) as (_, found), closing(Cluster(found)) as crew:
-        assert crew.width == 4
-        assert done(crew, partial(dying_once, tmp_path / "died")) == done(Here(), drawn)
+    with running_cluster(env=slow) as (_, found), closing(Cluster(found)) as executor:
+        assert executor.width == 4
+        assert done(executor, partial(dying_once, tmp_path / "died")) == done(Serial(), drawn)
         for _ in range(1200):
-            if crew.width == 4:
+            if executor.width == 4:
                 break
             time.sleep(0.1)
         time.sleep(0.5)
-        assert crew.width == 4
+        assert executor.width == 4
 
 
 # Other machines.
@@ -175,10 +175,10 @@ def test_a_place_whose_worker_died_is_filled_again(tmp_path):
 def test_nobody_answers(monkeypatch):
     monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 0.3)
     with pytest.raises(InputError, match="kem cluster"):
-        workers(cluster="tcp://127.0.0.1:9")
+        make_executor(cluster="tcp://127.0.0.1:9")
 
 
 def test_dask_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"kem-pymc\[cluster\]"):
-        workers(cluster="tcp://127.0.0.1:9")
+        make_executor(cluster="tcp://127.0.0.1:9")

@@ -9,18 +9,18 @@ import scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kem_pymc._system import executors, resources
-from kem_pymc._system.executors import Here, Processes, workers
+from kem_pymc._system.executors import Processes, Serial, make_executor
 from kem_pymc.datasets.simulate import draw_function
 from kem_pymc.gp.draws import draw_functions
 
 
 def test_workers_are_as_many_as_may_be_used(monkeypatch):
     monkeypatch.setattr(executors, "cpu_count", lambda: 3)
-    crew = workers()
-    assert isinstance(crew, Processes)
-    assert crew.cores == 3
+    executor = make_executor()
+    assert isinstance(executor, Processes)
+    assert executor.cores == 3
     monkeypatch.setattr(executors, "cpu_count", lambda: 1)
-    assert isinstance(workers(), Here)
+    assert isinstance(make_executor(), Serial)
 
 
 def test_the_file_system_is_that_of_the_nearest_mount(tmp_path, monkeypatch):
@@ -63,9 +63,9 @@ class TestOneBlasThread:
             fail()
         assert threads_there() == 2
 
-    @pytest.mark.parametrize("crew", [Here(), Processes(2)], ids=["here", "processes"])
-    def test_workers_have_one(self, crew):
-        done = [result for _, result in crew.each(lambda _: threads_there(), range(3))]
+    @pytest.mark.parametrize("executor", [Serial(), Processes(2)], ids=["here", "processes"])
+    def test_workers_have_one(self, executor):
+        done = [result for _, result in executor.map_unordered(lambda _: threads_there(), range(3))]
         assert done == [1, 1, 1]
         assert threads_there() == 2
 

@@ -29,7 +29,7 @@ def test_tables_and_pictures(results):
     fine("diagnose", results, "--overwrite")
 
 
-def test_missing_chains_are_told(results, tmp_path):
+def test_missing_chains_are_reported(results, tmp_path):
     settings = results / "settings.json"
     settings.write_text(settings.read_text().replace('"chains": 2', '"chains": 3'))
     text = " ".join(fine("diagnose", results, "--out", tmp_path / "d").split())

@@ -46,7 +46,7 @@ def test_no_problems():
 
 
 @pytest.mark.parametrize(("grave", "code"), [(True, 1), (False, 0)])
-def test_problems_are_told_and_grave_ones_decide(monkeypatch, grave, code):
+def test_problems_are_reported_and_grave_ones_decide(monkeypatch, grave, code):
     check = {"Bad": lambda finding: finding.doubt("It's broken.", "Mend it.", grave)}
     monkeypatch.setattr(doctor, "checks", lambda *_: check)
     result = run("doctor")
@@ -277,7 +277,7 @@ class TestData:
         monkeypatch.setenv("KEM_DATA", str(tmp_path))
         return tmp_path
 
-    def test_what_is_missing_is_told_by_the_loaders(self, home):
+    def test_what_is_missing_is_reported_by_the_loaders(self, home):
         finding, text = found(files.data)
         assert set(finding.facts) - {"folder"} == set(files.loaders())
         for name, place in {"energy": "uci/energy_efficiency.csv", "mimic": "mimic/"}.items():

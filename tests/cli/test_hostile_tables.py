@@ -234,13 +234,13 @@ def check(read, seeds, folder):
 def counted(request):
     """Print how many tables were refused, and how many read."""
 
-    def tell(counts):
+    def callback(counts):
         with request.config.pluginmanager.get_plugin(
             "capturemanager"
         ).global_and_fixture_disabled():
             print(f"\n{request.node.name}: {dict(counts)}")  # noqa: T201
 
-    return tell
+    return callback
 
 
 @pytest.mark.parametrize("read", [from_frame, from_file])

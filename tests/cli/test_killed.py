@@ -72,11 +72,11 @@ def watch(patch, file):
             draft.write_text(phase)
             os.replace(draft, file)
 
-    def before(owner, name, tell):
+    def before(owner, name, callback):
         function = getattr(owner, name)
 
         def shown(*arguments, **options):
-            tell(*arguments)
+            callback(*arguments)
             return function(*arguments, **options)
 
         patch.setattr(owner, name, shown)

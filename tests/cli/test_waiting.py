@@ -28,7 +28,7 @@ def test_the_rest_takes_as_long_as_what_is_done():
     assert time_left(3, 3, 60.0) == "3 of 3"
 
 
-def test_without_a_terminal_long_waits_are_told_in_lines(monkeypatch, capsys):
+def test_without_a_terminal_long_waits_are_reported_in_lines(monkeypatch, capsys):
     """Catches silence, a line for what takes no time, and a line at every look."""
     monkeypatch.setattr(waiting, "NOTICEABLE", 0.05)
     monkeypatch.setattr(waiting, "BETWEEN_LINES", 0.3)
@@ -61,7 +61,7 @@ def test_lines_are_apart(monkeypatch):
     assert message == ["b", "d"]
 
 
-def test_sampling_is_told_without_a_terminal(monkeypatch, capsys):
+def test_sampling_is_reported_without_a_terminal(monkeypatch, capsys):
     """40 draws took 32 s, so the 60 others take 48. Catches a pace of one chain alone."""
     now = 0.0
     monkeypatch.setattr(progress, "monotonic", lambda: now)

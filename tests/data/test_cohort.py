@@ -97,7 +97,7 @@ class TestFromFrame:
         got = Cohort.from_frame(frame(week=[0.5, 1, 7, 8, 9, 20]), **ROLES)
         assert got.steps.tolist() == [3, 3]
 
-    def test_large_whole_times_are_told_apart(self):
+    def test_large_whole_times_are_distinguished(self):
         base = 1_700_000_000_000_000_000
         df = frame(week=base + np.arange(6))
         got = Cohort.from_frame(df, **ROLES, features=["x"], gaps="skip")

@@ -102,7 +102,7 @@ def home(tmp_path):
 
 def load(home, **options):
     counts = []
-    study = heartsteps(home, batch=2, minimum=2, tell=counts.append, **options)
+    study = heartsteps(home, batch=2, minimum=2, callback=counts.append, **options)
     return study, counts[0]
 
 
@@ -167,7 +167,7 @@ class TestOfficialFiles:
         assert two_sentences(caught)
 
     @pytest.mark.parametrize("name", ["jbsteps", "gfsteps", "users", "suggestions"])
-    def test_missing_files_are_told(self, home, name):
+    def test_missing_files_are_reported(self, home, name):
         (home / "heartsteps" / f"{name}.csv").unlink()
         with pytest.raises(DataFileNotFoundError, match=name):
             heartsteps(home)

@@ -48,7 +48,7 @@ class TestDailySteps:
     def test_counts_and_values(self, tmp_path):
         daily(tmp_path)
         counts = []
-        study = heartsteps_daily(tmp_path, tell=counts.append)
+        study = heartsteps_daily(tmp_path, callback=counts.append)
         assert counts == [DayCounts(original=35, nonzero=34, complete=21, kept=21)]
         assert study.pilot.target == "root_steps"
         assert study.pilot.features == HEARTSTEPS_DAILY
@@ -87,7 +87,7 @@ class TestDailySteps:
             heartsteps_daily(tmp_path)
         assert two_sentences(caught)
 
-    def test_a_missing_file_is_told(self, tmp_path):
+    def test_a_missing_file_is_reported(self, tmp_path):
         with pytest.raises(DataFileNotFoundError, match="daily_users_01_20"):
             heartsteps_daily(tmp_path)
 
@@ -97,7 +97,7 @@ class TestDailySteps:
     @real_data
     def test_real_table(self):
         counts = []
-        study = heartsteps_daily(tell=counts.append)
+        study = heartsteps_daily(callback=counts.append)
         assert counts[0].original == counts[0].nonzero == 868
         assert (len(study.pilot), len(study.test)) == (9, 9)
         assert not {6, 20} & {*study.pilot.users, *study.test.users}

@@ -113,7 +113,7 @@ def home(tmp_path):
 
 def load(home, **options):
     counts = []
-    study = mimic(home, batch=2, minimum=2, tell=counts.append, **options)
+    study = mimic(home, batch=2, minimum=2, callback=counts.append, **options)
     return study, counts[0]
 
 
@@ -200,12 +200,12 @@ class TestOfficialFiles:
         assert two_sentences(caught)
 
     @pytest.mark.parametrize("name", tables())
-    def test_missing_files_are_told(self, home, name):
+    def test_missing_files_are_reported(self, home, name):
         (home / "mimic" / f"{name}.csv").unlink()
         with pytest.raises(DataFileNotFoundError, match=name):
             mimic(home)
 
-    def test_missing_files_are_told_before_any_is_read(self, home):
+    def test_missing_files_are_reported_before_any_is_read(self, home):
         (home / "mimic/CHARTEVENTS.csv").unlink()
         (home / "mimic/ADMISSIONS.csv").write_bytes(b"no table")
         with pytest.raises(DataFileNotFoundError, match="CHARTEVENTS"):

@@ -42,7 +42,7 @@ class TestDemo:
         demo(tmp_path, gap=True)
         counts = []
         # SpO2 passes 100 from the fifth reading of a stay on, and twice before.
-        study = mimic_demo(tmp_path, minimum=4, batch=3, tell=counts.append)
+        study = mimic_demo(tmp_path, minimum=4, batch=3, callback=counts.append)
         assert counts == [Counts(65, 65, 22, 22, 22)]
         assert {*study.pilot.users, *study.test.users} == {"MICU", "SICU", "CCU", "TSICU", "CSRU"}
         for cohort in study:
@@ -86,7 +86,7 @@ class TestDemo:
             mimic_demo(tmp_path)
         assert two_sentences(caught)
 
-    def test_missing_files_are_told(self, tmp_path):
+    def test_missing_files_are_reported(self, tmp_path):
         with pytest.raises(DataFileNotFoundError, match="mimic_demo"):
             mimic_demo(tmp_path)
 
@@ -94,7 +94,7 @@ class TestDemo:
     @pytest.mark.parametrize("by", ["unit", "stay"])
     def test_real_tables(self, by):
         counts = []
-        study = mimic_demo(by=by, tell=counts.append)
+        study = mimic_demo(by=by, callback=counts.append)
         assert counts[0].original == counts[0].ventilated == 836
         assert counts[0].valid == counts[0].with_target
         users = len(study.pilot) + len(study.test)

@@ -115,7 +115,7 @@ class TestEachStudy:
             with pytest.raises(InputError, match=f"batch={batch}"):
                 case.loader(home, batch=batch)
 
-    def test_a_missing_file_is_told(self, tmp_path, case):
+    def test_a_missing_file_is_reported(self, tmp_path, case):
         with pytest.raises(DataFileNotFoundError, match=case.file):
             case.loader(tmp_path)
 

@@ -17,7 +17,7 @@ def test_agreement_leaves_nothing_to_warn_of(mixed):
     assert "No warnings" in repr(found)
 
 
-def test_few_draws_and_dead_chains_are_told():
+def test_few_draws_and_dead_chains_are_reported():
     log_joint = levels(0, 0, 0, draws=20)
     log_joint[1] = -5.0
     log_joint[2, 7] = -np.inf
@@ -30,7 +30,7 @@ def test_few_draws_and_dead_chains_are_told():
     assert "Chain 0" not in message
 
 
-def test_failed_factorisations_are_told():
+def test_failed_factorisations_are_reported():
     counts = {"factorisations": np.full((4, 200), 100)}
     few = posterior_of(*mixing(), **counts, failed_factorisations=np.zeros((4, 200), int))
     many = posterior_of(*mixing(), **counts, failed_factorisations=np.ones((4, 200), int))
@@ -38,7 +38,7 @@ def test_failed_factorisations_are_told():
     assert any("800 of 80000 factorisations failed" in w for w in diagnose(many).warnings)
 
 
-def test_few_effective_draws_and_different_graphs_are_told():
+def test_few_effective_draws_and_different_graphs_are_reported():
     inclusion, assignment = mixing(chains=2, draws=100)
     inclusion[0, ..., 1] = np.arange(100)[:, None, None] < 90  # one long stay in each state
     inclusion[1, ..., 1] = np.arange(100)[:, None, None] < 10

@@ -72,7 +72,7 @@ def test_words_of_probabilities(probability, words):
     assert in_words(probability) == words
 
 
-def test_chains_that_disagree_in_parts_are_told_with_what_helps():
+def test_chains_that_disagree_in_parts_are_reported_with_what_helps():
     inclusion, assignment = mixing(chains=2)
     assert disagreement(diagnose(posterior_of(inclusion, assignment))) == ""
     # Of the graph both have one edge; at the last time step one chain has PER0, the other not.

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numcodecs import Zstd
 
 from kem_pymc.evolutions.posteriors import VARIABLES, read_posterior
 from kem_pymc.kernels.pool import CandidatePool
@@ -70,3 +71,17 @@ def test_missing_folders_and_labels_are_refused(tree, tmp_path):
     other["posterior"] = changed.assign(inclusion=others)
     path = stored(other, tmp_path / "p.zarr")
     refused(lambda: read_posterior(path), "labels of candidate aren't those of its settings")
+
+
+@pytest.mark.parametrize("code", [0xD800, 0x110000, 0x80FEFF12])  # none stands for a character
+def test_labels_that_are_no_text_are_refused(tree, tmp_path, code):
+    path = stored(tree, tmp_path / "p.zarr")
+    for labels in ("setting", "candidate"):
+        for file in path.glob(f"*/{labels}/c/0"):
+            intact = file.read_bytes()
+            points = np.frombuffer(bytes(Zstd().decode(intact)), "<u4").copy()
+            points[3] = code
+            file.write_bytes(Zstd().encode(points.tobytes()))
+            refused(lambda: read_posterior(path), str(path), "can't be read", "run kem fit again")
+            file.write_bytes(intact)
+    read_posterior(path)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kem_pymc._system.executors import Here
+from kem_pymc._system.executors import Serial
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments.figures.output import Evidence
 from kem_pymc.experiments.runner import run_tasks, tasks_of
@@ -176,7 +176,7 @@ def done(tiny, tmp_path_factory):
     store = Store((folder.parent if worker else folder) / "experiment")
     tasks = tasks_of(tiny, tiny.figures.values())
     for task in reversed(tasks) if worker.endswith(("1", "3")) else tasks:
-        run_tasks([task], store, Here())
+        run_tasks([task], store, Serial())
     return store
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from kem_pymc._system.executors import Here, Processes
+from kem_pymc._system.executors import Processes, Serial
 from kem_pymc.experiments import runner
 from kem_pymc.experiments.data import load
 from kem_pymc.experiments.runner import run_tasks, tasks_of
@@ -33,7 +33,7 @@ def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
     monkeypatch.setattr(runner, "run", forbidden)
     shown = []
     tasks = tasks_of(tiny, tiny.figures.values())
-    run_tasks(tasks, done, Here(), shown.append)
+    run_tasks(tasks, done, Serial(), shown.append)
     assert shown == tasks
 
 
@@ -45,10 +45,10 @@ def test_an_interrupted_experiment_goes_on(tiny, figure, done, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_tasks(tasks, store, Here(), stop)
+        run_tasks(tasks, store, Serial(), stop)
     left = [task for task in tasks if store.missing(task)]
     assert len(left) == len(tasks) - 1
-    table = run_tasks(tasks, store, Here())
+    table = run_tasks(tasks, store, Serial())
     pd.testing.assert_frame_equal(numbers(table), numbers(done.selections(tasks)))
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from kem_pymc._jit.cache import PACKAGE
-from kem_pymc._system.executors import Here
+from kem_pymc._system.executors import Serial
 from kem_pymc.experiments import settings as given
 from kem_pymc.experiments import store
 from kem_pymc.experiments.runner import run_tasks, tasks_of
@@ -104,7 +104,7 @@ def test_other_settings_lie_beside(tiny, figure, done, tmp_path):
     store = Store(tmp_path / "copy")
     tasks = tasks_of(tiny, [figure])
     before = store.selections(tasks)
-    run_tasks(tasks_of(tiny, [figure], quick=True, seed=3), store, Here())
+    run_tasks(tasks_of(tiny, [figure], quick=True, seed=3), store, Serial())
     assert all(store.missing(task) == [] for task in tasks)
     pd.testing.assert_frame_equal(store.selections(tasks), before)
     assert store.codes(tasks) == [code()]

@@ -72,7 +72,7 @@ def test_only_what_has_changed_is_computed_again(memory):
     assert in_memory(memory) == 4
 
 
-def test_users_are_told_apart(memory):
+def test_users_are_distinguished(memory):
     case = Case()
     for user in (0, 1, 0):
         np.testing.assert_array_equal(

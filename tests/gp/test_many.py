@@ -43,8 +43,8 @@ def plain(number):
     return [multivariate_normal.logpdf(y[:n], cov=covariance[:n, :n]) for n in ends]
 
 
-def test_they_are_the_plain_ones_everywhere(crew):
-    found = list(kem.gp.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, crew))
+def test_they_are_the_plain_ones_everywhere(executor):
+    found = list(kem.gp.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, executor))
     assert [len(block) for block in found] == [5] * 9
     for number in range(45):
         row = found[number // 5][number % 5]
@@ -53,21 +53,21 @@ def test_they_are_the_plain_ones_everywhere(crew):
         assert np.isnan(row[len(expected) :]).all()
 
 
-def test_no_more_blocks_are_made_than_are_worked_on(crew):
+def test_no_more_blocks_are_made_than_are_worked_on(executor):
     made: list[int] = []
     under_way = []
 
     class Watched:
-        width = crew.width
+        width = executor.width
 
-        def each(self, *arguments):
-            for come, result in enumerate(crew.each(*arguments)):
+        def map_unordered(self, *arguments):
+            for come, result in enumerate(executor.map_unordered(*arguments)):
                 under_way.append(len(made) - come)
                 yield result
 
     list(kem.gp.log_likelihoods(blocks(12, 2, made), "LIN0 + SE1", VALUES, NOISE, Watched()))
     assert made == list(range(12))
-    assert max(under_way) == crew.width
+    assert max(under_way) == executor.width
 
 
 def test_a_cohort_is_cut_into_blocks(monkeypatch):

@@ -89,7 +89,7 @@ def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
     assert one != other
 
 
-def test_mixtures_of_them_are_told_and_sampled(cohort, pool, table):
+def test_mixtures_of_them_are_listed_and_sampled(cohort, pool, table):
     """Fails where a part of the mixture keeps the parameter's first value."""
     parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
     priors = table.replace(lengthscale=pm.Mixture.dist([0.3, 0.7], parts))

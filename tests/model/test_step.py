@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 from pymc.step_methods.compound import Competence
 
-from kem_pymc._system.executors import Here
+from kem_pymc._system.executors import Serial
 from kem_pymc.errors import InputError
 from kem_pymc.model.step import NAMES, EvolutionStep
 from kem_pymc.sampler.moves.sweep import CUT
@@ -50,7 +50,7 @@ def test_compiling_or_timing_a_step_leaves_it_as_it_was(model, what):
     with model:
         step, same = EvolutionStep(rng=5), EvolutionStep(rng=5)
     if what == "compile":
-        step.compile(Here())
+        step.compile(Serial())
     else:
         assert 0 < step.seconds_per_draw(draws=3) < 60
     assert step.made == 0

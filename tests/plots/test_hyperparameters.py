@@ -36,6 +36,6 @@ def test_options_are_arviz():
 
 
 @pytest.mark.parametrize(("composition", "parent"), [("PER0", None), ("LIN0", "SE0")])
-def test_what_nobody_had_is_refused(composition, parent):
+def test_what_no_user_had_is_refused(composition, parent):
     with pytest.raises(InputError, match=f"No pilot user had {composition}"):
         hyperparameters(evolutions(), composition, parent)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import xarray as xr
 
 import kem_pymc as kem
-from kem_pymc.reports.diagnostics import headers, trust
+from kem_pymc.reports.diagnostics import headers, summarise_diagnosis
 from tests.diagnostics.conftest import mixing, posterior_of
 
 
-def test_diagnostics_and_settings_are_told(page, study):
+def test_diagnostics_and_settings_are_reported(page, study):
     found = kem.diagnose(xr.open_datatree(study / "posterior.zarr", engine="zarr"), 3)
     assert len(found.warnings) == 2
     for warning in found.warnings:
@@ -24,14 +24,16 @@ def test_the_verdict_follows_from_warnings_and_numbers():
     """Fails where two chains without a warning are called unreliable, or few draws reliable."""
     posterior = posterior_of(*mixing())
     found = kem.diagnose(posterior)
-    fine = trust(replace(found, warnings=()), posterior)
+    fine = summarise_diagnosis(replace(found, warnings=()), posterior)
     assert fine.fine
     assert fine.verdict.startswith("The chains agree.")
     assert fine.facts[0] == "4 chains of 200 draws."
-    two = trust(replace(found, warnings=("A is so. Do B.", "C is so, too. Do D.")), posterior)
+    two = summarise_diagnosis(
+        replace(found, warnings=("A is so. Do B.", "C is so, too. Do D.")), posterior
+    )
     assert not two.fine
     assert two.verdict.startswith("2 warnings indicate")
     assert two.warnings == [("A is so.", "Do B."), ("C is so, too.", "Do D.")]
-    few = trust(replace(found, warnings=("A. Do B.",), n_draws=10), posterior)
+    few = summarise_diagnosis(replace(found, warnings=("A. Do B.",), n_draws=10), posterior)
     assert few.verdict.startswith("There are too few")
     assert len(fine.rows[0]) == len(headers())

@@ -13,7 +13,18 @@ from tests.reports.conftest import USER, Page
 def test_all_sections_are_there(page):
     sections = [a["id"] for a in page.all("section")]
     assert sections == [
-        *("short", "graph", "shared", "kernels", "parts", "pilots", "new", "trust", "study", "cite")
+        *(
+            "short",
+            "graph",
+            "shared",
+            "kernels",
+            "parts",
+            "pilots",
+            "new",
+            "diagnostics",
+            "study",
+            "cite",
+        )
     ]
     assert len(page.all("h1")) == 1
     assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in sections}

@@ -9,7 +9,7 @@ from tests.evolutions.by_hand import evolutions
 from tests.reports.conftest import FEATURE, Page
 
 
-def test_what_users_share_is_told_by_feature(sharing, tmp_path):
+def test_what_users_share_is_reported_by_feature(sharing, tmp_path):
     page = Page(report(sharing, tmp_path / "r.html").read_text("utf-8"))
     section = page.text[page.text.index("What users share Users share") :]
     assert "Users share a constant level plus a straight line in" in section

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import kem_pymc as kem
-from kem_pymc._system.executors import Cluster, Here, Processes
+from kem_pymc._system.executors import Cluster, Processes, Serial
 from kem_pymc.errors import InputError, SamplingError
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -40,15 +40,15 @@ def step(model):
 @pytest.fixture(scope="module")
 def whole(model, step, tmp_path_factory):
     """The draws of chains that go on in this process, one after the other."""
-    return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), Here(), False).idata
+    return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), Serial(), False).idata
 
 
-def on(crew, model, step, folder) -> Outcome:
-    return begin(model, step, PLAN, folder, crew, False)
+def on(executor, model, step, folder) -> Outcome:
+    return begin(model, step, PLAN, folder, executor, False)
 
 
-def test_the_same_draws_everywhere(crew, model, step, whole, tmp_path):
-    outcome = on(crew, model, step, tmp_path)
+def test_the_same_draws_everywhere(executor, model, step, whole, tmp_path):
+    outcome = on(executor, model, step, tmp_path)
     assert outcome.complete
     same_draws(outcome.idata, whole)
     files = sorted(path.name for path in (tmp_path / "chain-2").glob("draws-*"))
@@ -91,9 +91,9 @@ def strange(kind, model, flag=None) -> EvolutionStep:
 
 @pytest.mark.parametrize("kind", ["processes", "cluster"])
 def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request):
-    crew = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
+    executor = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
     flag = tmp_path / "died"
-    outcome = on(crew, model, strange(Deadly, model, flag), tmp_path / "run")
+    outcome = on(executor, model, strange(Deadly, model, flag), tmp_path / "run")
     assert flag.exists()
     assert outcome.complete
     same_draws(outcome.idata, whole)
@@ -104,22 +104,22 @@ def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path)
         on(Processes(2), model, strange(Deadly, model), tmp_path)
     run = RunFolder.open(tmp_path)
     assert all(run.length(chain) in (0, 4, 8) for chain in range(3))
-    outcome = go_on(model, step, run, Here(), False)
+    outcome = go_on(model, step, run, Serial(), False)
     same_draws(outcome.idata, whole)
 
 
-def test_a_failing_chain_keeps_what_it_drew(crew, model, step, whole, tmp_path):
+def test_a_failing_chain_keeps_what_it_drew(executor, model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match=r"chain 0 failed at draw 9 .*no room"):
-        on(crew, model, strange(Strange, model), tmp_path)
+        on(executor, model, strange(Strange, model), tmp_path)
     assert "no room for it" in (tmp_path / "chain-1" / "error.txt").read_text()
-    outcome = go_on(model, step, RunFolder.open(tmp_path), crew, False)
+    outcome = go_on(model, step, RunFolder.open(tmp_path), executor, False)
     assert not (tmp_path / "chain-1" / "error.txt").exists()
     same_draws(outcome.idata, whole)
 
 
 def test_segments_end_in_time(model, step, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("kem_pymc.runs.chains.LONGEST", 1e-9)
-    outcome = on(Here(), model, step, tmp_path)
+    outcome = on(Serial(), model, step, tmp_path)
     assert len(list((tmp_path / "chain-0").glob("draws-*"))) == 20
     same_draws(outcome.idata, whole)
 
@@ -136,13 +136,13 @@ def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(ChainFiles, "add", interrupting)
-        outcome = on(Here(), model, step, tmp_path)
+        outcome = on(Serial(), model, step, tmp_path)
     assert outcome.interrupted
     assert written == [0, 4, 8, 12, 16, 0]
-    same_draws(go_on(model, step, RunFolder.open(tmp_path), Here(), False).idata, whole)
+    same_draws(go_on(model, step, RunFolder.open(tmp_path), Serial(), False).idata, whole)
 
 
 def test_resume_by_address(model, address, whole, tmp_path):
     with pytest.raises(SamplingError):
-        on(Here(), model, strange(Strange, model), tmp_path)
+        on(Serial(), model, strange(Strange, model), tmp_path)
     same_draws(kem.resume(tmp_path, model, cluster=address, progress=False), whole)

@@ -46,11 +46,11 @@ def noisy(parent):
         (lambda c, p, t: (c, p, t, 2.0), ["concentration (was 1.0, is 2.0)"]),
     ],
 )
-def test_what_differs_is_told(usual, cohort, pool, table, change, message):
+def test_what_differs_is_reported(usual, cohort, pool, table, change, message):
     assert differences(usual, described(*change(cohort, pool, table))) == message
 
 
-def test_other_settings_are_told(usual, cohort, pool, table):
+def test_other_settings_are_reported(usual, cohort, pool, table):
     fewer = CUT._replace(steps=7)
     now = described(
         cohort, pool, table, schedule=fewer, likelihood_power=0.5, scaling=Scaling.unit(cohort)
@@ -60,32 +60,32 @@ def test_other_settings_are_told(usual, cohort, pool, table):
     assert f"likelihood power (was 1.0, is 0.5), schedule ({steps}), scaling" in text
 
 
-def test_another_target_is_told(usual, cohort, pool, table):
+def test_another_target_is_reported(usual, cohort, pool, table):
     now = described(cohort, pool, table, feedback="joint")
     assert differences(usual, now)[0] == "feedback (was cut, is joint)"
     now = described(cohort, pool, table, likelihood="sequential")
     assert differences(usual, now) == ["likelihood (was cumulative, is sequential)"]
 
 
-def test_other_candidates_are_told(usual, cohort, table):
+def test_other_candidates_are_reported(usual, cohort, table):
     now = described(cohort, CandidatePool(["LIN0", "SE0", "PER0"]), table)
     assert "candidates" in differences(usual, now)
 
 
-def test_functions_are_told_apart_by_their_values(cohort, pool, table):
+def test_functions_are_distinguished_by_their_values(cohort, pool, table):
     then = described(cohort, pool, table.replace(noise=noisier))
     assert differences(then, described(cohort, pool, table.replace(noise=noisy))) == ["priors"]
     again = described(cohort, pool, table.replace(noise=lambda parent: noisier(parent)))
     assert not differences(then, again)
 
 
-def test_kernels_are_told_apart_by_their_values(usual, engine, monkeypatch):
+def test_kernels_are_distinguished_by_their_values(usual, engine, monkeypatch):
     monkeypatch.setattr(module, "PLACES", module.PLACES + 0.1)
     other = module._hash(*module._kernel_values(engine))
     assert other != usual["kernels"]
 
 
-def test_versions_are_told(usual):
+def test_versions_are_reported(usual):
     now = usual | {"versions": usual["versions"] | {"numpy": "9.9"}}
     (text,) = differences(usual, now)
     assert text == f"versions (numpy was {np.__version__}, is 9.9)"

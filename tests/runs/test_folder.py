@@ -40,7 +40,7 @@ def test_one_process_at_a_time(run):
         pass
 
 
-def test_a_change_is_told(run):
+def test_a_change_is_reported(run):
     run.check(MODEL)
     with pytest.raises(InputError, match=r"in concentration \(was 1.0, is 2.0\)"):
         run.check(MODEL | {"concentration": 2.0})

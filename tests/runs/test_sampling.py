@@ -11,7 +11,7 @@ import pymc as pm
 import pytest
 
 import kem_pymc as kem
-from kem_pymc._system.executors import Here, Processes, workers
+from kem_pymc._system.executors import Processes, Serial, make_executor
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -258,7 +258,7 @@ class Failing(EvolutionStep):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
     step = Failing(model=model, rng=0)
-    outcome = begin(model, step, PLAN, tmp_path / "run", workers(cores), False)
+    outcome = begin(model, step, PLAN, tmp_path / "run", make_executor(cores), False)
     assert [str(failure) for failure in outcome.failures] == [
         "chain 0 failed at draw 13 (MemoryError: no room for it)"
     ]
@@ -288,7 +288,7 @@ def test_all_chains_fail(model, whole, tmp_path):
     step.chains, step.draw = (0, 1), 10
     message = r"chain 0 failed at draw 9 \(MemoryError.*chain 1 failed at draw 9"
     with pytest.raises(SamplingError, match=message):
-        begin(model, step, PLAN, tmp_path / "run", Here(), False)
+        begin(model, step, PLAN, tmp_path / "run", Serial(), False)
     same_draws(kem.resume(tmp_path / "run", model, cores=1), whole)
 
 

@@ -121,7 +121,7 @@ def test_leftovers_are_ignored_and_cleaned(files, points):
 
 
 @pytest.mark.parametrize("part", [0, 0.5, 0.95])
-def test_a_truncated_file_is_told(files, points, part):
+def test_a_truncated_file_is_reported(files, points, part):
     write(files, points)
     path = files.folder / "draws-000008.npz"
     path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
@@ -129,7 +129,7 @@ def test_a_truncated_file_is_told(files, points, part):
         list(files.chunks())
 
 
-def test_a_damaged_file_is_told(files, points):
+def test_a_damaged_file_is_reported(files, points):
     write(files, points)
     path = files.folder / "draws-000008.npz"
     content = bytearray(path.read_bytes())
@@ -139,7 +139,7 @@ def test_a_damaged_file_is_told(files, points):
         list(files.chunks())
 
 
-def test_arrays_that_do_not_fit_are_told(files, points):
+def test_arrays_that_do_not_fit_are_reported(files, points):
     write(files, points)
     path = files.folder / "draws-000008.npz"
     with np.load(path) as file:
@@ -149,7 +149,7 @@ def test_arrays_that_do_not_fit_are_told(files, points):
         list(files.chunks())
 
 
-def test_a_missing_file_is_told(files, points):
+def test_a_missing_file_is_reported(files, points):
     write(files, points)
     (files.folder / "draws-000008.npz").unlink()
     with pytest.raises(InputError, match=r"draws-000016.npz doesn't follow"):
