@@ -90,7 +90,7 @@ def running_cluster(*arguments: str, **options: Any) -> Iterator[tuple[subproces
             process.kill()
 
 
-@pytest.fixture(params=["here", "processes", "cluster"])
+@pytest.fixture(params=["here", "processes", pytest.param("cluster", marks=pytest.mark.cluster)])
 def executor(request):
     """Workers of each kind."""
     if request.param == "cluster":

@@ -105,7 +105,10 @@ def test_there_is_one_template():
     assert MODELS.joinpath("template.py").samefile(str(written))
 
 
-@pytest.fixture(scope="module", params=["synthetic", *EXTENDING])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=pytest.mark.newcomer) for n in ("synthetic", *EXTENDING)],
+)
 def worked(request, tmp_path_factory):
     """Folder of a study that was shrunk, learned from, selected with and diagnosed."""
     folder = tmp_path_factory.mktemp(request.param)

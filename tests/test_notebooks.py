@@ -42,6 +42,7 @@ def test_there_are_six():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.newcomer
 def test_notebook_runs(path, outcomes):
     outcome = executed(path, outcomes)
     if outcome.skipped:

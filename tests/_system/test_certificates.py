@@ -26,6 +26,8 @@ from tests._system.test_executors import done, drawn
 from tests.conftest import running_cluster
 from tests.refusals import refused
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def pem(tmp_path):

@@ -43,7 +43,7 @@ def failing(task):
     return drawn(task)
 
 
-@pytest.fixture(params=["processes", "cluster"])
+@pytest.fixture(params=["processes", pytest.param("cluster", marks=pytest.mark.cluster)])
 def executor(request):
     if request.param == "processes":
         yield Processes(2)
@@ -103,12 +103,14 @@ def test_tasks_follow_from_results(executor, here):
     assert sorted(seen) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
 
 
+@pytest.mark.faults
 def test_a_dead_worker_costs_no_result(executor, tmp_path):
     flag = tmp_path / "died"
     assert done(executor, partial(dying_once, flag)) == done(Serial(), drawn)
     assert flag.exists()
 
 
+@pytest.mark.faults
 def test_workers_that_keep_dying_are_given_up(executor):
     with pytest.raises(WorkerError, match="died in a row"):
         done(executor, dying)
@@ -155,6 +157,7 @@ def test_who_works():
         make_executor(2, "tcp://127.0.0.1:1")
 
 
+@pytest.mark.faults
 def test_a_place_whose_worker_died_is_filled_again(tmp_path):
     # As on a machine where a worker takes longer to start than Dask waits for it.
     slow = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}

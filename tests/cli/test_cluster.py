@@ -11,6 +11,8 @@ import pytest
 from kem_pymc.cli.cluster import _security
 from tests.conftest import running_cluster
 
+pytestmark = pytest.mark.cluster
+
 
 def test_ctrl_c_stops_a_cluster():
     # Whatever started the tests, Ctrl-C isn't ignored here.

@@ -1,6 +1,7 @@
 """``kem compare``: the experiment on one's own table."""
 
 import pandas as pd
+import pytest
 
 from kem_pymc.cli.folders import LOCK
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
@@ -9,6 +10,7 @@ QUICK = ("--quick", "--cores", "1", "--candidates", "LIN0,SE0,LIN1")
 YJ = ("--transform", "yeo-johnson")
 
 
+@pytest.mark.newcomer
 def test_a_table_of_ones_own(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     table(users=6, weeks=3).to_csv(path, index=False)

@@ -80,6 +80,7 @@ def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
     assert learned(2) != first
 
 
+@pytest.mark.cluster
 def test_chains_on_a_cluster(trial, address, tmp_path):
     def learned(name, *where):
         arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--base", "LIN")
@@ -179,6 +180,7 @@ def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("cores", ["1", "2"])
+@pytest.mark.faults
 def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
     options = ("--draws", "100000", "--tune", "0", "--chains", "2", "--cores", cores)
     done = interrupt(slow_study, *options)

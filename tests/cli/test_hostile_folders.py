@@ -22,6 +22,8 @@ from kem_pymc.reports.gather import planned_chains, read_settings
 from tests.evolutions.test_hostile_files import FIXED, names
 from tests.mutations import mutated, written
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture(scope="module")
 def counts(request):

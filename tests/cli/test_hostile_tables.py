@@ -13,6 +13,8 @@ from kem_pymc.cli.tables import read_cohort
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 
+pytestmark = pytest.mark.faults
+
 #: What may stand in a cell of a DataFrame.
 CELLS = (
     *(None, np.nan, np.inf, -np.inf, pd.NA, pd.NaT, 0, -1, True, 1e308, 5e-324, 10**400, 2**63),

@@ -20,6 +20,8 @@ from kem_pymc.runs.storage import ChainFiles
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
 from tests.cli.test_resume import same_results
 
+pytestmark = pytest.mark.faults
+
 PHASES = ("compiling", "tuning", "sampling", "final", "unshared", "writing results")
 
 TUNE, DRAWS = 10, 15

@@ -62,6 +62,7 @@ def fit_killed_at(share: float, command: tuple, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("share", [0.35, 0.8], ids=["one chain", "two chains"])
+@pytest.mark.faults
 def test_killed(command, fitted, tmp_path, monkeypatch, share):
     fit_killed_at(share, command, monkeypatch)
     assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r.run"}
@@ -80,6 +81,7 @@ def test_killed_at_any_moment(command, fitted, tmp_path, monkeypatch, number):
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.faults
 def test_killed_while_compiling(command, fitted, tmp_path, monkeypatch):
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -91,6 +93,7 @@ def test_killed_while_compiling(command, fitted, tmp_path, monkeypatch):
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.faults
 def test_killed_while_writing_results(command, fitted, tmp_path, monkeypatch):
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -105,6 +108,7 @@ def test_killed_while_writing_results(command, fitted, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("trial")
+@pytest.mark.faults
 def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
     """From a study file that reads data by a relative path, and goes on from elsewhere."""
     study = tmp_path / "study.py"
@@ -140,6 +144,7 @@ def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
     assert (tmp_path / "r" / "study.py").read_bytes() == study.read_bytes()
 
 
+@pytest.mark.faults
 def test_full_disk_while_writing_results(command, fitted, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -154,6 +159,7 @@ def test_full_disk_while_writing_results(command, fitted, tmp_path, monkeypatch)
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.faults
 def test_a_chain_that_failed_is_tried_again(command, fitted, tmp_path, monkeypatch):
     sweep, seen = EvolutionStep.step, []
 
@@ -176,6 +182,7 @@ def test_a_chain_that_failed_is_tried_again(command, fitted, tmp_path, monkeypat
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.faults
 def test_all_chains_failed(command, fitted, tmp_path, monkeypatch):
     sweep, seen = EvolutionStep.step, []
 
@@ -258,6 +265,7 @@ def test_changes_are_refused(unfinished, trial):
     assert f"versions (numpy was 1, is {np.__version__})" in message
 
 
+@pytest.mark.faults
 def test_a_damaged_file_is_refused(unfinished):
     path = unfinished / "chain-1" / "draws-000003.npz"
     path.write_bytes(path.read_bytes()[:100])

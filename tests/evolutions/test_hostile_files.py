@@ -19,6 +19,8 @@ from tests.evolutions.by_hand import LIN, SE, WHITE, evolutions
 from tests.mutations import mutated, written
 from tests.refusals import refused
 
+pytestmark = pytest.mark.faults
+
 #: The same examples every time.
 FIXED = {
     "deadline": None,

@@ -12,6 +12,8 @@ from matplotlib.image import imread
 
 from kem_pymc.reports.report import report
 
+pytestmark = pytest.mark.browser
+
 CHROMIUM = shutil.which("chromium")
 
 pytestmark = pytest.mark.skipif(

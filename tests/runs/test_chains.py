@@ -55,6 +55,7 @@ def test_the_same_draws_everywhere(executor, model, step, whole, tmp_path):
     assert files == [f"draws-{first:06}.npz" for first in range(0, 20, 4)]
 
 
+@pytest.mark.cluster
 def test_by_address(model, address, whole):
     settings = {"draws": 12, "tune": 8, "chains": 3, "random_seed": 11}
     same_draws(kem.sample(model, **settings, cluster=address, progress=False), whole)
@@ -89,7 +90,8 @@ def strange(kind, model, flag=None) -> EvolutionStep:
     return step
 
 
-@pytest.mark.parametrize("kind", ["processes", "cluster"])
+@pytest.mark.parametrize("kind", ["processes", pytest.param("cluster", marks=pytest.mark.cluster)])
+@pytest.mark.faults
 def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request):
     executor = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
     flag = tmp_path / "died"
@@ -99,6 +101,7 @@ def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request)
     same_draws(outcome.idata, whole)
 
 
+@pytest.mark.faults
 def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match="died in a row"):
         on(Processes(2), model, strange(Deadly, model), tmp_path)
@@ -142,6 +145,7 @@ def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
     same_draws(go_on(model, step, RunFolder.open(tmp_path), Serial(), False).idata, whole)
 
 
+@pytest.mark.cluster
 def test_resume_by_address(model, address, whole, tmp_path):
     with pytest.raises(SamplingError):
         on(Serial(), model, strange(Strange, model), tmp_path)

@@ -163,6 +163,7 @@ class Killing(EvolutionStep):
         return super().step(point)
 
 
+@pytest.mark.faults
 def test_killed_with_chains_in_processes(model, whole, tmp_path):
     """Only the parent process is killed; its workers end."""
     step = Killing(model=model, rng=0)
@@ -173,6 +174,7 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path):
 
 
 @pytest.mark.parametrize("draw", [3, 9], ids=["while heated", "later"])
+@pytest.mark.faults
 def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
     schedule = JOINT._replace(steps=2, particles=3, split_merge=2, path_split_merge=2, heating=20)
     model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule, shared=None)
@@ -256,6 +258,7 @@ class Failing(EvolutionStep):
 
 
 @pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.faults
 def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
     step = Failing(model=model, rng=0)
     outcome = begin(model, step, PLAN, tmp_path / "run", make_executor(cores), False)

@@ -20,6 +20,8 @@ from tests.statistical.calibration import p_value, rank_among, rank_picture, ran
 from tests.statistical.geweke import CANDIDATES, TABLE
 from tests.tiny_study import CONCENTRATION, make_cohort
 
+pytestmark = pytest.mark.statistical
+
 POOL = CandidatePool(list(CANDIDATES))
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
 SCHEDULE = JOINT._replace(

@@ -19,6 +19,8 @@ from tests.statistical.geweke import compare, largest, make_setting
 from tests.statistical.mutants import mutant
 from tests.statistical.test_geweke import CASES
 
+pytestmark = pytest.mark.statistical
+
 COMPOSITION_PASS = """
 
 @compiled
