@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.gp.covariance import cross_covariance
 from kem_pymc.kernels.composition import Candidate, Composition
@@ -250,6 +251,7 @@ class MeanProcess:
     root: np.ndarray
 
     @classmethod
+    @one_blas_thread()
     def of_precision(cls, kernel: SharedKernel, precision: np.ndarray, shift: np.ndarray) -> Self:
         """Return the posterior with precision P (r, r) and mean P^-1 times `shift` (r,)."""
         factor = cho_factor(precision, lower=True)

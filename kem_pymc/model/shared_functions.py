@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.mean_process import MeanFunction
 from kem_pymc.shared.choice import SharedPart
@@ -72,6 +73,7 @@ class SharedByUser:
     covariance: np.ndarray
 
     @classmethod
+    @one_blas_thread()
     def at(cls, functions: Sequence[MeanFunction], cohort: Cohort) -> Self:
         """Evaluate each user's mean function at the user's points, in scaled units."""
         most = max(map(len, cohort.targets))

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.categories import (
     CAT,
     category_features,
@@ -150,6 +151,7 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
     return f"Users share {describe(composition, features)}{much}."
 
 
+@one_blas_thread()
 def learn_shared(
     cohort: Cohort,
     shared: Composition | Given | str | Literal["auto"] = "auto",

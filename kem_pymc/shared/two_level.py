@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, composition_covariance
 from kem_pymc.kernels.composition import Composition
@@ -92,6 +93,7 @@ class SharedPosterior:
         self.contributions = list(contributions)
 
     @classmethod
+    @one_blas_thread()
     def of(
         cls, model: TwoLevel, inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Self:
@@ -113,6 +115,7 @@ class SharedPosterior:
         """The mean process given all users."""
         return MeanProcess.of_precision(self.model.kernel, self.precision, self.shift)
 
+    @one_blas_thread()
     def without(self, user: int) -> MeanProcess:
         """Return the mean process given all users except one, by index."""
         features, own = self.contributions[user]

@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+import kem_pymc as kem
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.from_posterior import read_shared, study_settings
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.ablations import final_model, final_model_of, stratified_models
 from kem_pymc.model.evolution_model import EvolutionModel
+from kem_pymc.model.shared_functions import SharedByUser, shared_arrays
 from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.runs.sampling import sample
 from kem_pymc.sampler.moves.sweep import CUT
@@ -39,6 +42,21 @@ def posterior(model):
 @pytest.fixture(scope="module")
 def evolutions(model, posterior):
     return Evolutions.from_posterior(posterior, final=sample(final_model_of(model), **OPTIONS))
+
+
+def test_the_number_of_threads_of_linear_algebra_changes_no_bit():
+    """With two, sums are rounded differently, and chains of the same seed differ by more."""
+    cohort = kem.datasets.synthetic(users=4, time_steps=3, seed=1)
+    learned = []
+    for count in (1, 2):
+        with threadpool_limits(count, user_api="blas"):
+            part = learn_shared(cohort)
+            arrays = [values for values, _ in shared_arrays(part, cohort.users).values()]
+            by_user = SharedByUser.at(part.functions(cohort), cohort)
+            process = part.process
+        learned.append([*arrays, by_user.mean, by_user.covariance, process.weights, process.root])
+    for one, two in zip(*learned, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_each_users_mean_is_that_of_all_others(model, cohort):

@@ -12,13 +12,14 @@ from matplotlib.image import imread
 
 from kem_pymc.reports.report import report
 
-pytestmark = pytest.mark.browser
-
 CHROMIUM = shutil.which("chromium")
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium isn't installed: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="Chromium isn't installed: apt-get install chromium"
+    ),
+]
 
 #: No sandbox for root, and nothing that a browser does of its own accord.
 ARGUMENTS = (
