@@ -21,6 +21,8 @@ from tests.statistical.enumeration import (
     z_scores,
 )
 
+pytestmark = pytest.mark.statistical
+
 POOL = CandidatePool(["LIN0", "SE0"])
 VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "shift": 0.7}
 NOISE = ((-0.5, 0.6), (-1.0, 0.8), (-0.2, 0.5))

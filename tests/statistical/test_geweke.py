@@ -32,6 +32,8 @@ from kem_pymc.sampler.moves.sweep import (
 )
 from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
+pytestmark = pytest.mark.statistical
+
 JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
 

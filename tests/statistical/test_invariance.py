@@ -9,6 +9,8 @@ from kem_pymc.sampler.joint_density import log_joint
 from tests.states import copy_state
 from tests.tiny_study import CONCENTRATION, cohort, engine, pool, table  # noqa: F401  fixtures
 
+pytestmark = pytest.mark.statistical
+
 
 def relabelled(structure, order):
     """Return a structure with users in another order, and its labels those of first members."""

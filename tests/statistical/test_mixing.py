@@ -9,6 +9,8 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.runs.sampling import sample
 
+pytestmark = pytest.mark.statistical
+
 #: Effective draws of 4 x 300, at least.
 ENOUGH = 150
 
