@@ -15,6 +15,8 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import evaluate, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.priors import study_prior
+from tests.gp.objectives import coordinates, data, stand_in_priors
 
 POOL = CandidatePool(["LIN0", "PER0", "SE0", "LIN0 x PER0"])
 N = 200
@@ -60,6 +62,29 @@ def test_where_lapack_fails_the_jitter_of_the_loops_decides():
     np.testing.assert_array_equal(slope, gradient)
     beyond = evaluate_large(objective.problem, np.array([1e3, 0.0, 0.0]))
     assert beyond[0] == -math.inf
+
+
+def test_beyond_the_support_of_a_prior_there_is_no_slope():
+    where = coordinates("LIN0")
+    prior = study_prior(stand_in_priors(), where, Composition())
+    values = np.array([4.0, 0.0, 0.0])  # the stand-in's support ends at 3
+    likelihood, density, slope = evaluate_large(Objective(where, *data(0), prior).problem, values)
+    assert likelihood == -math.inf
+    assert density == 0.0
+    assert not slope.any()
+
+
+@pytest.mark.parametrize(("size", "calls"), [(N, 3), (N - 1, 0)])
+def test_lapack_is_used_where_there_are_many_points(monkeypatch, size, calls):
+    counted = []
+    monkeypatch.setattr(objectives, "LARGE", N)
+    monkeypatch.setattr(
+        objectives, "evaluate_large", lambda *given: counted.append(1) or evaluate_large(*given)
+    )
+    objective = problem(n=size)
+    points = np.random.default_rng(3).normal(0, 0.4, (3, len(objective.coordinates)))
+    objective.evaluate(points)
+    assert len(counted) == calls
 
 
 @pytest.mark.usefixtures("many")

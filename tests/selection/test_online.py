@@ -1,10 +1,51 @@
 import numpy as np
+import pytest
 
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.selection.online import predictions
+from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.online import predictions, select_online
 from tests.refusals import refused
+from tests.selection.pilots import user
 
 
 def test_features_need_columns_of_their_own():
     cohort = Cohort(("a",), (np.ones((2, 1)),), (np.ones(2),), (np.array([2]),), ("mean",))
     refused(lambda: predictions({"a": []}, cohort), "'mean'")
+
+
+def test_the_table_has_the_moments_and_quantiles_of_every_prediction(learned):
+    """Catches an interval with another probability, and points that a selection hadn't seen."""
+    x, y = user(8)
+    cohort = Cohort(("a",), (x,), (y,), (np.array([3, 6, 8]),), ("week",))
+    trajectories = select_online(KEMSelector(learned), cohort)
+    table = predictions(trajectories, cohort)
+    ends, upto = (3, 6, 8), (6, 8, 8)
+    assert table.groupby("time_step").size().tolist() == list(upto)
+    probabilities = {
+        **{"low_95": 0.025, "low_80": 0.1, "low_50": 0.25, "median": 0.5},
+        **{"high_50": 0.75, "high_80": 0.9, "high_95": 0.975},
+    }
+    for step, rows in table.groupby("time_step"):
+        points = x[: upto[step]]
+        expected = trajectories["a"][step].predict(points, include_noise=True)
+        assert rows["seen"].tolist() == [k < ends[step] for k in range(upto[step])]
+        np.testing.assert_array_equal(rows["observed"], y[: upto[step]])
+        np.testing.assert_array_equal(rows["week"], points[:, 0])
+        np.testing.assert_allclose(rows["mean"], expected.mean, rtol=1e-12)
+        np.testing.assert_allclose(rows["sd"], expected.sd, rtol=1e-12)
+        np.testing.assert_allclose(rows["sd_function"], expected.sd_function, rtol=1e-12)
+        for name, probability in probabilities.items():
+            np.testing.assert_allclose(rows[name], expected.quantile(probability), rtol=1e-10)
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+def test_points_of_the_next_time_steps_are_predicted(learned, horizon):
+    x, y = user(8)
+    cohort = Cohort(("a",), (x,), (y,), (np.array([3, 6, 8]),), ("week",))
+    trajectories = select_online(KEMSelector(learned), cohort)
+    future = {"a": np.array([[21.0], [22.0]])}
+    table = predictions(trajectories, cohort, future, horizon)
+    sizes = {1: [6, 8, 10], 2: [8, 8, 10]}
+    assert table.groupby("time_step").size().tolist() == sizes[horizon]
+    assert table["observed"].isna().sum() == 2
+    assert table["week"].tolist()[-2:] == [21.0, 22.0]

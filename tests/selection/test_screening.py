@@ -1,5 +1,7 @@
 """Approximate fits for many points."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,16 @@ def test_many_points_are_screened_and_the_best_two_fitted_to_all(learned, monkey
     assert sum(c.converged for c in screened.considered) == 2
     for rough in screened.considered:
         assert rough.score <= row(whole, str(rough.composition)).score + 0.5
+    # Rough scores are by the selector's criterion.
+    evidence = KEMSelector(more, criterion="laplace").select(*data, previous="LIN0")
+    pairs = [(found, row(screened, str(found.composition))) for found in evidence.considered]
+    rough_pairs = [(a, b) for a, b in pairs if not (a.converged or b.converged)]
+    assert rough_pairs
+    for one, other in rough_pairs:
+        assert other.score - one.score == pytest.approx(math.log(other.probability), abs=1e-9)
+    by_bic = KEMSelector(more, criterion="bic").select(*data, previous="LIN0").considered
+    assert sum(found.converged for found in by_bic) == 2
+    assert all(found.criterion == pytest.approx(found.bic, abs=1e-9) for found in by_bic)
 
 
 @pytest.mark.parametrize("text", ["LIN0", "LIN0 + PER0"])
