@@ -13,7 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
-from kem_pymc.selection.ard import ARDSelector
+from kem_pymc.selection.ard import ARDSelector, _starts
 from tests.selection.pilots import user
 
 
@@ -146,3 +146,17 @@ def test_pilot_users_say_what_to_expect():
 def test_pilot_needs_pilot_users():
     with pytest.raises(InputError, match="needs pilot users"):
         ARDSelector(1, "pilot", priors=priors.synthetic())
+
+
+def test_searches_start_at_the_scale_of_the_data():
+    """Catches starts whose variances don't add up to that of the targets, however large."""
+    rng = np.random.default_rng(2)
+    x, y = rng.uniform(0, 4, (9, 2)), 300.0 * rng.normal(size=9)
+    x[:, 1] = 7.0  # a feature without a range
+    starts = np.array(_starts(x, y, 1e-4))
+    np.testing.assert_allclose(np.exp(starts[:, 0]) + np.exp(starts[:, -1]), np.mean(y**2))
+    lengths = np.exp(starts[:, 1:-1]) / [np.ptp(x[:, 0]), 1.0]
+    np.testing.assert_allclose(lengths[:, 0], lengths[:, 1])
+    pairs = set(zip(lengths[:, 0].round(9), (starts[:, -1] - starts[:, 0]).round(9), strict=True))
+    assert len(pairs) == len(starts) > 1
+    assert np.exp(_starts(x, np.zeros(9), 0.25)[0][0]) < 0.25
