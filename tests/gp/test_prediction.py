@@ -108,3 +108,10 @@ def test_it_says_what_it_predicts():
     assert repr(of_one_kernel(False)) == "Prediction(the function at 3 inputs)"
     one = Prediction(np.zeros(1), np.ones(1), include_noise=True)
     assert repr(one) == "Prediction(new observations at 1 input)"
+
+
+@pytest.mark.parametrize(("include_noise", "words"), [(True, "included"), (False, "left out")])
+def test_a_prediction_shows_the_sd_of_its_noise(include_noise, words):
+    """The sd, as targets have units, and not the variance."""
+    text = Prediction(MEAN, SD, noise=0.09, include_noise=include_noise)._repr_html_()
+    assert f"0.3, {words}" in text

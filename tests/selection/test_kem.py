@@ -239,3 +239,9 @@ def test_selectors_can_be_sent_to_other_processes(learned, way):
     here = selector.select(x, y)  # compiles what it needs
     there = pickle.loads(pickle.dumps(selector)).select(x, y)
     assert there.considered == here.considered
+
+
+def test_a_selector_shows_its_settings(learned):
+    assert repr(KEMSelector(learned)) == "KEMSelector(fit='pilot', criterion='posterior')"
+    averaging = KEMSelector(learned, "ml", "bic", average=3)
+    assert repr(averaging) == "KEMSelector(fit='ml', criterion='bic', average=3)"
