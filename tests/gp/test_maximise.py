@@ -70,6 +70,8 @@ def test_a_climb_moves_the_values_that_it_is_given(quadratic):
     np.testing.assert_allclose(values, CENTRE, rtol=0, atol=1e-3)
     assert height == pytest.approx(density(values), abs=1e-12)
     assert 1 < evaluations < search.ITERATIONS
+    again = climb(quadratic, values, -WIDE, WIDE, 1e-12)
+    assert again == (height, 1, True)  # the evaluation at the start, where there is no slope left
 
 
 def test_the_highest_of_several_optima_is_kept():
@@ -125,6 +127,14 @@ def test_steps_solve_the_model_of_the_coordinates_that_are_free():
     whole = np.linalg.solve(curvature, far)
     assert np.max(np.abs(step) / (REACH + np.abs(values))) == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(step / step[0], whole / whole[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize(("slope", "expected"), [([6.0, -3.0], [1.0, -0.5]), ([0.5, -0.2],) * 2])
+def test_without_a_positive_curvature_a_step_of_at_most_one_follows_the_slope(slope, expected):
+    step = np.empty(2)
+    curvature, bounds = np.array([[1.0, 2.0], [2.0, 1.0]]), np.full(2, 9.0)
+    newton_step(curvature, np.zeros(2), np.array(slope), -bounds, bounds, step)
+    np.testing.assert_allclose(step, expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,24 @@ def test_the_density_of_copies_is_that_of_their_draws(four_users, names):
     assert weights.mean() == pytest.approx(1, abs=4 * error)
 
 
+def test_an_opened_path_begins_in_the_first_process_and_goes_on_below_itself(four_users):
+    """Catches a first cluster below the difference, as if an empty composition had changed."""
+    state = two_stories(four_users)
+    whole = path_of(four_users.study, state, 0).copy()
+    visits = first_visits(whole)
+    assert len(visits) > 1
+    difference = included(four_users.pool, "SE0") != included(four_users.pool, "PER0 x SE0", "LIN0")
+    opened = open_path(state, whole, visits, difference)
+    assert state.process[opened[0]] == state.process[whole[0]] == 0
+    for t in visits:
+        np.testing.assert_array_equal(
+            state.included[opened[t]], state.included[whole[t]] != difference
+        )
+    for t in visits[1:]:
+        parent = state.parent[state.process[opened[t]]]
+        np.testing.assert_array_equal(parent, state.included[opened[t - 1]])
+
+
 def test_a_shift_is_undone(four_users):
     study, state = four_users.study, two_stories(four_users)
     rng = np.random.default_rng(2)

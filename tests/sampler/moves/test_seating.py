@@ -9,9 +9,9 @@ from scipy import stats
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves import component, seating
-from kem_pymc.sampler.moves.seating import gibbs_reassign, update_parents
-from kem_pymc.sampler.moves.sweep import check_density
-from kem_pymc.sampler.state import attach, detach, kernel_changed, pick
+from kem_pymc.sampler.moves.seating import assign_all, gibbs_reassign, update_parents
+from kem_pymc.sampler.moves.sweep import CUT, check_density, spare_room
+from kem_pymc.sampler.state import attach, detach, empty_state, kernel_changed, pick
 from tests.sampler.moves.by_hand import included, seated
 from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state, memberships_agree
@@ -103,6 +103,19 @@ def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
     expected = n * np.array([CONCENTRATION, 4]) / (CONCENTRATION + 4)
     assert counts[[0, 2]].sum() == n
     assert stats.chisquare(counts[[0, 2]], expected).pvalue > 1e-3
+
+
+def test_every_dataset_is_assigned_in_the_process_of_its_parent(engine):
+    study = engine.study
+    state = empty_state(study, *spare_room(study, CUT))
+    assert (state.assignment < 0).all()
+    assign_all(study, state, AUXILIARIES, np.random.default_rng(3))
+    assert (state.assignment >= 0).all()
+    slots, counts = np.unique(state.assignment, return_counts=True)
+    assert sorted(state.live[: state.sizes[0]]) == slots.tolist()
+    np.testing.assert_array_equal(state.occupants[slots], counts)
+    assert memberships_agree(study, state)
+    check_density(study, state)
 
 
 def test_parents_are_updated_and_nothing_else(engine, interpret):
