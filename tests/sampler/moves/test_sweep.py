@@ -201,6 +201,24 @@ def test_heating_ends_at_the_posterior_and_forgets_the_start(engine):
     assert not np.array_equal(before.log_noise, state.log_noise)
 
 
+def test_heating_raises_the_power_of_the_likelihood(engine, monkeypatch):
+    """Catches powers that fall, begin elsewhere or ignore the study's, and a stale density."""
+    study, rng = engine.study._replace(power=0.6), np.random.default_rng(2)
+    state = start(study, JOINT, rng)
+    seen = []
+
+    def note(heated, state, *_):
+        seen.append((heated.power, state.log_density[0], log_joint(heated, state)))
+
+    monkeypatch.setattr(moves, "sweep", note)
+    heat(study, state, JOINT._replace(heating=50), 0, 50, rng)
+    powers, running, exact = np.array(seen).T
+    np.testing.assert_allclose(powers, np.repeat(0.06 * 10 ** (np.arange(25) / 25), 2), rtol=1e-12)
+    np.testing.assert_allclose(running, exact, rtol=1e-12)
+    assert state.log_density[0] == pytest.approx(log_joint(study, state), rel=1e-12)
+    assert abs(exact[-1] - exact[0]) > 1
+
+
 @pytest.mark.parametrize("heating", [7, 40])
 def test_heating_in_parts_is_heating(engine, heating):
     schedule = JOINT._replace(heating=heating, path_split_merge=5)
