@@ -1,7 +1,7 @@
 """HeartSteps: a wristband's daily steps, predicted from phone and context (paper, section 7.2).
 
 These are not the paper's data, whose target is the daily active minutes of 37 users. With the
-authors' files, use kem.datasets.heartsteps(seed=0, tell=print) and
+authors' files, use kem.datasets.heartsteps(seed=0, callback=print) and
 kem.datasets.candidates("heartsteps") below.
 
     kem fit models/heartsteps.py --out heartsteps

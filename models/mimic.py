@@ -2,7 +2,7 @@
 
 These are open data of 100 patients instead of the paper's data, which need credentials. Users are
 ICU stays instead of diagnoses, and hypotension replaces vasopressors. To run the paper's study with
-your own files, use kem.datasets.mimic(seed=0, tell=print) below, with the same candidates.
+your own files, use kem.datasets.mimic(seed=0, callback=print) below, with the same candidates.
 
     kem fit models/mimic.py --out mimic
     kem select models/mimic.py --evolutions mimic/evolutions.json
