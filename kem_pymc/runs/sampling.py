@@ -200,8 +200,8 @@ def ready_step(model: EvolutionModel, executor: Executor | None = None) -> Evolu
     ----------
     model : EvolutionModel
     executor : Executor, optional
-        Workers of this machine that compile; by default, one per core. Workers of a cluster don't,
-        because code that they compiled would stay on their machines.
+        Executor of the compilation; by default, one process per core. Workers of a cluster don't
+        compile, because the code would stay on their machines.
 
     Raises
     ------
