@@ -185,6 +185,7 @@ for values in rng.normal(size=(20, len(coordinates))):
 """
 
 
+@pytest.mark.integration
 def test_code_from_the_cache_is_the_code_that_was_compiled(tmp_path):
     """To the last bit: a run that was killed goes on in another process."""
     first, second = (in_new_process(tmp_path, "-c", GRADIENTS) for _ in range(2))

@@ -56,6 +56,7 @@ def done(executor, function):
     return in_order(executor, function, TASKS, lambda _: None)
 
 
+@pytest.mark.integration
 def test_the_same_comes_out_everywhere(executor):
     assert done(executor, drawn) == done(Serial(), drawn)
 
@@ -85,6 +86,7 @@ def second_first(flag, task):
     time.sleep(0.5 * (task == 0))
 
 
+@pytest.mark.integration
 def test_results_come_as_they_are_ready(executor, tmp_path):
     results = executor.map_unordered(partial(second_first, tmp_path / "second"), [0, 1])
     assert [number for number, _ in results] == [1, 0]
@@ -117,11 +119,13 @@ def test_workers_that_keep_dying_are_given_up(executor):
     assert done(executor, drawn) == done(Serial(), drawn)  # later calls start others
 
 
+@pytest.mark.integration
 def test_an_error_of_a_task_is_raised_here(executor):
     with pytest.raises(ZeroDivisionError, match="task five"):
         done(executor, failing)
 
 
+@pytest.mark.integration
 def test_each_result_is_reported(executor):
     message = []
     results = in_order(executor, drawn, TASKS, message.append)

@@ -53,12 +53,14 @@ def test_text_as_a_feature(tmp_path):
     assert "'sleep' has 'deep' in line 3, where numbers belong" in message
 
 
+@pytest.mark.integration
 def test_gaps_may_be_skipped(tmp_path):
     result = fit(table().query("week != 1"), tmp_path, "--skip-gaps")
     assert result.exit_code == 0
     assert "3 users, 2 time steps" in result.output
 
 
+@pytest.mark.integration
 def test_identical_rows_are_warned_of(tmp_path):
     frame = table()
     frame.loc[1] = frame.loc[0]
@@ -68,6 +70,7 @@ def test_identical_rows_are_warned_of(tmp_path):
     assert ".py:" not in result.stderr
 
 
+@pytest.mark.integration
 def test_equal_inputs_with_different_targets_are_noise(tmp_path):
     frame = table()
     frame.loc[1] = frame.loc[0].replace(frame.loc[0, "steps"], 17.0)
@@ -93,6 +96,7 @@ def test_candidates_and_features(options, complaint, trial, tmp_path):
     assert complaint in refused(run("fit", "--data", trial, *COLUMNS, *options, *out))
 
 
+@pytest.mark.integration
 def test_labels_keep_leading_zeros(tmp_path):
     frame = table()
     frame["id"] = frame["id"].map("{:03d}".format)

@@ -314,6 +314,7 @@ class TestEngine:
     def test_it_agrees_with_the_formula(self):
         assert engine.difference() < engine.CLOSE
 
+    @pytest.mark.integration
     def test_in_its_own_process(self):
         finding, text = found(engine.engine)
         assert text == ""

@@ -69,6 +69,7 @@ def test_says_what_it_learns_from_and_what_it_learned(trial, tmp_path):
     assert "whether chains agree" in text
 
 
+@pytest.mark.integration
 def test_a_seed_decides_on_the_evolutions(fitted, trial, tmp_path):
     def learned(seed):
         options = ("--seed", seed, "--out", tmp_path / str(seed))
@@ -97,6 +98,7 @@ def test_a_cluster_that_does_not_answer_leaves_nothing(trial, tmp_path, monkeypa
     assert not list(tmp_path.glob("r*"))
 
 
+@pytest.mark.integration
 def test_parquet_dates_features_and_batches(tmp_path):
     frame = table(weeks=4).rename(columns={"week": "day"})
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
@@ -111,6 +113,7 @@ def test_parquet_dates_features_and_batches(tmp_path):
     assert (settings["feedback"], settings["likelihood"]) == ("joint", "sequential")
 
 
+@pytest.mark.integration
 def test_priors_of_the_synthetic_study_leave_data_as_they_are(trial, tmp_path):
     options = ("--priors", "synthetic", "--base", "LIN", "--out", tmp_path / "r")
     fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
@@ -126,6 +129,7 @@ def test_folder_with_something_in_it_stays(trial, tmp_path):
     assert (tmp_path / "r" / "mine.txt").read_text() == "mine"
 
 
+@pytest.mark.integration
 def test_overwrite_replaces_results(trial, tmp_path):
     data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
     fine(*data)
@@ -195,6 +199,7 @@ def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
     assert settings["command"].startswith(f"kem fit {slow_study} --out")
 
 
+@pytest.mark.integration
 def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(slow_study):
     options = ("--draws", "10", "--tune", "100000", "--chains", "2", "--cores", "1")
     done = interrupt(slow_study, *options)

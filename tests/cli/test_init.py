@@ -1,8 +1,11 @@
 """The study file that is written to start from."""
 
+import pytest
+
 from tests.cli.conftest import SMALL, fine, refused, run, table
 
 
+@pytest.mark.integration
 def test_init_writes_a_study_that_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table().to_csv("trial.csv", index=False)

@@ -29,6 +29,7 @@ def test_numbers_as_options(trial):
     assert "--draws" in result.stderr
 
 
+@pytest.mark.integration
 def test_commas_in_candidates_may_have_spaces(trial, tmp_path):
     options = ("--candidates", "LIN0,  LIN0 x SE1", "--out", tmp_path / "results")
     assert "LIN0, LIN0 x SE1" in fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)

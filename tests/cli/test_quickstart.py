@@ -66,6 +66,7 @@ def test_selections_have_everything_considered(folder):
     assert table["bic"].notna().all()
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("text")
 def test_a_second_run_replaces_its_own_results_alone(folder, tmp_path):
     """Catches a second run that refuses or fails, and one that deletes what isn't its own."""

@@ -28,6 +28,7 @@ def settings(tmp_path):
     return path
 
 
+@pytest.mark.integration
 def test_files_of_a_figure(settings, tmp_path, monkeypatch):
     out = tmp_path / "out"
     text = fine("reproduce", "kem-fig5", "--settings", settings, "--out", out, *QUICK)
@@ -75,6 +76,7 @@ def test_every_cell_is_on_the_screen(width, monkeypatch):
     assert ("Intervals are in the files" in text) == (width < 200)
 
 
+@pytest.mark.integration
 def test_studies_without_data_are_left_out(settings, tmp_path):
     out = tmp_path / "out"
     options = ("--settings", settings, "--out", out, "--data-home", tmp_path, *QUICK)

@@ -205,6 +205,7 @@ def test_all_chains_failed(command, fitted, tmp_path, monkeypatch):
 # Other people's files.
 
 
+@pytest.mark.integration
 def test_what_a_run_did_not_write_stays(unfinished, fitted, tmp_path):
     (unfinished / "notes.txt").write_text("mine")
     result = run("fit", "--resume", unfinished)
@@ -214,6 +215,7 @@ def test_what_a_run_did_not_write_stays(unfinished, fitted, tmp_path):
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.integration
 def test_results_of_another_command_stay(unfinished, fitted, tmp_path):
     shutil.copytree(fitted, tmp_path / "r")
     settings = json.loads((fitted / "settings.json").read_text())
@@ -224,6 +226,7 @@ def test_results_of_another_command_stay(unfinished, fitted, tmp_path):
     same_results(tmp_path / "r", fitted)
 
 
+@pytest.mark.integration
 def test_a_run_at_work_is_left_alone(unfinished, command):
     pytest.importorskip("fcntl")
 
@@ -252,6 +255,7 @@ def unfinished(command, tmp_path, monkeypatch):
     return tmp_path / "r.run"
 
 
+@pytest.mark.integration
 def test_changes_are_refused(unfinished, trial):
     table(seed=1).to_csv(trial, index=False)
     message = refused(run("fit", "--resume", unfinished))
@@ -272,11 +276,13 @@ def test_a_damaged_file_is_refused(unfinished):
     assert "draws-000003.npz can't be read" in refused(run("fit", "--resume", unfinished))
 
 
+@pytest.mark.integration
 def test_a_damaged_job_is_refused(unfinished):
     (unfinished / "fit.json").write_text("{")
     assert "fit.json can't be read" in refused(run("fit", "--resume", unfinished))
 
 
+@pytest.mark.integration
 def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
     assert f"Resume it with --resume {unfinished}" in refused(run(*command))
     fine(*command, "--overwrite")

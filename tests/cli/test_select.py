@@ -44,6 +44,7 @@ def test_one_row_per_user_and_time_step(evolutions, new, tmp_path):
     assert "5 selections" in text
 
 
+@pytest.mark.integration
 def test_predictions_are_those_of_the_selections(evolutions, new, tmp_path):
     file = tmp_path / "p.csv"
     selections(evolutions, new, tmp_path / "s.csv", "--predictions", file)
@@ -72,6 +73,7 @@ def to_come(tmp_path, frame, name="tomorrow.csv"):
     return ("--predictions", tmp_path / "p.csv", "--future", tmp_path / name)
 
 
+@pytest.mark.integration
 def test_points_to_come_are_predicted_by_the_last_selections(evolutions, new, tmp_path):
     coming = table(users=1, weeks=2, seed=2).tail(3).assign(week=[2, 2, 3], id=[7, 1, 7])
     options = to_come(tmp_path, coming.drop(columns="steps"))
@@ -131,6 +133,7 @@ def test_points_to_come_need_a_table_and_a_place(evolutions, new, tmp_path):
     assert "has no rows" in refused(run("select", "--evolutions", evolutions, *arguments, *none))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -162,6 +165,7 @@ def test_neither_file_is_written_if_one_cant_be(evolutions, new, tmp_path):
     assert not (tmp_path / "s.csv").exists()
 
 
+@pytest.mark.integration
 def test_several_processes_select_the_same(evolutions, new, tmp_path):
     _, alone = selections(evolutions, new, tmp_path / "a.csv", "--cores", "1")
     _, shared = selections(evolutions, new, tmp_path / "b.csv", "--cores", "2")
@@ -175,6 +179,7 @@ def test_cores_or_a_cluster(evolutions, new, tmp_path):
     assert not (tmp_path / "s.csv").exists()
 
 
+@pytest.mark.integration
 def test_selections_are_the_librarys(evolutions, new, tmp_path):
     _, rows = selections(evolutions, new, tmp_path / "s.csv", "--criterion", "bic", "--fit", "map")
     own = table(users=2, weeks=2, seed=1).query("id == 0")
@@ -186,12 +191,14 @@ def test_selections_are_the_librarys(evolutions, new, tmp_path):
     assert rows["bic"][1] == pytest.approx(second.considered[0].bic)
 
 
+@pytest.mark.integration
 def test_target_under_another_name(evolutions, new, tmp_path):
     pd.read_csv(new).rename(columns={"steps": "walked"}).to_csv(new, index=False)
     _, rows = selections(evolutions, new, tmp_path / "s.csv", "--target", "walked")
     assert len(rows) == 5
 
 
+@pytest.mark.integration
 def test_test_users_of_a_study(evolutions, new, tmp_path):
     study = tmp_path / "study.py"
     study.write_text(
@@ -228,6 +235,7 @@ def test_users_who_do_not_follow_the_others_are_named(capsys):
     assert not capsys.readouterr().out
 
 
+@pytest.mark.integration
 def test_file_that_exists_stays(evolutions, new, tmp_path):
     selections(evolutions, new, tmp_path / "s.csv")
     arguments = ("select", "--evolutions", evolutions, "--data", new, *COLUMNS)
@@ -271,6 +279,7 @@ def test_neither_table_nor_study(evolutions):
     assert "Give a table with --data" in refused(run("select", "--evolutions", evolutions))
 
 
+@pytest.mark.integration
 def test_chains_that_disagree_are_warned_of(evolutions, new, tmp_path):
     """Catches a setting that kem fit writes and kem select doesn't look for."""
     learned = Evolutions.load(evolutions)

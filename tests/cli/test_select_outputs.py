@@ -44,6 +44,7 @@ def test_files_beside_each_other_that_a_report_reads(evolutions, new, tmp_path):
     ).to_dict() == {"=1+1": 1, "-b": 0}
 
 
+@pytest.mark.integration
 def test_the_document_has_every_column(evolutions, new, tmp_path):
     select(evolutions, new, tmp_path, "--predictions", tmp_path / "p.csv")
     _, selections, predictions = DOCUMENT.read_text("utf-8").split("\n## ", 3)[:3]
@@ -54,6 +55,7 @@ def test_the_document_has_every_column(evolutions, new, tmp_path):
         assert columns == there
 
 
+@pytest.mark.integration
 def test_draws_of_the_evolutions(evolutions, new, tmp_path):
     learned = Evolutions.load(evolutions)
     frame = pd.read_csv(new).query("id == '-b'")

@@ -19,6 +19,7 @@ def test_model_alone_is_enough(study):
     assert found.sampler == {}
 
 
+@pytest.mark.integration
 def test_sampler_and_command_line(study, tmp_path):
     with_line(study, 'sampler = {"draws": 7, "tune": 1, "chains": 1}\n')
     text = fine("fit", study, "--draws", 5, "--feedback", "joint", "--out", tmp_path / "r")

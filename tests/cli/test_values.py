@@ -2,11 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from kem_pymc import Evolutions
 from tests.cli.conftest import COLUMNS, SMALL, fine, refused, run, table
 
 
+@pytest.mark.integration
 def test_missing_values_and_a_logarithm(tmp_path):
     """Catches rows dropped without a word, and predictions left in logarithms."""
     df = table(users=4)
@@ -44,6 +46,7 @@ def test_missing_values_and_a_logarithm(tmp_path):
     assert "--transform changes them" in run("compare", "--data", path, *how).stderr
 
 
+@pytest.mark.integration
 def test_skewed_targets_are_mentioned(tmp_path):
     df = table().assign(steps=lambda d: np.exp(3 * d["mood"]))
     df.to_csv(tmp_path / "pilot.csv", index=False)

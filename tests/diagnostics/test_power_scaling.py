@@ -63,6 +63,7 @@ def test_terms_are_those_of_the_density(sampled):
     assert "log_prior" not in idata.children
 
 
+@pytest.mark.integration
 def test_terms_and_likelihood_add_up_where_the_concentration_is_learned(cohort, pool, table):
     model = EvolutionModel(cohort, pool, table, pm.Gamma.dist(2, 4), shared=None)
     with model:

@@ -47,6 +47,7 @@ def test_impossible_observations_prefer_no_chain():
     np.testing.assert_allclose(found, stacking_weights(density[[0, 2, 3]], prior=1.0))
 
 
+@pytest.mark.integration
 def test_stacking_a_posterior_prefers_what_predicts(sampled):
     model, idata = sampled
     spoilt = idata.copy()

@@ -20,6 +20,7 @@ def given(rows):
     )
 
 
+@pytest.mark.integration
 def test_figure_4_is_the_mean_over_users(evidence):
     given = evidence("kem-fig4")
     table = given.selections
@@ -143,6 +144,7 @@ def test_defaults_are_ranked_by_means_over_time_steps(evidence):
     assert "±" not in shown.loc["KEM", "Batches"]  # its difference to itself
 
 
+@pytest.mark.integration
 def test_figure_8_measures(monkeypatch):
     monkeypatch.setattr(fig8, "USERS", (3, 6))
     monkeypatch.setattr(fig8, "STEPS", (2, 3))

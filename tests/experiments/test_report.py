@@ -14,6 +14,7 @@ def test_every_figure_of_the_settings_can_be_made():
     assert set(default().figures) == set(MODULES)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name",
     [

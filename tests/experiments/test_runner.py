@@ -22,6 +22,7 @@ def test_all_methods_see_the_same_users(tiny):
     assert len(targets) == 2  # trials
 
 
+@pytest.mark.integration
 def test_processes_give_the_same(tiny, figure, done, tmp_path):
     tasks = tasks_of(tiny, [figure])
     elsewhere = run_tasks(tasks, Store(tmp_path), Processes(2))
@@ -29,6 +30,7 @@ def test_processes_give_the_same(tiny, figure, done, tmp_path):
     pd.testing.assert_frame_equal(numbers(elsewhere), numbers(here))
 
 
+@pytest.mark.integration
 def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
     monkeypatch.setattr(runner, "run", forbidden)
     shown = []
@@ -37,6 +39,7 @@ def test_what_is_there_is_not_run_again(tiny, done, monkeypatch):
     assert shown == tasks
 
 
+@pytest.mark.integration
 def test_an_interrupted_experiment_goes_on(tiny, figure, done, tmp_path):
     tasks = tasks_of(tiny, [figure])
     store = Store(tmp_path)

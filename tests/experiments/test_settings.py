@@ -11,6 +11,7 @@ from kem_pymc.experiments.runner import tasks_of
 from tests.experiments.conftest import TINY
 
 
+@pytest.mark.integration
 def test_users_of_the_packages_settings():
     """Every trial can be dealt; the parts of pilot users, too."""
     settings = given.default()

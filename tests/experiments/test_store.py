@@ -98,6 +98,7 @@ def test_what_a_default_is_belongs_to_what_selections_depend_on(tiny, figure, do
     assert done.missing(task) == []
 
 
+@pytest.mark.integration
 def test_other_settings_lie_beside(tiny, figure, done, tmp_path):
     """A quick look never costs what took a night."""
     shutil.copytree(done.folder, tmp_path / "copy")

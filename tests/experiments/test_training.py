@@ -45,6 +45,7 @@ def test_maximum_a_posteriori_goes_by_the_priors_of_what_was_learned(tiny):
     assert str(scorer.priors.noise) == str(priors_of("synthetic", POOL).without_parent().noise)
 
 
+@pytest.mark.integration
 def test_all_methods_mix_with_the_same_users_who_share_nothing():
     """Catches a method without that mixture, and other posteriors or another run for each."""
     settings = given.default()

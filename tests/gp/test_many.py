@@ -43,6 +43,7 @@ def plain(number):
     return [multivariate_normal.logpdf(y[:n], cov=covariance[:n, :n]) for n in ends]
 
 
+@pytest.mark.integration
 def test_they_are_the_plain_ones_everywhere(executor):
     found = list(kem.gp.log_likelihoods(blocks(9, 5), "LIN0 + SE1", VALUES, NOISE, executor))
     assert [len(block) for block in found] == [5] * 9
@@ -53,6 +54,7 @@ def test_they_are_the_plain_ones_everywhere(executor):
         assert np.isnan(row[len(expected) :]).all()
 
 
+@pytest.mark.integration
 def test_no_more_blocks_are_made_than_are_worked_on(executor):
     made: list[int] = []
     under_way = []

@@ -120,6 +120,7 @@ def conditional_scores(pool, table, draws, seed):
     return np.sign(t) * stats.norm.isf(stats.t.sf(np.abs(t), 99))
 
 
+@pytest.mark.integration
 def test_a_long_run_has_the_exact_conditional_distribution(pool, table):
     assert np.abs(conditional_scores(pool, table, 400_000, seed=1)).max() < 4
 
@@ -139,6 +140,7 @@ def test_where_alpha_is_fixed_nothing_happens(engine):
     assert rng.random() == np.random.default_rng(0).random()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
 def test_the_running_density_follows_alpha(learning, schedule):
     rng = np.random.default_rng(0)
@@ -210,6 +212,7 @@ def test_log_density_is_that_of_prior_structure_and_the_rest(model, learning):
         assert logp(point | {"concentration": np.array(-1.0)}) == -np.inf
 
 
+@pytest.mark.integration
 def test_sampling_carries_alpha(idata, learning):
     alpha = idata["posterior"]["concentration"]
     assert alpha.dims == ("chain", "draw")
@@ -227,6 +230,7 @@ def test_sampling_carries_alpha(idata, learning):
     assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
 
 
+@pytest.mark.integration
 def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
     options = SHORT | {"chunk": 5}
     whole = kem.sample(model, **options, cores=1, folder=tmp_path / "run")
@@ -256,6 +260,7 @@ def test_a_start_from_users_begins_at_the_prior_mean(learning):
     check_density(learning.study, state)
 
 
+@pytest.mark.integration
 def test_prior_predictive_draws_alpha_and_what_it_entails(model):
     with model:
         prior = pm.sample_prior_predictive(300, random_seed=3)["prior"].isel(chain=0)

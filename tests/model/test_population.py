@@ -89,6 +89,7 @@ def test_a_renamed_parameter_of_the_noise_is_another_prior(cohort, pool, table):
     assert one != other
 
 
+@pytest.mark.integration
 def test_mixtures_of_them_are_listed_and_sampled(cohort, pool, table):
     """Fails where a part of the mixture keeps the parameter's first value."""
     parts = [pm.LogNormal.dist(MEDIAN, SPREAD), pm.LogNormal.dist(0, 1)]
@@ -164,6 +165,7 @@ def _many(study, state, draws, rng):
     return out
 
 
+@pytest.mark.integration
 def test_means_have_the_conjugate_conditional(pool, table):
     """Of normal observations (logs of values in clusters) with a known spread."""
     many = make_cohort(ends=((1, 2, 3),) * 5)
@@ -234,6 +236,7 @@ def test_within_a_bounded_support(pool, table, prior):
     assert inside[0] - 1e-3 < draws.min() and draws.max() < inside[-1] + 1e-3  # noqa: PT018
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
 def test_the_running_density_follows(engine, schedule):
     checked, rng = schedule._replace(check=True), np.random.default_rng(0)
@@ -278,6 +281,7 @@ def test_log_density_is_that_of_priors_at_their_values_and_their_own(model, engi
         assert logp(point | {"spread": np.array(-1.0)}) == -np.inf
 
 
+@pytest.mark.integration
 def test_draws_tell_the_log_density(model, engine, idata):
     logp = model.compile_logp()
     here = idata["posterior"].isel(chain=1, draw=-1)
@@ -287,6 +291,7 @@ def test_draws_tell_the_log_density(model, engine, idata):
     assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
 
 
+@pytest.mark.integration
 def test_prior_predictive_draws_them_and_what_they_entail(model):
     with pytensor.config.change_flags(on_opt_error="raise"), model:  # operations are made anew
         prior = pm.sample_prior_predictive(400, random_seed=3)["prior"].isel(chain=0)
@@ -297,6 +302,7 @@ def test_prior_predictive_draws_them_and_what_they_entail(model):
     assert stats.kstest(z, "norm").pvalue > 1e-3
 
 
+@pytest.mark.integration
 def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
     whole = kem.sample(model, **SHORT, chunk=5, cores=1, folder=tmp_path / "run")
     same_draws(whole, idata)
@@ -306,6 +312,7 @@ def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
     same_draws(kem.resume(tmp_path / "run", model), whole)
 
 
+@pytest.mark.integration
 def test_a_run_in_processes_is_the_same(model, idata):
     same_draws(kem.sample(model, **SHORT, cores=2, progress=False), idata)
     again = cloudpickle.loads(cloudpickle.dumps(model))
@@ -343,6 +350,7 @@ def test_the_posterior_is_read_with_them(idata, tmp_path):
     assert list(az.summary(idata, var_names=["median", "spread"]).index) == ["median", "spread"]
 
 
+@pytest.mark.integration
 def test_selection_fits_with_their_posterior_medians(cohort, pool, table, idata, model):
     priors = table.replace(lengthscale=pm.LogNormal.dist(MEDIAN, SPREAD))
     stored = EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
@@ -390,6 +398,7 @@ def test_final_users_have_them_too(cohort, pool, hierarchical):
     assert len(np.unique(idata["posterior"]["level"])) == 4
 
 
+@pytest.mark.integration
 def test_a_population_is_recovered():
     """Users with lengthscales of their own, which are lognormal: LogNormal(1, 0.5)."""
     rng = np.random.default_rng(3)

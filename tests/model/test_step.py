@@ -26,6 +26,7 @@ def test_a_step_depends_on_the_point_and_the_generator_alone(model):
         np.testing.assert_array_equal(point[name], before[name])
 
 
+@pytest.mark.integration
 def test_a_given_initial_point_is_kept_and_the_default_one_replaced(model):
     """Fails where a point with the default's values, given by a user, counts as the default."""
     still = CUT._replace(seating=0, steps=0, refits=0, split_merge=0)

@@ -43,6 +43,7 @@ def test_log_density_equals_the_joint_density(model, engine):
         assert logp(point_of(arrays)) == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.integration
 def test_other_targets_can_be_observed(engine):
     """As simulation-based calibration does: the model's own draws become the data."""
     y = engine.simulate_targets(engine.simplest(), np.random.default_rng(0))

@@ -3,6 +3,7 @@
 import shutil
 
 import pandas as pd
+import pytest
 
 from kem_pymc.reports import users
 from kem_pymc.reports.report import report
@@ -98,6 +99,7 @@ def test_selections_without_predictions(folder):
     assert "new-0-0" not in {a.get("id") for a in page.all("g")}
 
 
+@pytest.mark.integration
 def test_several_features_are_written_by_name(wide_study, tmp_path):
     page = Page(report(wide_study, tmp_path / "r.html").read_text("utf-8"))
     assert "SE(age)" in page.text

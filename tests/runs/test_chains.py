@@ -47,6 +47,7 @@ def on(executor, model, step, folder) -> Outcome:
     return begin(model, step, PLAN, folder, executor, False)
 
 
+@pytest.mark.integration
 def test_the_same_draws_everywhere(executor, model, step, whole, tmp_path):
     outcome = on(executor, model, step, tmp_path)
     assert outcome.complete
@@ -111,6 +112,7 @@ def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path)
     same_draws(outcome.idata, whole)
 
 
+@pytest.mark.integration
 def test_a_failing_chain_keeps_what_it_drew(executor, model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match=r"chain 0 failed at draw 9 .*no room"):
         on(executor, model, strange(Strange, model), tmp_path)

@@ -147,6 +147,7 @@ def test_runs_killed_at_any_moment_go_on(model, whole, moments, tmp_path, number
     resumes(model, whole, tmp_path / "run", int(moment))
 
 
+@pytest.mark.integration
 def test_killed_twice(model, whole, moments, tmp_path):
     folder = tmp_path / "run"
     killed_at(len(moments) // 4, lambda: kem.sample(model, **SHORT, cores=1, folder=folder))

@@ -27,6 +27,7 @@ def selector():
     return MemorylessSelector(SMALL, TABLE, steps=3000)
 
 
+@pytest.mark.integration
 def test_what_is_searched_is_the_posterior(selector):
     x, y = user(12)
     for text in ("WHITE", "LIN0", "LIN0 + PER0", "PER0 + SE0"):

@@ -118,6 +118,7 @@ def test_unknown_options_are_refused(arguments, message):
         ARDSelector(**arguments)
 
 
+@pytest.mark.integration
 def test_pilot_users_say_what_to_expect():
     """Three points say nothing of a lengthscale, but pilot users do."""
     rng = np.random.default_rng(0)

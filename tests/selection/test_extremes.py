@@ -38,6 +38,7 @@ def test_users_with_few_or_repeated_rows(learned, x):
     assert all(sound(selection, np.linspace(-1, 4, 5)) for selection in trajectory)
 
 
+@pytest.mark.integration
 def test_a_user_with_thousands_of_rows(learned):
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 10, 2000))

@@ -56,6 +56,7 @@ def test_the_last_selection_is_where_a_search_begins(selector):
     assert one_step.select(x, y, previous=found).composition == found.composition
 
 
+@pytest.mark.integration
 def test_the_same_seed_gives_the_same_selection(selector):
     x, y = user(15)
     again = pickle.loads(pickle.dumps(selector))

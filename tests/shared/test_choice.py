@@ -38,6 +38,7 @@ def wave(x, _):
     return 2 * np.sin(7 * x)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("curve", "expected"),
     [(line, "CONST + LIN0"), (wave, "CONST + LIN0 + SE0"), (alone, "WHITE")],

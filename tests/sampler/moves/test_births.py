@@ -33,6 +33,7 @@ def _prior_over_birth(study, state, candidate, own, rng, n):
     return out
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("own", [[0, 0, 0], [1, 1, 0]], ids=["alone", "with a relative"])
 def test_density_of_births_is_that_of_their_draws(engine, own):
     # E_q[p / q] = 1 for the normalised prior p: it fails if q isn't what is drawn from.

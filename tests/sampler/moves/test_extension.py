@@ -118,6 +118,7 @@ def test_a_flat_factor_changes_nothing(large):
     np.testing.assert_allclose(after[upper], before[upper], rtol=1e-9)
 
 
+@pytest.mark.integration
 def test_the_density_of_a_factor_is_that_of_its_draws(large):
     study = large.study
     factor = int(study.layout.factor_start[large.pool.names.index("PER0 x SE0")])
@@ -150,6 +151,7 @@ def test_the_density_of_a_factor_is_that_of_its_draws(large):
     assert prior == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "cut"])
 def test_moves_keep_the_running_density(large, joint):
     study = large.study
@@ -174,6 +176,7 @@ def test_moves_keep_the_running_density(large, joint):
     assert accepted > 10
 
 
+@pytest.mark.integration
 def test_levels_come_and_go_as_often_as_the_prior_says(table):
     """A wrong ratio where a level gains its first factor, or loses amplitude or prior, shows."""
     pool = CandidatePool(["CONST", "LIN0", "SE0", "LIN0 x PER0"])

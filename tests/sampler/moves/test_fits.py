@@ -99,6 +99,7 @@ def test_fits_are_about_the_members(crowded):
     assert density + stay == pytest.approx(kernel, rel=1e-12)
 
 
+@pytest.mark.integration
 def test_proposals_of_fits_have_the_density_that_is_said(crowded):
     study, state, slot = crowded
     parent = state.parent[state.process[slot]]

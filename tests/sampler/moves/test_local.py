@@ -4,6 +4,7 @@ import math
 from itertools import product
 
 import numpy as np
+import pytest
 
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.gp.likelihood import prefix_log_likelihood
@@ -72,6 +73,7 @@ def _visits(study, state, slot, rng, n, thin):
     return out
 
 
+@pytest.mark.integration
 def test_compositions_of_one_cluster_are_visited_as_enumeration_says(table):
     cohort = make_cohort(ends=((4,), (3,)), seed=8)
     pool = CandidatePool(["LIN0", "SE0", "LIN0 x SE0"])

@@ -104,6 +104,7 @@ def _many(study, state, n, rng, assignments, compositions):
         compositions[i] = state.included
 
 
+@pytest.mark.integration
 def test_path_updates_alone_visit_what_enumeration_says():
     """Of two users at two time steps, with the noise of every cluster integrated out.
 

@@ -107,6 +107,7 @@ def test_a_newcomer_has_no_origin(four_users):
     assert (origins[first : first + 2] == -1).all()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("names", [["SE0"], ["SE0", "LIN0"], ["PER0 x SE0"], ["PER0", "LIN0"]])
 def test_the_density_of_copies_is_that_of_their_draws(four_users, names):
     """The mean of p / q over draws from q is one, whatever the density p."""

@@ -33,6 +33,7 @@ from tests.states import copy_state, memberships_agree
 from tests.tiny_study import make_cohort
 
 
+@pytest.mark.integration
 def test_who_shares_a_path(four_users):
     study, state = four_users.study, two_stories(four_users, groups=(0, 1, 0, 0))
     path = path_of(study, state, 0).copy()
@@ -50,6 +51,7 @@ def test_patterns():
     assert first_visits(np.array([3, 5, 3, 7])).tolist() == [0, 1, 3]
 
 
+@pytest.mark.integration
 def test_splits_and_merges_keep_all_books(four_users):
     study = four_users.study
     rng = np.random.default_rng(3)
@@ -76,6 +78,7 @@ def test_splits_and_merges_keep_all_books(four_users):
     assert merges > 5
 
 
+@pytest.mark.integration
 def test_a_single_user_has_nobody_to_leave(table):
     engine = Engine(make_cohort(((2, 4),)), CandidatePool(NAMES), table, 1.0, 1.0)
     state = start(engine.study, JOINT, np.random.default_rng(0))

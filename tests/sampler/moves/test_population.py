@@ -79,6 +79,7 @@ def index(setting, request):
     return [p.name for p in setting[0].population].index(request.param)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("narrower", [1, 5])
 @pytest.mark.parametrize("index", NAMES, indirect=True)
 def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, index, narrower):

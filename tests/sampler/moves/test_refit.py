@@ -40,6 +40,7 @@ def test_fits_to_many_points_are_proposed_less_often(pool, table):
     assert chance(0) == 1.0
 
 
+@pytest.mark.integration
 def test_compositions_of_many_candidates_are_refitted_less_often(table):
     pool = CandidatePool(["LIN0", *(f"SE{d}" for d in range(MOST + 1))], dimension=MOST + 1)
     rng = np.random.default_rng(0)

@@ -93,6 +93,7 @@ def _sizes_met(study, state, dataset, n, rng):
     return counts
 
 
+@pytest.mark.integration
 def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
     """Steps are independent then. Another alpha, by 5 %, or a count off by one would show."""
     study = engine.prior_study

@@ -132,6 +132,7 @@ def test_the_papers_schedule_is_the_papers():
     assert (*others, PAPER.particles, PAPER.heating, PAPER.joint) == (0,) * 7
 
 
+@pytest.mark.integration
 def test_likelihood_off_leaves_the_prior(pool, table):
     engine = Engine(make_cohort(), pool, table, concentration=1.0, likelihood_power=0.0)
     rng = np.random.default_rng(5)
@@ -174,6 +175,7 @@ def _count_short(study, state, n, rng):
     return counts
 
 
+@pytest.mark.integration
 def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
     engine = Engine(make_cohort(ends=[(2, 4)] * 31), pool, table, 1.0, 1.0)
     structure, hyperparameters, noise = engine.simplest()
