@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kem_pymc import model as model
     from kem_pymc import plots as plots
     from kem_pymc import priors as priors
+    from kem_pymc import search as search
     from kem_pymc import selection as selection
     from kem_pymc import shared as shared
     from kem_pymc.data.cohort import Cohort as Cohort
@@ -96,7 +97,7 @@ _HOMES = {
 #: Subpackages that are imported when they are first used.
 _PACKAGES = (
     *("datasets", "diagnostics", "errors", "evolutions", "gp", "kernels", "model", "plots"),
-    *("priors", "selection", "shared"),
+    *("priors", "search", "selection", "shared"),
 )
 
 #: Names that moved to a subpackage; they are available here for one release.

@@ -27,6 +27,7 @@ from kem_pymc.cli import (
     report,
     reproduce,
     screen,
+    search,
     select,
     wording,
 )
@@ -142,6 +143,7 @@ app.command(cls=_Command, epilog=select.EXAMPLE)(select.select)
 app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
 app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
 app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
+app.command(cls=_Command, epilog=search.EXAMPLE)(search.search)
 app.command(cls=_Command, epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(cls=_Command, epilog=cluster.EXAMPLE)(cluster.cluster)
 app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)

@@ -265,6 +265,11 @@ def _all_dates(values: pd.Series) -> bool:
     return bool(pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce").notna().all())
 
 
+def dates_if_all(values: pd.Series) -> pd.Series:
+    """Convert a column of text to dates if all of its cells are dates."""
+    return _dates(values) if dtypes.is_string_dtype(values) and _all_dates(values) else values
+
+
 def _dates(times: pd.Series) -> pd.Series:
     """Convert text to dates, in UTC if offsets differ, as before and after a clock change.
 

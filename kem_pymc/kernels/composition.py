@@ -2,8 +2,9 @@
 
 A *candidate* is one additive term: a product of base kernels, each on one input dimension; the
 empty product is ``CONST``, a constant level. A *composition* is a sum of candidates; the empty
-one is ``WHITE`` (noise only). Both compare, sort and hash by content, not by the order in which
-they were written::
+one is ``WHITE`` (noise only). The same product may occur several times in a composition, as copies
+with hyperparameters of their own, like ``SE0`` and ``SE0 #2``. Candidates and compositions compare,
+sort and hash by content, not by the order in which they were written::
 
     >>> Composition.parse("PER0 + LIN0 x SE1")
     Composition('LIN0 x SE1 + PER0')
@@ -73,15 +74,26 @@ class Candidate(Displayed):
     factors : tuple of Factor
         Factors in any order; they are sorted. Without factors the candidate is ``CONST``, a level:
         one value for all inputs (a random intercept), with the amplitude as its variance.
+    copy : int
+        Number that distinguishes terms with the same factors, from 1.
+
+    Raises
+    ------
+    InputError
+        If the number is below 1.
     """
 
     factors: tuple[Factor, ...] = ()
+    copy: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factors", tuple(sorted(self.factors)))
+        if self.copy < 1:
+            raise InputError(f"{self} has the copy number {self.copy}. Count copies from 1.")
 
     def __str__(self) -> str:
-        return " x ".join(map(str, self.factors)) or CONST
+        number = f" #{self.copy}" if self.copy != 1 else ""
+        return (" x ".join(map(str, self.factors)) or CONST) + number
 
     def __repr__(self) -> str:
         return f"Candidate({str(self)!r})"
@@ -107,6 +119,8 @@ class Candidate(Displayed):
             If a factor can't be parsed, is outside the given dimension, or is CONST, or if ARD is
             given without a dimension.
         """
+        if numbered := re.fullmatch(r"(.*\S)\s+#(\d{1,9})", text.strip(), re.DOTALL):
+            return cls(cls.parse(numbered[1], dimension).factors, int(numbered[2]))
         parts = re.split(r"\s[x*]\s", text.strip())
         if parts == [CONST]:
             return cls()

@@ -17,6 +17,7 @@ from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
+from kem_pymc.plots.search import search_path
 from kem_pymc.plots.style import composition_colours
 from kem_pymc.plots.tiles import trajectories
 
@@ -33,6 +34,7 @@ __all__ = [
     "log_likelihood",
     "mean_process",
     "predictions",
+    "search_path",
     "traces",
     "trajectories",
 ]

@@ -12,7 +12,11 @@ from kem_pymc.kernels.composition import (
 from tests.refusals import refused
 
 FACTORS = st.builds(Factor, st.sampled_from([k.name for k in base_kernels()]), st.integers(0, 30))
-CANDIDATES = st.lists(FACTORS, max_size=4).map(lambda f: Candidate(tuple(f)))  # CONST as well
+CANDIDATES = st.builds(  # CONST as well, and copies
+    lambda factors, copy: Candidate(tuple(factors), copy),
+    st.lists(FACTORS, max_size=4),
+    st.sampled_from([1, 1, 1, 2, 12]),
+)
 PRODUCTS = CANDIDATES.filter(lambda candidate: candidate.factors)
 COMPOSITIONS = st.lists(CANDIDATES, max_size=4).map(lambda c: Composition(tuple(c)))
 

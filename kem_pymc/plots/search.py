@@ -1,0 +1,49 @@
+"""Plot of the best score of a search against the number of models evaluated."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from kem_pymc.plots import style
+from kem_pymc.search.result import SCORES, SearchResult
+
+
+def search_path(
+    results: SearchResult | Mapping[str, SearchResult], *, ax: Axes | None = None
+) -> Axes:
+    """Draw the best score per point against the number of models evaluated.
+
+    The scores of single models are drawn as crosses, as far as they are within the range of the
+    best scores.
+
+    Parameters
+    ----------
+    results : SearchResult, or mapping of str to SearchResult
+        One search, or several for the same data by name, each with a colour of its own.
+    ax : Axes, optional
+        By default the axes of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    named = {results.method: results} if isinstance(results, SearchResult) else results
+    ax = style.axes_or_new(ax, 5.5, 3.4)
+    looks = style.line_styles(list(named))
+    for name, result in named.items():
+        table = result.path
+        numbers = table.index + 1
+        colour = looks[name]["color"]
+        ax.step(numbers, table["best_per_point"], where="post", label=name, **looks[name])
+        ax.plot(numbers, table["score_per_point"], linestyle="none", marker="x", color=colour)
+    best = [result.path["best_per_point"] for result in named.values()]
+    low, high = min(own.min() for own in best), max(own.max() for own in best)
+    margin = 0.05 * (high - low) or 0.5
+    ax.set_ylim(low - margin, high + margin)
+    criterion = next(iter(named.values())).evaluator.criterion
+    ax.set(xlabel="models evaluated", ylabel=f"{SCORES[criterion]} per point")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(named) > 1:
+        style.legend_inside(ax)
+    return style.tidy(ax)

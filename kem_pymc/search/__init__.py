@@ -1,0 +1,23 @@
+"""Search for the kernel of one data set: compositional kernel search and BOMS."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.search.description import describe as describe
+    from kem_pymc.search.grammar import Grammar as Grammar
+    from kem_pymc.search.hyperpriors import Hyperpriors as Hyperpriors
+    from kem_pymc.search.result import SearchResult as SearchResult
+    from kem_pymc.search.run import search as search
+
+__getattr__, __all__ = lazily(
+    __name__,
+    {
+        "Grammar": "grammar",
+        "Hyperpriors": "hyperpriors",
+        "SearchResult": "result",
+        "describe": "description",
+        "search": "run",
+    },
+)

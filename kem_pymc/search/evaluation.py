@@ -1,0 +1,304 @@
+"""Evaluation of expressions on one data set: fit the hyperparameters, then score the model."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+from zlib import crc32
+
+import numpy as np
+
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.fit import Fit, aic, bic, fit
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.objective import Objective
+from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.composition import Candidate, Composition, Factor
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.search.hyperpriors import Hyperpriors
+
+#: How models are scored: Laplace's approximation of the log evidence, or -1/2 times BIC or AIC.
+Criterion = Literal["laplace", "bic", "aic"]
+
+#: Smallest noise variance, far below the prior's mass.
+NOISE_FLOOR = 1e-8
+
+#: Number of prior draws among which the starting points of a fit are the most probable ones, and
+#: number of ways to complete the values that are inherited from another model.
+DRAWS, COMPLETIONS = 30, 10
+
+#: Step of central differences of the gradient.
+STEP = 1e-4
+
+#: The candidate that stands for a constant mean.
+MEAN = Candidate()
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model that was evaluated.
+
+    Attributes
+    ----------
+    expression : Composition
+        The kernel, without the constant mean.
+    values : ndarray, shape (k + 1,)
+        Fitted coordinates, with the constant mean's (:func:`coordinates_of`).
+    log_likelihood, log_prior : float
+        Terms of the objective at the fitted values.
+    score : float
+        Log evidence, or -1/2 times BIC or AIC; minus infinity if no fit succeeded.
+    gradients : int
+        Number of evaluations of the likelihood with its gradient.
+    seconds : float
+        Duration of the evaluation.
+    elapsed : float
+        Seconds from the start of the search to the end of the evaluation.
+    """
+
+    expression: Composition
+    values: np.ndarray
+    log_likelihood: float
+    log_prior: float
+    score: float
+    gradients: int
+    seconds: float
+    elapsed: float = 0.0
+
+
+def coordinates_of(expression: Composition, dimension: int) -> Coordinates:
+    """Return the coordinates of an expression with a constant mean."""
+    model = expression + MEAN
+    return Coordinates(CandidatePool(model, dimension), model)
+
+
+class Evaluator:
+    """Procedure that fits and scores expressions on one data set.
+
+    Hyperparameters are fitted to the maximum of the posterior density by BFGS, from the most
+    probable of many draws from the prior and of completions of the values of a similar model.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, D)
+        Inputs, scaled to [0, 1].
+    y : ndarray, shape (n,)
+        Standardised targets.
+    hyperpriors : Hyperpriors
+    criterion : {"laplace", "bic", "aic"}
+    starts : int
+        Number of starting points from which a fit is run.
+    seed : int
+        Seed of the prior draws. The draws for an expression don't depend on what was evaluated
+        before.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        hyperpriors: Hyperpriors,
+        criterion: Criterion = "laplace",
+        starts: int = 3,
+        seed: int = 0,
+    ) -> None:
+        self.x, self.y = x, y
+        self.hyperpriors, self.criterion = hyperpriors, criterion
+        self.starts, self.seed = starts, seed
+
+    def evaluate(self, expression: Composition, similar: Evaluation | None = None) -> Evaluation:
+        """Fit and score an expression.
+
+        Parameters
+        ----------
+        expression : Composition
+        similar : Evaluation, optional
+            Evaluation of a model from which values of common products and factors are inherited.
+
+        Returns
+        -------
+        Evaluation
+        """
+        began = time.perf_counter()
+        objective = self.objective(expression)
+        coordinates = objective.coordinates
+        rng = np.random.default_rng([self.seed, crc32(str(expression).encode())])
+        points = self.hyperpriors.draw(coordinates, DRAWS, rng)
+        if similar is not None:
+            completed = self.hyperpriors.draw(coordinates, COMPLETIONS, rng)
+            points = np.concatenate([points, inherited(coordinates, completed, similar)])
+        fitted, score, gradients = self._scored(objective, points)
+        seconds = time.perf_counter() - began
+        return Evaluation(
+            expression=expression,
+            values=fitted.values,
+            log_likelihood=fitted.log_likelihood,
+            log_prior=fitted.log_prior,
+            score=score,
+            gradients=gradients,
+            seconds=seconds,
+        )
+
+    def objective(self, expression: Composition) -> Objective:
+        """Return the objective of fits of an expression."""
+        coordinates = coordinates_of(expression, self.x.shape[1])
+        prior = self.hyperpriors.prior(coordinates)
+        return Objective(coordinates, self.x, self.y, prior, NOISE_FLOOR)
+
+    def _scored(self, objective: Objective, points: np.ndarray) -> tuple[Fit, float, int]:
+        """Return the best fit, its score and the number of gradients."""
+        fitted = fit(objective, points, self.starts)
+        gradients = fitted.evaluations
+        score = self._score(objective, fitted)
+        if score > -math.inf or fitted.height == -math.inf:
+            return fitted, score, gradients + self._cost(fitted)
+        # The highest optimum isn't one: drop its start, and compare the others.
+        heights, _ = objective.evaluate(points)
+        others = points[np.argsort(-heights, kind="stable")[: self.starts]]
+        fits = [fit(objective, point[None]) for point in others]
+        scores = [self._score(objective, own) for own in fits]
+        gradients += sum(own.evaluations + self._cost(own) for own in fits)
+        best = max(range(len(fits)), key=lambda i: (scores[i], fits[i].height))
+        return fits[best], scores[best], gradients
+
+    def _cost(self, fitted: Fit) -> int:
+        return 2 * len(fitted.values) if self.criterion == "laplace" else 0
+
+    def _score(self, objective: Objective, fitted: Fit) -> float:
+        if not math.isfinite(fitted.height):
+            return -math.inf
+        # The constant's amplitude isn't a parameter: its prior has hardly any spread.
+        n_parameters = len(fitted.values) - 1
+        if self.criterion == "bic":
+            return bic(fitted.log_likelihood, n_parameters, objective.n_points).score
+        if self.criterion == "aic":
+            return aic(fitted.log_likelihood, n_parameters).score
+        return laplace(objective, fitted)
+
+
+def laplace(objective: Objective, fitted: Fit) -> float:
+    """Return Laplace's approximation of the log evidence around a fit.
+
+    It is log p(y | v) p(v) + d/2 log 2 pi - 1/2 log |A| with A = -d^2 log p(y | v) p(v) / dv dv' at
+    the optimum v of the d coordinates; minus infinity if A isn't positive definite.
+    """
+    a = hessian(objective, fitted.values)
+    # Scaled to a unit diagonal, because precisions differ by many orders of magnitude.
+    scale = np.sqrt(np.maximum(np.diag(a), 0.0))
+    if not (np.isfinite(a).all() and (scale > 0).all()):
+        return -math.inf
+    try:
+        root = np.linalg.cholesky(a / np.outer(scale, scale))
+    except np.linalg.LinAlgError:
+        return -math.inf
+    half_log_determinant = float(np.log(np.diag(root) * scale).sum())
+    return fitted.height + 2 * HALF_LOG_2PI * len(a) / 2 - half_log_determinant
+
+
+def hessian(objective: Objective, values: np.ndarray) -> np.ndarray:
+    """Return minus the Hessian (d, d) of an objective, by central differences of its gradient."""
+    steps = STEP * np.eye(len(values))
+    _, gradients = objective.evaluate(np.concatenate([values + steps, values - steps]))
+    ahead, behind = np.split(gradients, 2)
+    curvature = (behind - ahead) / (2 * STEP)
+    return (curvature + curvature.T) / 2
+
+
+class _Product:
+    """Values of a product: its log amplitude, and those of the hyperparameters of each factor."""
+
+    def __init__(self, candidate: Candidate, values: np.ndarray) -> None:
+        self.factors = candidate.factors
+        self.values = values
+
+    @cached_property
+    def places(self) -> list[tuple[Factor, slice]]:
+        """Every factor, and where its values are."""
+        found, first = [], 1
+        for factor in self.factors:
+            size = len(base_kernel(factor.base).hyperparameters)
+            found.append((factor, slice(first, first + size)))
+            first += size
+        return found
+
+    def overlap(self, other: "_Product") -> int:
+        """Return the number of factors in common."""
+        left = list(other.factors)
+        for factor in self.factors:
+            if factor in left:
+                left.remove(factor)
+        return len(other.factors) - len(left)
+
+    def inherit(self, other: "_Product") -> None:
+        """Take the amplitude and the values of common factors from another product."""
+        self.values[0] = other.values[0]
+        left = list(other.places)
+        for factor, place in self.places:
+            match = next((item for item in left if item[0] == factor), None)
+            if match is not None:
+                left.remove(match)
+                self.values[place] = other.values[match[1]]
+
+
+def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluation) -> np.ndarray:
+    """Return starting points with the values of a similar model where there are common parts.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+        Coordinates of the model to fit.
+    completed : ndarray, shape (m, k + 1)
+        Values for the parts that the similar model doesn't have.
+    similar : Evaluation
+
+    Returns
+    -------
+    ndarray, shape (m, k + 1)
+    """
+    dimension = coordinates.pool.dimension
+    theirs = _products(coordinates_of(similar.expression, dimension), similar.values)
+    points = completed.copy()
+    points[:, -1] = similar.values[-1]
+    for point in points:
+        for candidate, own in _products(coordinates, point).items():
+            if candidate in theirs:
+                own.inherit(theirs[candidate])
+                continue
+            other = max(theirs.values(), key=own.overlap)
+            # A further copy of a product with the same values would be at a saddle.
+            if own.overlap(other) and own.factors != other.factors:
+                own.inherit(other)
+    return points
+
+
+def _products(coordinates: Coordinates, values: np.ndarray) -> dict[Candidate, _Product]:
+    """Return views of the values of every product."""
+    starts = coordinates.pool.layout.hyper_start
+    return {
+        candidate: _Product(candidate, values[first:last])
+        for candidate, first, last in zip(coordinates.pool, starts[:-1], starts[1:], strict=True)
+    }
+
+
+def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> Evaluation | None:
+    """Return the evaluation with most factors in common with an expression, the best of equal ones.
+
+    Return None if none has a factor in common.
+    """
+    wanted = Counter(f for candidate in expression for f in candidate.factors)
+
+    def place(evaluation: Evaluation) -> tuple[int, int, float]:
+        factors = Counter(f for candidate in evaluation.expression for f in candidate.factors)
+        products = len({*expression} & {*evaluation.expression})
+        return (wanted & factors).total(), products, evaluation.score
+
+    found = max(evaluations, key=place, default=None)
+    return found if found is not None and place(found)[0] else None
+
+
+def best(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """Return the evaluation with the largest score; of equal ones the first."""
+    return max(evaluations, key=lambda evaluation: evaluation.score)

@@ -1,0 +1,213 @@
+"""The grammar of kernels that a search explores: sums of products of base kernels.
+
+Expressions are built from base kernels on single input dimensions by adding, multiplying and
+replacing (Duvenaud et al. 2013, section 3). Products are distributed over sums, so that an
+expression is a sum of products, in which every product has an amplitude and hyperparameters of its
+own. Expressions that are equal up to the order of sums and products, or by distribution, are one
+:class:`~kem_pymc.kernels.composition.Composition`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.base import base_kernel
+from kem_pymc.kernels.composition import Candidate, Composition, Factor
+
+#: Base kernels of the papers.
+BASES = ("SE", "RQ", "LIN", "PER")
+
+#: Base kernels whose product with themselves, on the same dimension, is the same kernel again.
+IDEMPOTENT = frozenset({"SE", "CAT"})
+
+#: Probability that a random walk ends after each step (Malkomes et al. 2016).
+STOP = 1 / 3
+
+#: Factors of the products of an expression.
+type Products = tuple[tuple[Factor, ...], ...]
+
+#: Rule of the grammar: the results of combining an expression with a base kernel in every place.
+type Rule = Callable[[Products, Factor], Iterator[Products]]
+
+
+def _add(products: Products, factor: Factor) -> Iterator[Products]:
+    """S to S + B."""
+    yield (*products, (factor,))
+
+
+def _multiply_all(products: Products, factor: Factor) -> Iterator[Products]:
+    """S to S x B, for the whole expression."""
+    yield tuple((*product, factor) for product in products)
+
+
+def _multiply_product(products: Products, factor: Factor) -> Iterator[Products]:
+    """S to S x B, for one product."""
+    for i, product in enumerate(products):
+        yield (*products[:i], (*product, factor), *products[i + 1 :])
+
+
+def _add_to_factor(products: Products, factor: Factor) -> Iterator[Products]:
+    """S to S + B, for one factor of a product: (A + B) x C is A x C + B x C."""
+    for product in products:
+        for j in range(len(product)):
+            yield (*products, (*product[:j], factor, *product[j + 1 :]))
+
+
+def _replace(products: Products, factor: Factor) -> Iterator[Products]:
+    """A to B, for one factor."""
+    for i, product in enumerate(products):
+        for j in range(len(product)):
+            replaced = (*product[:j], factor, *product[j + 1 :])
+            yield (*products[:i], replaced, *products[i + 1 :])
+
+
+#: Rules of the grammar. An expression's neighbours are the results of all rules.
+RULES: tuple[Rule, ...] = (_add, _multiply_all, _multiply_product, _add_to_factor, _replace)
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Expressions over base kernels on every input dimension.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of input dimensions D.
+    bases : tuple of str
+        Names of base kernels.
+
+    Raises
+    ------
+    InputError
+        If a base kernel isn't registered or is given twice, there are none, or the dimension is
+        less than 1.
+    """
+
+    dimension: int = 1
+    bases: tuple[str, ...] = BASES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bases", tuple(self.bases))
+        if self.dimension < 1:
+            raise InputError(f"A grammar can't have dimension {self.dimension}. Give at least 1.")
+        if not self.bases:
+            raise InputError("The grammar has no base kernels. Give at least one, like SE.")
+        for name in self.bases:
+            base_kernel(name)
+            if self.bases.count(name) > 1:
+                raise InputError(f"Base kernel {name} is given twice. Give each one once.")
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """Every base kernel on every dimension."""
+        return tuple(Factor(name, d) for d in range(self.dimension) for name in self.bases)
+
+    @cached_property
+    def starts(self) -> tuple[Composition, ...]:
+        """The expressions that consist of one base kernel."""
+        return tuple(canonical([(factor,)]) for factor in self.factors)
+
+    def parse(self, text: str) -> Composition:
+        """Return the expression with a printed form such as ``LIN0 x PER0 + SE0``.
+
+        Raises
+        ------
+        InputError
+            If the text can't be parsed, or uses a base kernel or dimension outside the grammar.
+        """
+        products = [Candidate.parse(part, self.dimension).factors for part in text.split("+")]
+        for factors in products:
+            if not factors:
+                raise InputError(
+                    f"{text.strip()!r} contains a constant, but every model has a constant mean. "
+                    "Leave it out."
+                )
+            for factor in factors:
+                if factor not in self.factors:
+                    raise InputError(
+                        f"{factor} isn't in the grammar. Use base kernels {', '.join(self.bases)}."
+                    )
+        return canonical(products)
+
+    def neighbours(self, expression: Composition) -> tuple[Composition, ...]:
+        """Return the expressions that one rule makes of an expression, sorted, without itself."""
+        return tuple(sorted({canonical(made) for made in self._made(expression)} - {expression}))
+
+    def _made(self, expression: Composition) -> list[Products]:
+        """Return the results of all rules, which may be equal up to order."""
+        products = tuple(candidate.factors for candidate in expression)
+        factors = self.factors
+        return [made for rule in RULES for factor in factors for made in rule(products, factor)]
+
+    def within(self, steps: int, largest: int, rng: np.random.Generator) -> list[Composition]:
+        """Return expressions at most `steps` steps away from a single base kernel.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps.
+        largest : int
+            Number of expressions to return at most. If there are more, those at the fewest steps
+            are kept, and a random subset of those that are farther away.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        list of Composition
+            Sorted expressions.
+        """
+        outer = _sample(self.starts, largest, rng)
+        found = set(outer)
+        for _ in range(steps):
+            if len(found) == largest:
+                break
+            outer = sorted({n for e in outer for n in self.neighbours(e)} - found)
+            found |= set(_sample(outer, largest - len(found), rng))
+        return sorted(found)
+
+    def random_walk(self, rng: np.random.Generator) -> Composition:
+        """Return the end of a random walk, started at a random base kernel.
+
+        In each step a rule is applied to a place, both drawn at random. The number of steps is
+        geometric: after each step the walk ends with probability `STOP`.
+        """
+        expression = self.starts[rng.integers(len(self.starts))]
+        while True:
+            made = self._made(expression)
+            expression = canonical(made[rng.integers(len(made))])
+            if rng.random() < STOP:
+                return expression
+
+
+def canonical(products: Iterable[Iterable[Factor]]) -> Composition:
+    """Return the sum of products of factors.
+
+    Repeated factors such as SE0 x SE0 are simplified where the product is the same kernel again.
+    Equal products are numbered as copies, because they have different hyperparameters.
+    """
+    copies: Counter[Candidate] = Counter()
+    candidates = []
+    for factors in products:
+        candidate = Candidate(tuple(_simplified(factors)))
+        copies[candidate] += 1
+        candidates.append(Candidate(candidate.factors, copies[candidate]))
+    return Composition(tuple(candidates))
+
+
+def _simplified(factors: Iterable[Factor]) -> Iterator[Factor]:
+    seen = set()
+    for factor in factors:
+        if factor.base not in IDEMPOTENT or factor not in seen:
+            yield factor
+        seen.add(factor)
+
+
+def _sample[T](items: Sequence[T], size: int, rng: np.random.Generator) -> list[T]:
+    """Return a random subset of at most `size` items, in their order."""
+    if len(items) <= size:
+        return list(items)
+    return [items[i] for i in np.sort(rng.choice(len(items), size, replace=False))]

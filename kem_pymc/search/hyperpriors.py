@@ -1,0 +1,100 @@
+"""Normal priors of the hyperparameters of a search, on coordinates."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.problem import Prior, normal_prior
+from kem_pymc.kernels.composition import Hyperparameter
+
+#: Means and standard deviations of Malkomes et al. (2016), for inputs scaled to [0, 1] and
+#: standardised targets. Amplitudes and noise are variances here, and standard deviations there. A
+#: constant mean with a standard normal prior is the candidate CONST, with a variance of 1.
+DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "amplitude": (2 * math.log(0.4), 2.0),
+        "CONST.amplitude": (0.0, 1e-3),
+        "lengthscale": (math.log(0.1), 1.0),
+        "PER.lengthscale": (math.log(2.0), math.sqrt(0.5)),
+        "period": (math.log(0.1), math.sqrt(0.5)),
+        "mixture": (math.log(0.05), math.sqrt(0.5)),
+        "shift": (0.0, 1.0),
+        "noise": (2 * math.log(0.01), 2 * math.sqrt(0.1)),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Hyperpriors:
+    """Independent normal priors of coordinates: logs of positive hyperparameters, others as such.
+
+    Parameters
+    ----------
+    table : mapping of str to (float, float), optional
+        Means and standard deviations by kind of hyperparameter (``"lengthscale"``), or by base
+        kernel and kind (``"PER.lengthscale"``), which takes precedence. Amplitudes and
+        ``"noise"`` are logs of variances. Entries replace or extend :data:`DEFAULTS`.
+
+    Raises
+    ------
+    InputError
+        If a mean isn't finite, or a standard deviation isn't positive and finite.
+    """
+
+    table: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        table = {**DEFAULTS, **self.table}
+        for name, (mean, sd) in table.items():
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
+                raise InputError(
+                    f"The prior of {name} has mean {mean} and standard deviation {sd}. "
+                    "Give a finite mean and a positive standard deviation."
+                )
+        object.__setattr__(self, "table", MappingProxyType(table))
+
+    def of(self, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
+        """Return means (k + 1,) and standard deviations (k + 1,) of coordinates.
+
+        Raises
+        ------
+        InputError
+            If a kind of hyperparameter has no prior.
+        """
+        rows = [self.row(h) for h in coordinates.hyperparameters] + [self.table["noise"]]
+        means, sds = np.array(rows).T
+        return means, sds
+
+    def prior(self, coordinates: Coordinates) -> Prior:
+        """Return the prior of coordinates for fits."""
+        return normal_prior(*self.of(coordinates))
+
+    def draw(self, coordinates: Coordinates, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Return coordinates (count, k + 1) drawn from the prior."""
+        means, sds = self.of(coordinates)
+        return means + sds * rng.standard_normal((count, len(means)))
+
+    def row(self, hyperparameter: Hyperparameter) -> tuple[float, float]:
+        """Return the mean and standard deviation of the prior of a hyperparameter's coordinate.
+
+        Raises
+        ------
+        InputError
+            If its kind has no prior.
+        """
+        kind = hyperparameter.kind
+        base = hyperparameter.base
+        if base is None and hyperparameter.name.startswith("CONST"):
+            base = "CONST"
+        for name in (f"{base}.{kind}", kind):
+            if name in self.table:
+                return self.table[name]
+        raise InputError(
+            f"There is no prior for hyperparameters of kind {kind}. "
+            f"Give its mean and standard deviation: Hyperpriors({{{kind!r}: (0.0, 1.0)}})."
+        )

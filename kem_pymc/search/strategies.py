@@ -1,0 +1,203 @@
+"""Strategies: which expression of the grammar to evaluate next."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.distances import DRAWS, Distances, Embedding
+from kem_pymc.search.evaluation import Evaluation, best
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.model_gp import ModelGP
+
+#: BOMS: number of steps from base kernels of the first candidates, and their number at most.
+STEPS, FIRST = 2, 500
+
+#: BOMS: number of random walks in each round, and number of candidates that are kept.
+WALKS, KEPT = 15, 600
+
+#: Random walks without a new expression after which a grammar is taken to be exhausted.
+PATIENCE = 1000
+
+
+class Strategy(Protocol):
+    """Protocol of strategies.
+
+    A strategy proposes an expression, and is then given its evaluation, in turns. It proposes the
+    same expressions whenever it is given the same evaluations, so that a search can be resumed. It
+    may also be given evaluations of expressions that it didn't propose.
+    """
+
+    def propose(self) -> Composition | None:
+        """Return the next expression; None if there are no more."""
+
+    def observe(self, evaluation: Evaluation) -> None:
+        """Take note of the evaluation of the proposed expression."""
+
+
+class Greedy:
+    """Compositional kernel search (Duvenaud et al. 2013).
+
+    Evaluate all base kernels, then all neighbours of the best expression, and so on. If no
+    neighbour is better, the next best expression is expanded, in place of ending the search.
+
+    Parameters
+    ----------
+    grammar : Grammar
+    rng : numpy.random.Generator
+        Generator for the order in which neighbours are evaluated.
+    """
+
+    def __init__(self, grammar: Grammar, rng: np.random.Generator) -> None:
+        self.grammar, self.rng = grammar, rng
+        self.seen: dict[Composition, Evaluation] = {}
+        self.expanded: set[Composition] = set()
+        self.queue = self._shuffled(grammar.starts)
+
+    def propose(self) -> Composition | None:
+        """Return the next expression in the queue; see :class:`Strategy`."""
+        while not self.queue:
+            left = [e for e in self.seen.values() if e.expression not in self.expanded]
+            if not left:
+                return None
+            parent = best(left).expression
+            self.expanded.add(parent)
+            neighbours = self.grammar.neighbours(parent)
+            self.queue = self._shuffled(n for n in neighbours if n not in self.seen)
+        return self.queue[-1]
+
+    def observe(self, evaluation: Evaluation) -> None:
+        """Remove an expression from the queue; see :class:`Strategy`."""
+        self.seen[evaluation.expression] = evaluation
+        if evaluation.expression in self.queue:
+            self.queue.remove(evaluation.expression)
+
+    def _shuffled(self, expressions: Iterable[Composition]) -> list[Composition]:
+        ordered = list(expressions)
+        return [ordered[i] for i in self.rng.permutation(len(ordered))]
+
+
+class Random:
+    """Evaluate the ends of random walks in the grammar.
+
+    Parameters
+    ----------
+    grammar : Grammar
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, grammar: Grammar, rng: np.random.Generator) -> None:
+        self.grammar, self.rng = grammar, rng
+        self.seen: set[Composition] = set()
+
+    def propose(self) -> Composition | None:
+        """Return an expression that wasn't evaluated before; see :class:`Strategy`."""
+        for _ in range(PATIENCE):
+            expression = self.grammar.random_walk(self.rng)
+            if expression not in self.seen:
+                return expression
+        return None
+
+    def observe(self, evaluation: Evaluation) -> None:
+        """Exclude an expression from further proposals; see :class:`Strategy`."""
+        self.seen.add(evaluation.expression)
+
+
+class Boms:
+    """Bayesian optimisation for model search (Malkomes et al. 2016).
+
+    A Gaussian process over models predicts their scores from a distance between the functions that
+    they explain a priori, and the candidate with the largest expected improvement is evaluated. The
+    first model is SE, or the first base kernel. Candidates are models near the base kernels, and in
+    every round the neighbours of the best model and the ends of random walks; those with the
+    largest expected improvement are kept.
+
+    Parameters
+    ----------
+    grammar : Grammar
+    x : ndarray, shape (n, D)
+        Inputs, scaled to [0, 1].
+    hyperpriors : Hyperpriors
+    rng : numpy.random.Generator
+    draws : int
+        Number of draws of hyperparameters for the distances.
+    """
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        x: np.ndarray,
+        hyperpriors: Hyperpriors,
+        rng: np.random.Generator,
+        draws: int = DRAWS,
+    ) -> None:
+        self.grammar, self.rng = grammar, rng
+        self.distances = Distances(x, hyperpriors, rng, draws)
+        self.gp = ModelGP()
+        self.evaluated: list[Evaluation] = []
+        self.embedded: list[Embedding] = []
+        self.candidates: dict[Composition, _Candidate] = {}
+        self.highest: Composition | None = None
+        self.around: dict[Composition, _Candidate] = {}
+        self._admit(grammar.within(STEPS, FIRST, rng))
+
+    def propose(self) -> Composition | None:
+        """Return the candidate with the largest expected improvement; see :class:`Strategy`."""
+        if not self.evaluated:
+            simple = self.grammar.starts
+            return next((e for e in simple if str(e) == "SE0"), simple[0])
+        if not self.candidates:
+            return None
+        expressions = list(self.candidates)
+        for candidate in self.candidates.values():
+            candidate.measure(self.distances, self.embedded)
+        distances = np.array([c.distances for c in self.candidates.values()])
+        improvement = self.gp.expected_improvement(distances)
+        order = np.argsort(-improvement, kind="stable")[:KEPT]
+        self.candidates = {expressions[i]: self.candidates[expressions[i]] for i in order}
+        return expressions[order[0]]
+
+    def observe(self, evaluation: Evaluation) -> None:
+        """Add an evaluation to the process, and new candidates; see :class:`Strategy`."""
+        self._admit([evaluation.expression])
+        candidate = self.candidates.pop(evaluation.expression)
+        candidate.measure(self.distances, self.embedded)
+        self.gp.add(np.array(candidate.distances), evaluation.score)
+        self.evaluated.append(evaluation)
+        self.embedded.append(candidate.embedding)
+        self.around.pop(evaluation.expression, None)
+        highest = best(self.evaluated).expression
+        if highest != self.highest:
+            self.highest = highest
+            self.around = self._embedded(self.grammar.neighbours(highest))
+        self.candidates |= self.around
+        self._admit([self.grammar.random_walk(self.rng) for _ in range(WALKS)])
+
+    def _admit(self, expressions: Iterable[Composition]) -> None:
+        self.candidates |= self._embedded(expressions)
+
+    def _embedded(self, expressions: Iterable[Composition]) -> dict[Composition, "_Candidate"]:
+        """Return candidates for the expressions that haven't been evaluated."""
+        known = {evaluation.expression for evaluation in self.evaluated}
+        return {
+            e: self.candidates.get(e) or _Candidate(self.distances.embed(e))
+            for e in expressions
+            if e not in known
+        }
+
+
+class _Candidate:
+    """A model that may be evaluated, with its distances from models that were evaluated."""
+
+    __slots__ = ("distances", "embedding")
+
+    def __init__(self, embedding: Embedding) -> None:
+        self.embedding = embedding
+        self.distances: list[float] = []
+
+    def measure(self, distances: Distances, embedded: list[Embedding]) -> None:
+        """Compute the distances that are missing."""
+        for other in embedded[len(self.distances) :]:
+            self.distances.append(distances.between(self.embedding, other))

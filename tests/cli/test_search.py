@@ -1,0 +1,96 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import fine, refused, run
+from tests.search.conftest import series
+
+OPTIONS = ("--target", "sales", "--budget", "3")
+
+
+@pytest.fixture
+def sales(tmp_path):
+    x, y = series(24)
+    path = tmp_path / "sales.csv"
+    pd.DataFrame({"year": x, "sales": y, "shop": "north"}).to_csv(path, index=False)
+    return path
+
+
+def test_from_a_table_to_predictions(sales, tmp_path):
+    out = tmp_path / "found"
+    future = tmp_path / "future.csv"
+    pd.DataFrame({"year": [1993.0, 1993.5]}).to_csv(future, index=False)
+    text = fine("search", sales, *OPTIONS, "--future", future, "--out", out)
+    assert "Not used, because they aren't numbers: shop" in text
+    assert "sales is the sum of" in text
+    assert "3 kernels evaluated" in text
+    path = pd.read_csv(out / "path.csv")
+    assert len(path) == 3
+    assert path["best_per_point"].is_monotonic_increasing
+    parts = pd.read_csv(out / "components.csv")
+    assert parts["component"].iloc[-1] == "noise"
+    assert parts["share"].sum() == pytest.approx(1.0)
+    predicted = pd.read_csv(out / "predictions.csv")
+    assert list(predicted["year"].tail(2)) == [1993.0, 1993.5]
+    assert predicted["sales"].isna().sum() == 2
+    assert (predicted["lower_95"] < predicted["mean"]).all()
+    for name in ("path.png", "components.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    # A larger budget continues the search.
+    before = (out / "evaluations.jsonl").read_text()
+    fine("search", sales, *OPTIONS[:2], "--budget", "4", "--out", out)
+    assert (out / "evaluations.jsonl").read_text().startswith(before)
+    assert len(pd.read_csv(out / "path.csv")) == 4
+
+
+def test_dates_become_days(tmp_path):
+    _, y = series(24)
+    dates = pd.date_range("2024-01-01", periods=24, freq="7D").strftime("%Y-%m-%d")
+    path = tmp_path / "weekly.csv"
+    pd.DataFrame({"day": dates, "sales": y}).to_csv(path, index=False)
+    future = tmp_path / "future.csv"
+    pd.DataFrame({"day": ["2024-06-17"]}).to_csv(future, index=False)
+    fine(
+        *("search", path, "--target", "sales", "--budget", "2", "--bases", "SE,LIN"),
+        *("--future", future, "--out", tmp_path / "out"),
+    )
+    days = pd.read_csv(tmp_path / "out" / "predictions.csv")["day"]
+    np.testing.assert_array_equal(days, 7.0 * np.arange(25))
+
+
+def test_missing_values_are_refused_or_dropped(sales, tmp_path):
+    table = pd.read_csv(sales)
+    table.loc[4, "sales"] = np.nan
+    table.to_csv(sales, index=False)
+    message = refused(run("search", sales, *OPTIONS, "--out", tmp_path / "a"))
+    assert "'sales'" in message
+    assert "line 6" in message
+    assert not (tmp_path / "a").exists()
+    text = fine("search", sales, *OPTIONS, "--missing", "drop", "--out", tmp_path / "a")
+    assert "Left out 1 of 24 rows" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--target", "profit"), ("'profit'", "year, sales, shop")),
+        (("--target", "sales", "--features", "month"), ("'month'",)),
+        (("--target", "sales", "--features", "sales"), ("is the target",)),
+        (("--target", "sales", "--features", "shop"), ("'shop'", "'north'")),
+        (("--target", "sales", "--bases", "SE,SQ"), ("'SQ'",)),
+        (("--target", "shop"), ("'shop'",)),
+    ],
+)
+def test_refusals(options, words, sales, tmp_path):
+    message = refused(run("search", sales, *options, "--out", tmp_path / "out"))
+    for word in words:
+        assert word in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_tables_without_inputs_or_variation(tmp_path):
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"sales": [1.0, 2, 3, 4, 5], "shop": list("abcde")}).to_csv(path, index=False)
+    assert "no column of numbers" in refused(run("search", path, *OPTIONS, "--out", tmp_path / "o"))
+    pd.DataFrame({"sales": [2.0] * 6, "year": range(6)}).to_csv(path, index=False)
+    assert "All targets" in refused(run("search", path, *OPTIONS, "--out", tmp_path / "o"))

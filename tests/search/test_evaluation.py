@@ -1,0 +1,193 @@
+import math
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+
+from kem_pymc.gp.fit import Fit, aic, bic
+from kem_pymc.search.evaluation import (
+    Evaluator,
+    best,
+    coordinates_of,
+    hessian,
+    inherited,
+    laplace,
+    most_similar,
+)
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.run import scaled
+from tests.search.conftest import series
+
+GRAMMAR = Grammar()
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    x, y, _ = scaled(*series(25))
+    return Evaluator(x, y, Hyperpriors())
+
+
+class TestLaplace:
+    def test_hessian_is_that_of_the_density(self, evaluator):
+        """Of a sum of products, at a point that isn't an optimum: by differences of the density.
+
+        The density is written with PyMC's kernels and NumPy. Formulas of fourth order leave an
+        error of 1e-5.
+        """
+        expression = GRAMMAR.parse("LIN0 x SE0 + RQ0")
+        coordinates = coordinates_of(expression, 1)
+        means, sds = evaluator.hyperpriors.of(coordinates)
+        at = means + 0.1 * np.arange(len(means))
+        x = evaluator.x[:, 0]
+
+        def density(v):
+            h, noise = coordinates.named(v)
+            shift, length = h["LIN0 x SE0.LIN0.shift"], h["LIN0 x SE0.SE0.lengthscale"]
+            square = (x[:, None] - x) ** 2
+            k = np.outer(x - shift, x - shift) * np.exp(-square / (2 * length**2))
+            k = h["CONST.amplitude"] + h["LIN0 x SE0.amplitude"] * k + noise * np.eye(len(x))
+            rough = 1 + square / (2 * h["RQ0.mixture"] * h["RQ0.lengthscale"] ** 2)
+            k += h["RQ0.amplitude"] * rough ** -h["RQ0.mixture"]
+            prior = stats.norm(means, sds).logpdf(v).sum()
+            return stats.multivariate_normal(cov=k).logpdf(evaluator.y) + prior
+
+        def second(i, j, step=2e-3):
+            weights = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
+            e = step * np.eye(len(at))
+            terms = (
+                weights[a] * weights[b] * density(at + a * e[i] + b * e[j])
+                for a in weights
+                for b in weights
+            )
+            return sum(terms) / step**2
+
+        # The constant's amplitude has a prior so narrow that differences don't resolve it.
+        free = [i for i, name in enumerate(coordinates.names) if "CONST" not in name]
+        exact = np.array([[-second(i, j) for j in free] for i in free])
+        found = hessian(evaluator.objective(expression), at)[np.ix_(free, free)]
+        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+
+    def test_evidence_of_a_normal_density_is_exact(self, evaluator):
+        """With a prior so narrow that the likelihood is flat over it, it is the likelihood."""
+        table = {name: (mean, 1e-4) for name, (mean, _) in Hyperpriors().table.items()}
+        narrow = Evaluator(evaluator.x, evaluator.y, Hyperpriors(table))
+        expression = GRAMMAR.parse("SE0 + LIN0")
+        coordinates = coordinates_of(expression, 1)
+        likelihood, _ = narrow.objective(expression).terms(narrow.hyperpriors.of(coordinates)[0])
+        assert narrow.evaluate(expression).score == pytest.approx(likelihood, abs=1e-3)
+
+    def test_evidence_against_brute_force(self):
+        """Importance sampling from the approximation itself, with heavy tails."""
+        x, y, _ = scaled(*series(40))
+        evaluator = Evaluator(x, y, Hyperpriors())
+        expression = GRAMMAR.parse("LIN0")
+        found = evaluator.evaluate(expression)
+        objective = evaluator.objective(expression)
+        covariance = np.linalg.inv(hessian(objective, found.values))
+        proposal = stats.multivariate_t(found.values, covariance, df=8, seed=1)
+        draws = proposal.rvs(4000)
+        logs = np.array([sum(objective.terms(draw)) for draw in draws]) - proposal.logpdf(draws)
+        exact = logs.max() + math.log(np.exp(logs - logs.max()).mean())
+        assert found.score == pytest.approx(exact, abs=0.15)
+
+    def test_saddle_points_have_none(self, evaluator):
+        expression = GRAMMAR.parse("SE0")
+        objective = evaluator.objective(expression)
+        values = evaluator.hyperpriors.of(objective.coordinates)[0].copy()
+        values[list(objective.coordinates.names).index("log SE0.amplitude")] = -8.0
+        assert (np.linalg.eigvalsh(hessian(objective, values)) < 0).any()
+        fitted = Fit(values, *objective.terms(values), 1, True)
+        assert laplace(objective, fitted) == -math.inf
+
+
+class TestEvaluations:
+    def test_constant_mean_has_a_standard_normal_prior(self, evaluator):
+        """The likelihood is that of a covariance with one added everywhere."""
+        found = evaluator.evaluate(GRAMMAR.parse("SE0"))
+        coordinates = coordinates_of(found.expression, 1)
+        values, noise = coordinates.named(found.values)
+        k = 1.0 + values["SE0.amplitude"] * np.exp(
+            -0.5 * ((evaluator.x - evaluator.x.T) / values["SE0.lengthscale"]) ** 2
+        )
+        k += noise * np.eye(len(k))
+        exact = stats.multivariate_normal(cov=k).logpdf(evaluator.y)
+        assert found.log_likelihood == pytest.approx(exact, rel=1e-4)
+
+    def test_criteria(self, evaluator):
+        expression = GRAMMAR.parse("SE0 + LIN0")
+        x, y = evaluator.x, evaluator.y
+        own = {
+            name: Evaluator(x, y, Hyperpriors(), name).evaluate(expression)
+            for name in ("bic", "aic")
+        }
+        # Two amplitudes, a lengthscale, a shift and the noise.
+        likelihood = own["bic"].log_likelihood
+        assert own["bic"].score == bic(likelihood, 5, len(y)).score
+        assert own["aic"].score == aic(likelihood, 5).score
+
+    def test_dont_depend_on_what_came_before(self, evaluator):
+        expression = GRAMMAR.parse("PER0")
+        one = evaluator.evaluate(expression)
+        evaluator.evaluate(GRAMMAR.parse("SE0"))
+        again = evaluator.evaluate(expression)
+        assert (one.score, one.gradients) == (again.score, again.gradients)
+        np.testing.assert_array_equal(one.values, again.values)
+
+    def test_a_starting_point_at_the_optimum_is_kept(self, evaluator):
+        simple = evaluator.evaluate(GRAMMAR.parse("PER0"))
+        richer = evaluator.evaluate(GRAMMAR.parse("PER0 + SE0"), simple)
+        assert richer.log_likelihood + 1 > simple.log_likelihood
+
+    def test_repeated_inputs(self):
+        x, y = series(20)
+        scaled_x, scaled_y, _ = scaled(np.repeat(x, 2), np.repeat(y, 2) + np.tile([0.3, -0.3], 20))
+        found = Evaluator(scaled_x, scaled_y, Hyperpriors()).evaluate(GRAMMAR.parse("RQ0 + PER0"))
+        assert math.isfinite(found.score)
+
+
+class TestInheritedValues:
+    def test_of_common_products_and_factors(self, evaluator):
+        simple = evaluator.evaluate(GRAMMAR.parse("PER0 + SE0"))
+        coordinates = coordinates_of(GRAMMAR.parse("LIN0 x PER0 + SE0 + SE0"), 1)
+        rng = np.random.default_rng(0)
+        drawn = evaluator.hyperpriors.draw(coordinates, 2, rng)
+        points = inherited(coordinates, drawn, simple)
+        theirs, noise = coordinates_of(simple.expression, 1).named(simple.values)
+        for point, before in zip(points, drawn, strict=True):
+            ours, own_noise = coordinates.named(point)
+            fresh, _ = coordinates.named(before)
+            assert own_noise == pytest.approx(noise)
+            assert ours["LIN0 x PER0.amplitude"] == pytest.approx(theirs["PER0.amplitude"])
+            assert ours["LIN0 x PER0.PER0.period"] == pytest.approx(theirs["PER0.period"])
+            assert ours["SE0.lengthscale"] == pytest.approx(theirs["SE0.lengthscale"])
+            # A second SE with the values of the first would be at a saddle.
+            assert ours["SE0 #2.lengthscale"] == pytest.approx(fresh["SE0 #2.lengthscale"])
+            assert ours["LIN0 x PER0.LIN0.shift"] == pytest.approx(fresh["LIN0 x PER0.LIN0.shift"])
+
+    def test_of_the_most_similar_model(self, evaluator):
+        models = [evaluator.evaluate(GRAMMAR.parse(t)) for t in ("LIN0", "PER0", "PER0 + SE0")]
+        assert most_similar(GRAMMAR.parse("PER0 + SE0 + RQ0"), models) is models[2]
+        assert most_similar(GRAMMAR.parse("RQ0 + LIN0"), models) is models[0]
+        assert most_similar(GRAMMAR.parse("RQ0"), models) is None
+        assert most_similar(GRAMMAR.parse("RQ0"), []) is None
+        assert best(models).score == max(model.score for model in models)
+
+
+def test_model_is_that_of_pymc(evaluator):
+    """Log likelihood and log prior at the optimum, written as a PyMC model."""
+    found = evaluator.evaluate(GRAMMAR.parse("PER0 x SE0"))
+    coordinates = coordinates_of(found.expression, 1)
+    means, sds = evaluator.hyperpriors.of(coordinates)
+    with pm.Model() as model:
+        v = pm.Normal("v", means, sds)
+        natural = {
+            h.name: pt.exp(v[i]) if h.positive else v[i]
+            for i, h in enumerate(coordinates.hyperparameters)
+        }
+        gp = pm.gp.Marginal(cov_func=coordinates.composition.to_pymc(natural, 1))
+        gp.marginal_likelihood("y", evaluator.x, evaluator.y, sigma=pt.exp(v[-1] / 2), jitter=0.0)
+    logp = model.compile_logp(mode="FAST_COMPILE")({"v": found.values})
+    assert found.log_likelihood + found.log_prior == pytest.approx(float(logp), rel=1e-8)

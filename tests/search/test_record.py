@@ -1,0 +1,65 @@
+import json
+
+import numpy as np
+import pytest
+
+from kem_pymc.search.record import EVALUATIONS, SETTINGS
+from tests.refusals import refused
+from tests.search.conftest import paths, quiet, series
+
+X, Y = series(30)
+
+
+class TestFolders:
+    @pytest.mark.parametrize("method", ["cks", "boms"])
+    def test_a_search_is_continued(self, method, tmp_path):
+        options = {"method": method, "draws": 16, "seed": 3}
+        whole = quiet(X, Y, budget=7, **options)
+        quiet(X, Y, budget=3, out=tmp_path / "a", **options)
+        lines = (tmp_path / "a" / EVALUATIONS).read_text().splitlines()
+        assert len(lines) == 3
+        rest = quiet(X, Y, budget=7, out=tmp_path / "a", **options)
+        assert paths(rest).equals(paths(whole))
+        assert (tmp_path / "a" / EVALUATIONS).read_text().splitlines()[:3] == lines
+        assert (np.diff(rest.path["elapsed"]) > 0).all()
+
+    def test_a_line_cut_off_is_computed_again(self, tmp_path):
+        file = tmp_path / EVALUATIONS
+        quiet(X, Y, budget=3, out=tmp_path)
+        complete = file.read_bytes()
+        file.write_bytes(complete[:-20])
+        result = quiet(X, Y, budget=3, out=tmp_path)
+        again = [json.loads(line) for line in file.read_text().splitlines()]
+        before = [json.loads(line) for line in complete.splitlines()]
+        assert [a["model"] for a in again] == [b["model"] for b in before]
+        assert again[2]["coordinates"] == before[2]["coordinates"]
+        assert len(result.evaluations) == 3
+
+    def test_values_survive_exactly(self, tmp_path):
+        first = quiet(X, Y, budget=2, out=tmp_path)
+        second = quiet(X, Y, budget=2, out=tmp_path)
+        for one, other in zip(first.evaluations, second.evaluations, strict=True):
+            np.testing.assert_array_equal(one.values, other.values)
+
+    def test_refusals(self, tmp_path):
+        quiet(X, Y, budget=1, out=tmp_path / "a")
+        again = lambda *data, **o: lambda: quiet(*data, budget=2, out=tmp_path / "a", **o)  # noqa: E731
+        refused(again(X, Y + X), "other data")
+        refused(again(X, Y, seed=5), "other seed")
+        refused(again(X, Y, method="boms"), "other method")
+        file = tmp_path / "a" / EVALUATIONS
+        file.write_text("{}\n")
+        refused(again(X, Y), "Line 1", "damaged")
+        (tmp_path / "a" / SETTINGS).write_text("no")
+        refused(again(X, Y), "damaged")
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / "thesis.tex").write_text("")
+        refused(lambda: quiet(X, Y, out=tmp_path / "b"), "isn't empty")
+        refused(lambda: quiet(X, Y, out=tmp_path / "b" / "thesis.tex"), "can't be created")
+
+    def test_another_versions_path_is_refused(self, tmp_path):
+        quiet(X, Y, budget=2, out=tmp_path)
+        file = tmp_path / EVALUATIONS
+        one, two = file.read_text().splitlines(keepends=True)
+        file.write_text(two + one)
+        refused(lambda: quiet(X, Y, budget=2, out=tmp_path), "Evaluation 1", "would evaluate")

@@ -1,0 +1,58 @@
+import math
+
+import numpy as np
+import pytest
+
+from tests.search.conftest import series
+
+
+def test_path(found):
+    table = found.path
+    assert list(table["best_per_point"]) == list(table["score_per_point"].cummax())
+    assert str(found.best) == table["model"][table["score"].idxmax()]
+    np.testing.assert_allclose(table["score_per_point"], table["score"] / 40)
+    assert 0 <= found.overhead < 1
+    assert found.seconds == table["elapsed"].iloc[-1]
+
+
+def test_selection_averages_over_models_by_score(found):
+    rows = found.selection.considered
+    scores = np.array([e.score for e in found.evaluations])
+    total = np.exp(scores - scores.max()).sum()
+    for row in rows:
+        assert row.weight == pytest.approx(math.exp(row.score - scores.max()) / total)
+        assert row.weight >= 0.01
+    assert sum(row.weight for row in rows) > 0.9
+    assert str(found.selection.composition) == f"CONST + {found.best}"
+
+
+def test_prediction_is_that_of_the_fitted_model(found):
+    """The single model's prediction at the data against NumPy's, from its covariance."""
+    selection = found.selection
+    objective = found.evaluator.objective(found.best)
+    x, _ = series()
+    best = max(found.evaluations, key=lambda e: e.score)
+    values, noise = objective.coordinates.named(best.values)
+    gp = objective.coordinates.composition.to_pymc(values, 1)
+    k = gp(found.evaluator.x).eval()
+    mean = k @ np.linalg.solve(k + noise * np.eye(len(k)), found.evaluator.y)
+    predicted = selection.predict(x, single=True)
+    np.testing.assert_allclose(predicted.mean, found.scaling.mean_back(mean), rtol=1e-8)
+
+
+def test_datatree(found):
+    tree = found.to_datatree()
+    assert tree["search"].attrs["method"] == "cks"
+    assert list(tree["search"]["model"].values) == list(found.path["model"])
+    np.testing.assert_allclose(tree["search"]["score"], found.path["score"])
+    x, y = series()
+    np.testing.assert_allclose(tree["observed_data"]["y"], y)
+    np.testing.assert_allclose(tree["constant_data"]["x"][:, 0], x)
+    names = list(tree["fitted"]["hyperparameter"].values)
+    values = dict(zip(names, tree["fitted"]["value"].values, strict=True))
+    assert values["noise"] == found.selection.noise
+
+
+def test_shown(found):
+    assert str(found.best) in repr(found)
+    assert "log evidence" in found._repr_html_()

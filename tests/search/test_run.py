@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from tests.refusals import refused
+from tests.search.conftest import paths, quiet, series
+
+X, Y = series(30)
+
+
+class TestSearch:
+    def test_finds_the_structure_of_a_series(self, found):
+        bases = {factor.base for candidate in found.best for factor in candidate.factors}
+        assert "PER" in bases
+        x, _ = series()
+        predicted = found.selection.predict(x[-1] + np.arange(1, 9) / 8, include_noise=True)
+        clean = 100 + 10 * (x[-1] + np.arange(1, 9) / 8 - 1990)
+        clean += 5 * np.sin(2 * np.pi * (x[-1] + np.arange(1, 9) / 8))
+        assert np.sqrt(np.mean((predicted.mean - clean) ** 2)) < 3
+        assert (np.abs(predicted.mean - clean) < 5 * predicted.sd).all()
+
+    @pytest.mark.parametrize("method", ["cks", "boms", "random"])
+    def test_same_seed_same_models(self, method):
+        one, again, other = (
+            quiet(X, Y, method, budget=5, draws=16, seed=seed) for seed in (1, 1, 2)
+        )
+        assert paths(one).equals(paths(again))
+        assert len(one.evaluations) == 5
+        if method != "boms":  # which begins with SE, and then has one score only
+            assert not paths(one).equals(paths(other))
+
+    def test_several_inputs(self):
+        rng = np.random.default_rng(0)
+        x = rng.uniform(size=(40, 2))
+        y = np.sin(6 * x[:, 1]) + 0.1 * rng.normal(size=40)
+        result = quiet(x, y, "boms", budget=8, draws=16)
+        assert 1 in result.best.dimensions
+        assert result.selection.predict(x).mean.shape == (40,)
+
+    def test_initial_expressions_come_first(self):
+        result = quiet(X, Y, budget=3, initial=["PER0 x LIN0", "LIN0 x PER0", "SE0"])
+        assert [str(e.expression) for e in result.evaluations[:2]] == ["LIN0 x PER0", "SE0"]
+
+    def test_units_do_not_matter(self):
+        one = quiet(X, Y, budget=3)
+        other = quiet(365.25 * X, 1e-6 * Y - 7, budget=3)
+        np.testing.assert_allclose(one.path["score"], other.path["score"], rtol=1e-4)
+        # In the limit of huge scales and offsets, too.
+        far = quiet(X, 1e9 + 1e3 * Y, budget=3)
+        np.testing.assert_allclose(one.path["score"], far.path["score"], rtol=1e-3)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("data", "words"),
+        [
+            ((X[:4], Y[:4]), ("4 points", "at least 5")),
+            ((X, np.full(30, 3.0)), ("All targets are 3.0",)),
+            ((np.full(30, 3.0), Y), ("column 0 is constant",)),
+            ((np.column_stack([X, 0 * X]), Y), ("column 1 is constant",)),
+            ((X, Y[:-1]), ("(30, 1)", "(29,)")),
+            ((X.reshape(5, 3, 2), Y), ("shape",)),
+            ((X, np.where(X[3] == X, np.nan, Y)), ("targets",)),
+            ((np.where(X[3] == X, np.inf, X), Y), ("inputs",)),
+            ((X.astype(str), Y), ("inputs",)),
+            ((X, 1e13 * Y), ("targets",)),
+        ],
+    )
+    def test_data(self, data, words):
+        refused(lambda: quiet(*data), *words)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"budget": 0}, ("budget=0",)),
+            ({"starts": 0}, ("starts=0",)),
+            ({"draws": 0}, ("draws=0",)),
+            ({"seed": -1}, ("seed=-1",)),
+            ({"method": "gpss"}, ("'gpss'", "cks, boms, random")),
+            ({"criterion": "waic"}, ("'waic'", "laplace, bic, aic")),
+            ({"bases": ("SE", "SQ")}, ("'SQ'",)),
+            ({"initial": ["SE3"]}, ("SE3",)),
+        ],
+    )
+    def test_options(self, options, words):
+        refused(lambda: quiet(X, Y, **options), *words)

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.evaluation import Evaluation
+from kem_pymc.search.grammar import Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.strategies import KEPT, Boms, Greedy, Random
+
+X = np.linspace(0, 1, 30)[:, None]
+
+
+def evaluated(expression, score):
+    return Evaluation(expression, np.zeros(1), 0.0, 0.0, score, 1, 0.0)
+
+
+def run(strategy, score, budget):
+    """Expressions that a strategy proposes, given a function that scores them."""
+    proposed = []
+    for _ in range(budget):
+        expression = strategy.propose()
+        if expression is None:
+            break
+        assert expression not in proposed
+        proposed.append(expression)
+        strategy.observe(evaluated(expression, score(expression)))
+    return proposed
+
+
+def boms(grammar, seed=0, x=X, draws=16):
+    return Boms(grammar, x, Hyperpriors(), np.random.default_rng(seed), draws)
+
+
+def likes_rhythms(expression):
+    """Score of an expression: periodic ones are better, and large ones worse."""
+    bases = [factor.base for candidate in expression for factor in candidate.factors]
+    return 3.0 * ("PER" in bases) + 1.0 * ("LIN" in bases) - 0.3 * len(bases)
+
+
+class TestGreedy:
+    def test_evaluates_base_kernels_then_the_neighbours_of_the_best(self):
+        grammar = Grammar()
+        first = {*grammar.starts}
+        proposed = run(Greedy(grammar, np.random.default_rng(0)), likes_rhythms, 60)
+        assert {*proposed[:4]} == first
+        around = {*grammar.neighbours(grammar.parse("PER0"))} - first
+        assert {*proposed[4 : 4 + len(around)]} == around
+        best = max(proposed[: 4 + len(around)], key=likes_rhythms)
+        assert str(best) in ("LIN0 + PER0", "LIN0 x PER0")
+        new = {*grammar.neighbours(best)} - {*proposed[: 4 + len(around)]}
+        assert {*proposed[4 + len(around) :][: len(new)]} <= new
+
+    def test_expands_the_next_best_where_no_neighbour_is_better(self):
+        grammar = Grammar(1, ("SE", "LIN"))
+        smaller = run(Greedy(grammar, np.random.default_rng(0)), lambda e: -len(str(e)), 30)
+        assert len(smaller) == 30
+
+    def test_order_of_neighbours_depends_on_the_generator(self):
+        paths = [
+            run(Greedy(Grammar(), np.random.default_rng(s)), likes_rhythms, 20) for s in (0, 1)
+        ]
+        assert paths[0] != paths[1]
+
+
+class TestBoms:
+    def test_begins_with_se(self):
+        assert str(boms(Grammar(1, ("LIN", "SE"))).propose()) == "SE0"
+        assert str(boms(Grammar(1, ("LIN", "PER"))).propose()) == "LIN0"
+
+    def test_same_generator_same_path(self):
+        paths = [run(boms(Grammar(), 3), likes_rhythms, 12) for _ in range(2)]
+        assert paths[0] == paths[1]
+
+    def test_finds_what_explains_the_data_sooner_than_random_walks(self):
+        """Scores fall with the distance from a model's prior: the process can learn that."""
+        grammar = Grammar(3)
+        x = np.random.default_rng(0).uniform(size=(30, 3))
+        target = boms(grammar, 9, x, 104)
+        wanted = target.distances.embed(grammar.parse("LIN1 x PER2"))
+
+        def score(expression):
+            return -target.distances.between(target.distances.embed(expression), wanted)
+
+        best = {"boms": [], "random": []}
+        for seed in range(3):
+            for name, strategy in {
+                "boms": boms(grammar, seed, x, 104),
+                "random": Random(grammar, np.random.default_rng(seed)),
+            }.items():
+                best[name].append(max(map(score, run(strategy, score, 15))))
+        assert np.mean(best["boms"]) > np.mean(best["random"])
+
+    def test_candidates_are_the_neighbours_of_the_best_and_bounded(self):
+        grammar = Grammar(8)
+        strategy = boms(grammar, x=np.random.default_rng(0).uniform(size=(30, 8)))
+        proposed = run(strategy, likes_rhythms, 4)
+        best = max(proposed, key=likes_rhythms)
+        before = {*strategy.candidates}
+        neighbours = {*grammar.neighbours(best)} - {*proposed}
+        assert neighbours <= before
+        strategy.propose()
+        assert len(strategy.candidates) <= KEPT
+
+    def test_grammar_with_a_finite_number_of_expressions(self):
+        # Without rules that add, only one kernel would be left.
+        grammar = Grammar(1, ("SE",))
+        assert len(run(boms(grammar), lambda e: -len(e), 8)) == 8
+
+
+@pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
+def test_evaluations_of_other_expressions_are_used(kind):
+    grammar = Grammar()
+    rng = np.random.default_rng(0)
+    strategy = {
+        "greedy": lambda: Greedy(grammar, rng),
+        "boms": lambda: boms(grammar),
+        "random": lambda: Random(grammar, rng),
+    }[kind]()
+    given = grammar.parse("LIN0 x PER0 + RQ0 x SE0")
+    strategy.observe(evaluated(given, 10.0))
+    strategy.observe(evaluated(Composition.parse("SE0"), 0.0))
+    proposed = run(strategy, likes_rhythms, 6)
+    assert given not in proposed
+    assert Composition.parse("SE0") not in proposed
