@@ -108,6 +108,12 @@ def test_the_running_density_is_the_joint_density_after_every_attachment(engine,
         assert state.log_density[0] == pytest.approx(log_joint(study, state), abs=1e-9)
 
 
+def test_without_likelihood_datasets_have_none(engine):
+    study = engine.study._replace(power=0.0)
+    state = engine.load(study, *engine.simulate(np.random.default_rng(1)))
+    assert {dataset_log_likelihood(study, state, state.assignment[0], d) for d in range(3)} == {0.0}
+
+
 def test_an_empty_state_has_the_density_of_what_all_states_have(engine):
     state = empty_state(engine.study, 2, 1)
     n = len(engine.study.user)

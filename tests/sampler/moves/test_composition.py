@@ -117,6 +117,12 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     after = copy_state(state)
     check_density(study, state)
     np.testing.assert_array_equal(state.included[slots], [included(pool, *new)] * len(slots))
+    counted = (after.counts - before.counts)[2:].reshape(-1, 2)
+    move = (
+        composition.SWAP if removed and added else composition.ADD if added else composition.REMOVE
+    )
+    assert counted[move].tolist() == [1, 1]
+    assert counted.sum() == 2
 
     backward, draws_back = way(pool, new, added, removed)
     change = log_joint(study, after) - log_joint(study, before)

@@ -248,6 +248,9 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     after = copy_state(state)
     check_density(study, state)
     np.testing.assert_array_equal(state.included[slots], [included(pool, *new)] * len(slots))
+    counted = (after.counts - before.counts)[2:].reshape(-1, 2)
+    assert counted[extension.EXTEND].tolist() == [1, 1]
+    assert counted.sum() == 2
 
     expected = log_joint(study, after) - log_joint(study, before) + math.log(there / back)
     one, other = pool.names.index(leaving), pool.names.index(entering)
