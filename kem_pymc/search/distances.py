@@ -1,4 +1,4 @@
-"""Distances between models: how different the functions are that two kernels explain, a priori.
+"""Distances between models: by the functions that kernels explain a priori, and by their parts.
 
 Given hyperparameters, a model M has the prior N(0, S) on noisy values at a few of the inputs. The
 squared Hellinger distance of two such priors is
@@ -9,9 +9,14 @@ and the distance of two models is its expectation over independent draws of both
 hyperparameters (Malkomes et al. 2016, eqs. 2 and 3). The distance of a model from itself is zero by
 definition, although that of two draws isn't: the squared exponential covariance (eq. 4) then is
 positive semi-definite, because 1 - E d^2 is an inner product, and the diagonal only adds to it.
+
+The structural distance compares which base kernels two expressions have, and in how many products
+each of them occurs: the sum over base kernels of the squared differences of the roots of these
+numbers.
 """
 
 import math
+from collections import Counter
 from functools import cache
 from zlib import crc32
 
@@ -45,12 +50,16 @@ class Embedding:
     covariances : ndarray, shape (S / LANES, P, LANES)
         Upper triangles, row by row, of the covariances of S draws, draws last.
     log_determinants : ndarray, shape (S / LANES, LANES)
+    roots : dict of Factor to float
+        Root of the number of products in which each base kernel occurs.
     """
 
-    __slots__ = ("covariances", "log_determinants")
+    __slots__ = ("covariances", "log_determinants", "roots")
 
-    def __init__(self, covariances: np.ndarray) -> None:
+    def __init__(self, expression: Composition, covariances: np.ndarray) -> None:
         self.covariances = covariances
+        numbers = Counter(f for candidate in expression for f in {*candidate.factors})
+        self.roots = {factor: math.sqrt(number) for factor, number in numbers.items()}
         self.log_determinants = np.empty((len(covariances), LANES))
         log_determinants(covariances, covariances, self.log_determinants)
 
@@ -106,13 +115,19 @@ class Distances:
             sums += product
         sums[:, self._diagonal] += NOISE
         groups = sums.reshape(-1, LANES, sums.shape[1]).transpose(0, 2, 1)
-        return Embedding(np.ascontiguousarray(groups))
+        return Embedding(expression, np.ascontiguousarray(groups))
 
-    def between(self, one: Embedding, other: Embedding) -> float:
-        """Return the expected squared Hellinger distance of two different models."""
-        return expected_distance(
+    def between(self, one: Embedding, other: Embedding) -> tuple[float, float]:
+        """Return the expected squared Hellinger distance of two different models.
+
+        The second number is their squared structural distance.
+        """
+        apart = expected_distance(
             one.covariances, one.log_determinants, other.covariances, other.log_determinants
         )
+        factors = one.roots.keys() | other.roots.keys()
+        structural = sum((one.roots.get(f, 0.0) - other.roots.get(f, 0.0)) ** 2 for f in factors)
+        return apart, structural
 
     def _amplitudes(self, rng: np.random.Generator) -> np.ndarray:
         """Return evenly spread draws (S,) of a variance, in random order."""

@@ -9,23 +9,25 @@ from scipy.stats import norm
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 
-#: Normal priors of the logs of standard deviation, lengthscale and noise, in this order: means and
-#: standard deviations. Scores are standardised, and squared distances are between 0 and 1.
-MEANS, SDS = np.log([3.0, 2.4, 0.05]), np.array([0.7, 0.7, 1.0])
+#: Normal priors of the logs of hyperparameters: standard deviation and lengthscale of the Hellinger
+#: part of the covariance, those of the structural part, and the noise, for standardised scores.
+#: Means and standard deviations.
+MEANS, SDS = np.log([1.5, 2.0, 1.3, 1.7, 0.05]), np.array([0.7, 0.7, 0.7, 0.5, 1.0])
 
 #: Interquartile ranges below the median at which scores are cut off: how bad the worst models are
 #: says nothing about the best ones.
 LOWEST = 2.0
 
-#: Added to the diagonal, relative to the variance: distances are Monte Carlo estimates.
+#: Added to the diagonal, relative to the variance.
 JITTER = 1e-6
 
 
 class ModelGP:
-    """A Gaussian process with constant mean and Hellinger squared exponential covariance (eq. 4).
+    """A Gaussian process over models, with a constant mean.
 
-    Scores are standardised. When hyperparameters aren't fitted anew, a further model adds a row to
-    the Cholesky factor.
+    The covariance is the sum of squared exponentials of the expected Hellinger distance (eq. 4) and
+    of the structural distance (:mod:`kem_pymc.search.distances`). Scores are standardised. When
+    hyperparameters aren't fitted anew, a further model adds a row to the Cholesky factor.
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ class ModelGP:
 
     def __init__(self, every: int = 10) -> None:
         self.every = every
-        self._distances = np.empty((0, 0))
+        self._distances = np.empty((0, 0, 2))
         self._scores = np.empty(0)
         self._logs = MEANS.copy()
         self._root = np.empty((0, 0))
@@ -44,9 +46,9 @@ class ModelGP:
         return len(self._scores)
 
     def add(self, distances: np.ndarray, score: float) -> None:
-        """Add a model, with its squared distances (m,) from the models added before."""
+        """Add a model, with its squared distances (m, 2) from the models added before."""
         m = len(self)
-        grown = np.zeros((m + 1, m + 1))
+        grown = np.zeros((m + 1, m + 1, 2))
         grown[:m, :m] = self._distances
         grown[m, :m] = grown[:m, m] = distances
         self._distances = grown
@@ -61,8 +63,8 @@ class ModelGP:
 
         Parameters
         ----------
-        distances : ndarray, shape (c, m)
-            Squared distances of c models from those that were added.
+        distances : ndarray, shape (c, m, 2)
+            Squared distances of c models from those that were added: Hellinger and structural.
 
         Returns
         -------
@@ -75,7 +77,6 @@ class ModelGP:
 
     def predict(self, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (c,) and sd (c,) of the standardised scores of models, without noise."""
-        sd, _, _ = np.exp(self._logs)
         cross = self._covariance(distances)
         scores = self._standardised()
         level, weights = _level(self._root, scores)
@@ -84,7 +85,7 @@ class ModelGP:
         ones = solve_triangular(self._root, np.ones(len(self)), lower=True, check_finite=False)
         # The last term is due to the estimated mean (Rasmussen & Williams 2006, eq. 2.42).
         missing = (1 - half.T @ ones) ** 2 / weights
-        variance = sd**2 - (half**2).sum(axis=0) + missing
+        variance = self._variance - (half**2).sum(axis=0) + missing
         return level + half.T @ residual, np.sqrt(np.maximum(variance, 1e-12))
 
     def _standardised(self) -> np.ndarray:
@@ -96,28 +97,34 @@ class ModelGP:
         spread = scores.std()
         return (scores - scores.mean()) / (spread if spread > 0 else 1.0)
 
+    @property
+    def _variance(self) -> float:
+        sd, _, structural, _, _ = np.exp(self._logs)
+        return float(sd**2 + structural**2)
+
+    @property
+    def _nugget(self) -> float:
+        """Variance of the noise, with jitter."""
+        return float(np.exp(2 * self._logs[-1])) + JITTER * self._variance
+
     def _covariance(self, distances: np.ndarray) -> np.ndarray:
-        sd, lengthscale, _ = np.exp(self._logs)
-        return sd**2 * np.exp(-0.5 * distances / lengthscale**2)
+        sd, lengthscale, structural, length, _ = np.exp(self._logs)
+        hellinger = sd**2 * np.exp(-0.5 * distances[..., 0] / lengthscale**2)
+        return hellinger + structural**2 * np.exp(-0.5 * distances[..., 1] / length**2)
 
     def _full(self) -> np.ndarray:
-        sd, _, noise = np.exp(self._logs)
-        covariance = self._covariance(self._distances)
-        covariance[np.diag_indices(len(self))] += noise**2 + JITTER * sd**2
-        return covariance
+        return self._covariance(self._distances) + self._nugget * np.eye(len(self))
 
     def _extend(self, distances: np.ndarray) -> None:
         m = len(self) - 1
-        sd, _, noise = np.exp(self._logs)
         row = solve_triangular(
             self._root, self._covariance(distances), lower=True, check_finite=False
         )
-        rest = sd**2 * (1 + JITTER) + noise**2 - row @ row
         root = np.zeros((m + 1, m + 1))
         root[:m, :m] = self._root
         root[m, :m] = row
-        # Estimated distances may violate the triangle inequality a little.
-        root[m, m] = math.sqrt(max(rest, noise**2))
+        # Positive but for rounding.
+        root[m, m] = math.sqrt(max(self._variance + self._nugget - row @ row, JITTER))
         self._root = root
 
     def _fit(self) -> None:

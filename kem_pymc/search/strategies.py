@@ -154,7 +154,8 @@ class Boms:
         for candidate in self.candidates.values():
             candidate.measure(self.distances, self.embedded)
         distances = np.array([c.distances for c in self.candidates.values()])
-        improvement = self.gp.expected_improvement(distances)
+        costs = [candidate.cost for candidate in self.candidates.values()]
+        improvement = self.gp.expected_improvement(distances) / costs
         order = np.argsort(-improvement, kind="stable")[:KEPT]
         self.candidates = {expressions[i]: self.candidates[expressions[i]] for i in order}
         return expressions[order[0]]
@@ -164,7 +165,7 @@ class Boms:
         self._admit([evaluation.expression])
         candidate = self.candidates.pop(evaluation.expression)
         candidate.measure(self.distances, self.embedded)
-        self.gp.add(np.array(candidate.distances), evaluation.score)
+        self.gp.add(np.array(candidate.distances).reshape(-1, 2), evaluation.score)
         self.evaluated.append(evaluation)
         self.embedded.append(candidate.embedding)
         self.around.pop(evaluation.expression, None)
@@ -182,20 +183,25 @@ class Boms:
         """Return candidates for the expressions that haven't been evaluated."""
         known = {evaluation.expression for evaluation in self.evaluated}
         return {
-            e: self.candidates.get(e) or _Candidate(self.distances.embed(e))
+            e: self.candidates.get(e) or _Candidate(e, self.distances.embed(e))
             for e in expressions
             if e not in known
         }
 
 
 class _Candidate:
-    """A model that may be evaluated, with its distances from models that were evaluated."""
+    """A model that may be evaluated, with its distances from models that were evaluated.
 
-    __slots__ = ("distances", "embedding")
+    Its cost is the number of its parameters: an evaluation takes about as many steps, and each is
+    longer with more of them.
+    """
 
-    def __init__(self, embedding: Embedding) -> None:
+    __slots__ = ("cost", "distances", "embedding")
+
+    def __init__(self, expression: Composition, embedding: Embedding) -> None:
+        self.cost = len(expression.hyperparameters) + 1
         self.embedding = embedding
-        self.distances: list[float] = []
+        self.distances: list[tuple[float, float]] = []
 
     def measure(self, distances: Distances, embedded: list[Embedding]) -> None:
         """Compute the distances that are missing."""

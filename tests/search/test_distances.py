@@ -80,7 +80,7 @@ class TestDistances:
         found = distances()
         texts = ("SE0", "RQ0", "LIN1", "PER0 x SE1", "SE0 + RQ0", "LIN0 + SE0", "RQ0 x RQ0")
         models = [found.embed(GRAMMAR.parse(text)) for text in texts]
-        matrix = np.array([[found.between(a, b) for b in models] for a in models])
+        matrix = np.array([[found.between(a, b)[0] for b in models] for a in models])
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
         np.fill_diagonal(matrix, 0.0)
         for lengthscale in (0.3, 1.0, 5.0):
@@ -90,7 +90,10 @@ class TestDistances:
         """As in the paper's fig. 1."""
         found = distances()
         se, rq, per, lin = (found.embed(GRAMMAR.parse(t)) for t in ("SE0", "RQ0", "PER0", "LIN0"))
-        assert found.between(se, rq) < min(found.between(se, per), found.between(se, lin))
+        apart = {
+            k: found.between(se, own)[0] for k, own in (("rq", rq), ("per", per), ("lin", lin))
+        }
+        assert apart["rq"] == min(apart.values())
 
     def test_against_independent_draws(self):
         """Expected distances by plain Monte Carlo with NumPy, for a pair of models."""
@@ -103,14 +106,29 @@ class TestDistances:
         middle = np.linalg.slogdet((draws[0] + draws[1]) / 2)[1] / 2
         values = 1 - np.exp(roots[0] + roots[1] - middle)
         error = values.std() / math.sqrt(len(values)) + values.std() / math.sqrt(1000)
-        assert found.between(one, other) == pytest.approx(values.mean(), abs=4 * error)
+        assert found.between(one, other)[0] == pytest.approx(values.mean(), abs=4 * error)
+
+    @pytest.mark.parametrize(
+        ("one", "other", "squared"),
+        [
+            ("SE0", "SE0 + LIN1", 1.0),
+            ("SE0", "SE0 x LIN1", 1.0),
+            ("SE0", "SE1", 2.0),
+            ("SE0 + SE0", "SE0", (math.sqrt(2) - 1) ** 2),
+            ("LIN0 x LIN0", "LIN0", 0.0),
+        ],
+    )
+    def test_structural(self, one, other, squared):
+        found = distances(16)
+        models = [found.embed(GRAMMAR.parse(text)) for text in (one, other)]
+        assert found.between(*models)[1] == pytest.approx(squared)
 
     def test_few_inputs_and_repeated_ones(self):
         x = np.repeat([[0.0], [0.4], [1.0]], 5, axis=0)
         found = Distances(x, Hyperpriors(), np.random.default_rng(0))
         assert found.x.shape == (1, 3)
         se, lin = (found.embed(Grammar().parse(t)) for t in ("SE0", "LIN0"))
-        assert 0 < found.between(se, lin) < 1
+        assert 0 < found.between(se, lin)[0] < 1
 
 
 def _drawn(x, expression, count, rng):

@@ -10,7 +10,8 @@ SCORES = np.sin(4 * PLACES[:, 0]) + 0.02 * RNG.normal(size=12)
 
 
 def squared(one, other):
-    return ((one[:, None] - other) ** 2).sum(axis=2) / 2
+    """Two squared distances of places, which stand for models: by either coordinate."""
+    return (one[:, None] - other) ** 2
 
 
 def process(count, every=100):
@@ -23,11 +24,13 @@ def process(count, every=100):
 def test_predictions_are_those_of_a_process_with_unknown_mean():
     """Against the joint normal density with a mean of variance 1e6, after rank-one updates."""
     gp = process(9)
-    sd, lengthscale, noise = np.exp(gp._logs)
+    sd, lengthscale, structural, length, noise = np.exp(gp._logs)
     new = RNG.uniform(size=(4, 2))
     both = np.concatenate([PLACES[:9], new])
-    k = sd**2 * np.exp(-0.5 * squared(both, both) / lengthscale**2) + 1e6
-    data = k[:9, :9] + (noise**2 + 1e-6 * sd**2) * np.eye(9)
+    apart = squared(both, both)
+    k = sd**2 * np.exp(-0.5 * apart[..., 0] / lengthscale**2) + 1e6
+    k += structural**2 * np.exp(-0.5 * apart[..., 1] / length**2)
+    data = k[:9, :9] + (noise**2 + 1e-6 * (sd**2 + structural**2)) * np.eye(9)
     y = gp._standardised()
     mean = k[9:, :9] @ np.linalg.solve(data, y)
     variance = np.diag(k[9:, 9:] - k[9:, :9] @ np.linalg.solve(data, k[:9, 9:]))
@@ -48,7 +51,7 @@ def test_hyperparameters_are_fitted_every_so_many_models():
     assert not np.allclose(gp._logs, before)
     at_optimum = gp._loss(gp._logs)
     optimum = gp._logs.copy()
-    for i in range(3):
+    for i in range(5):
         for step in (-0.05, 0.05):
             moved = optimum.copy()
             moved[i] += step

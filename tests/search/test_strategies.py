@@ -79,7 +79,7 @@ class TestBoms:
         wanted = target.distances.embed(grammar.parse("LIN1 x PER2"))
 
         def score(expression):
-            return -target.distances.between(target.distances.embed(expression), wanted)
+            return -target.distances.between(target.distances.embed(expression), wanted)[0]
 
         best = {"boms": [], "random": []}
         for seed in range(3):

@@ -216,6 +216,9 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     assert log_change(study, after, state) == pytest.approx(-log_change(study, before, after))
     assert reverse.log_ratios == pytest.approx([-rng.log_ratios[0], -rng.log_ratios[-1]], abs=1e-8)
     assert same_state(before, state)
+    counted = (state.counts - before.counts)[2:].reshape(-1, 2)
+    assert counted[[PATH_SPLIT, PATH_MERGE]].tolist() == [[1, 1], [1, 1]]
+    assert counted.sum() == 4
     for d in range(len(state.assignment)):
         own = np.repeat(before.included[before.assignment[d]], np.diff(study.layout.hyper_start))
         np.testing.assert_allclose(
