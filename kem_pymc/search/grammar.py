@@ -24,6 +24,13 @@ BASES = ("SE", "RQ", "LIN", "PER")
 #: Base kernels whose product with themselves, on the same dimension, is the same kernel again.
 IDEMPOTENT = frozenset({"SE", "CAT"})
 
+#: Base kernels of which a second copy adds nothing: the sum of two lines with different shifts is a
+#: line and a constant, which the mean absorbs.
+ADDITIVE = frozenset({"LIN"})
+
+#: Largest number of copies of a product. Of more, none was ever a better model where we looked.
+COPIES = 2
+
 #: Probability that a random walk ends after each step (Malkomes et al. 2016).
 STOP = 1 / 3
 
@@ -134,8 +141,12 @@ class Grammar:
         return canonical(products)
 
     def neighbours(self, expression: Composition) -> tuple[Composition, ...]:
-        """Return the expressions that one rule makes of an expression, sorted, without itself."""
-        return tuple(sorted({canonical(made) for made in self._made(expression)} - {expression}))
+        """Return the expressions that one rule makes of an expression, sorted, without itself.
+
+        Expressions with more than `COPIES` copies of a product are left out.
+        """
+        found = {canonical(made) for made in self._made(expression)} - {expression}
+        return tuple(sorted(e for e in found if _admissible(e)))
 
     def _made(self, expression: Composition) -> list[Products]:
         """Return the results of all rules, which may be equal up to order."""
@@ -172,13 +183,15 @@ class Grammar:
     def random_walk(self, rng: np.random.Generator) -> Composition:
         """Return the end of a random walk, started at a random base kernel.
 
-        In each step a rule is applied to a place, both drawn at random. The number of steps is
-        geometric: after each step the walk ends with probability `STOP`.
+        In each step a rule is applied to a place, both drawn at random; a result with too many
+        copies is dropped. The number of steps is geometric: after each step the walk ends with
+        probability `STOP`.
         """
         expression = self.starts[rng.integers(len(self.starts))]
         while True:
             made = self._made(expression)
-            expression = canonical(made[rng.integers(len(made))])
+            found = canonical(made[rng.integers(len(made))])
+            expression = found if _admissible(found) else expression
             if rng.random() < STOP:
                 return expression
 
@@ -186,16 +199,22 @@ class Grammar:
 def canonical(products: Iterable[Iterable[Factor]]) -> Composition:
     """Return the sum of products of factors.
 
-    Repeated factors such as SE0 x SE0 are simplified where the product is the same kernel again.
-    Equal products are numbered as copies, because they have different hyperparameters.
+    Repeated factors such as SE0 x SE0 are simplified where the product is the same kernel again,
+    and LIN0 + LIN0 because the sum is. Other equal products are numbered as copies, because they
+    have different hyperparameters.
     """
     copies: Counter[Candidate] = Counter()
     candidates = []
     for factors in products:
         candidate = Candidate(tuple(_simplified(factors)))
-        copies[candidate] += 1
+        alone = not candidate.is_interaction and candidate.factors[0].base in ADDITIVE
+        copies[candidate] = 1 if alone else copies[candidate] + 1
         candidates.append(Candidate(candidate.factors, copies[candidate]))
     return Composition(tuple(candidates))
+
+
+def _admissible(expression: Composition) -> bool:
+    return all(candidate.copy <= COPIES for candidate in expression)
 
 
 def _simplified(factors: Iterable[Factor]) -> Iterator[Factor]:

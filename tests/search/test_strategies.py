@@ -101,10 +101,17 @@ class TestBoms:
         strategy.propose()
         assert len(strategy.candidates) <= KEPT
 
-    def test_grammar_with_a_finite_number_of_expressions(self):
-        # Without rules that add, only one kernel would be left.
-        grammar = Grammar(1, ("SE",))
-        assert len(run(boms(grammar), lambda e: -len(e), 8)) == 8
+
+@pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
+def test_searches_end_where_there_are_no_more_expressions(kind):
+    grammar = Grammar(1, ("SE",))
+    rng = np.random.default_rng(0)
+    strategy = {
+        "greedy": lambda: Greedy(grammar, rng),
+        "boms": lambda: boms(grammar),
+        "random": lambda: Random(grammar, rng),
+    }[kind]()
+    assert {*map(str, run(strategy, len, 10))} == {"SE0", "SE0 + SE0 #2"}
 
 
 @pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
