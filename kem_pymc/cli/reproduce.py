@@ -1,8 +1,8 @@
 """``kem reproduce``: reproduce the paper's figures and tables, from the data to the plots."""
 
 import tomllib
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from importlib import resources
 from pathlib import Path
 from time import monotonic
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kem_pymc._system.executors import Executor
-    from kem_pymc.experiments.settings import Settings
+    from kem_pymc.experiments.searches import SearchTask
+    from kem_pymc.experiments.settings import Searches, Settings
     from kem_pymc.experiments.store import Store
     from kem_pymc.experiments.task import Task
 
@@ -37,7 +38,8 @@ def figure_names() -> list[str]:
     Only the settings are read, since shell completion waits for the result.
     """
     text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
-    return [*tomllib.loads(text)["figures"], ALL]
+    known = tomllib.loads(text)
+    return [*known["figures"], *known["searches"], ALL]
 
 
 def reproduce(
@@ -45,9 +47,9 @@ def reproduce(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, "
+            help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
-            "kem-choices, or kem-all.",
+            "kem-choices, kem-all, or boms-fig2.",
             autocompletion=figure_names,
         ),
     ],
@@ -91,14 +93,19 @@ def reproduce(
     from kem_pymc.experiments.store import Store
 
     known = given.default() if settings is None else given.read(_text(settings))
+    scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
+    if figure in known.searches:
+        with closing(make_executor(cores, cluster)) as executor:
+            search_figure(figure, known.searches[figure], out, executor, scale)
+        return
     names = list(known.figures) if figure == ALL else [figure]
     unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
     if unknown:
         raise InputError(
-            f"There is no figure {unknown[0]!r}. Use one of {', '.join(report.MODULES)}, {ALL}."
+            f"There is no figure {unknown[0]!r}. "
+            f"Use one of {', '.join([*report.MODULES, *known.searches])}, {ALL}."
         )
     check(out)
-    scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
     wanted = {name: runner.tasks_of(known, [known.figures[name]], **scale) for name in names}
     absent = _absent([task for tasks in wanted.values() for task in tasks])
     store = Store(out)
@@ -117,6 +124,46 @@ def reproduce(
             files = report.write(name, output, out, heading)
             show(output.tables)
             screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def search_figure(
+    name: str, searches: "Searches", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure that compares searches for the kernels of single data sets."""
+    from kem_pymc.datasets import DataFileNotFoundError, single
+    from kem_pymc.experiments import report
+    from kem_pymc.experiments import searches as trials
+    from kem_pymc.experiments.figures.searches import make
+    from kem_pymc.experiments.store import code
+
+    check(out)
+    absent = []
+    for data, title in searches.data.items():
+        try:
+            single(data, scale["data_home"])
+        except DataFileNotFoundError as error:
+            screen.warn(f"{title} is left out. {error}")
+            absent.append(data)
+    tasks = [task for task in trials.tasks_of(searches, **scale) if task.data not in absent]
+    if not tasks:
+        return
+    known = {id(task) for task in tasks if task.place(out).is_file()}
+    with folders.alone(out):
+        with progress("Compiling, then searching", len(tasks) - len(known)) as done:
+
+            def callback(task: "SearchTask") -> None:
+                if id(task) not in known:
+                    done(f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}")
+
+            paths = trials.run_tasks(tasks, out, executor, callback)
+        output = make(searches, paths)
+        heading = [
+            f"Made by kem_pymc {code()}, seed {scale['seed']}: "
+            f"{1 + max(task.trial for task in tasks)} trials, {tasks[0].budget} models each."
+        ]
+        files = report.write(name, output, out, heading)
+        show(output.tables)
+        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
 
 
 def _text(path: Path) -> str:
@@ -161,42 +208,59 @@ def _absent(tasks: "list[Task]") -> list[str]:
 
 
 def run_all(tasks: "list[Task]", store: Any, executor: "Executor") -> None:
-    """Run the tasks whose results are missing, with a progress bar.
-
-    The bar shows the last task that was completed and the time left. Without a terminal, a line is
-    printed every half minute, and one at the end.
-    """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    """Run the tasks whose results are missing, with a progress bar."""
     from kem_pymc.experiments.runner import run_tasks
-    from kem_pymc.runs.progress import Lines, time_left
 
     if not tasks:
         return
-    columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
-    quiet = not screen.console.is_terminal
     known = {id(task) for task in tasks if not store.missing(task)}
     total = len(tasks) - len(known)
     if total:
         screen.say(_ahead(tasks, total))
-    lines, began, done = Lines(screen.say), monotonic(), 0
-    with Progress(*columns, console=screen.console, transient=True, disable=quiet) as progress:
-        bar = progress.add_task("Compiling, then learning", total=total)
+    with progress("Compiling, then learning", total) as done:
 
         def callback(task: "Task") -> None:
-            nonlocal done
-            if id(task) in known:
-                return
-            done += 1
-            so_far = time_left(done, total, monotonic() - began)
-            what = f"{task.study.title}, trial {task.trial + 1}: {', '.join(task.methods)}"
-            progress.update(bar, advance=1, description=f"{so_far}. Done: {what}")
-            if quiet and done == total:
+            if id(task) not in known:
+                done(f"{task.study.title}, trial {task.trial + 1}: {', '.join(task.methods)}")
+
+        run_tasks(tasks, store, executor, callback)
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Yield a function to call with the description of every task that is done.
+
+    A progress bar shows the last task that was done and the time left. Without a terminal, a line
+    is printed every half minute, and one at the end.
+
+    Parameters
+    ----------
+    title : str
+        Description before the first task is done.
+    total : int
+        Number of tasks.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from kem_pymc.runs.progress import Lines, time_left
+
+    columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
+    quiet = not screen.console.is_terminal
+    lines, began, count = Lines(screen.say), monotonic(), 0
+    with Progress(*columns, console=screen.console, transient=True, disable=quiet) as bars:
+        bar = bars.add_task(title, total=total)
+
+        def done(what: str) -> None:
+            nonlocal count
+            count += 1
+            so_far = time_left(count, total, monotonic() - began)
+            bars.update(bar, advance=1, description=f"{so_far}. Done: {what}")
+            if quiet and count == total:
                 screen.say(f"{so_far}: {what}")
             elif quiet:
                 lines.say(f"{so_far}. Done: {what}")
 
-        run_tasks(tasks, store, executor, callback)
+        yield done
 
 
 def _ahead(tasks: "list[Task]", total: int) -> str:

@@ -10,6 +10,7 @@ from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from kem_pymc.datasets.panel import panel
 from kem_pymc.datasets.pools import candidates, default_pool
 from kem_pymc.datasets.simulate import Truth, synthetic
+from kem_pymc.datasets.single import Single, single
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Counts",
     "DataFileNotFoundError",
     "DayCounts",
+    "Single",
     "Study",
     "Truth",
     "candidates",
@@ -34,6 +36,7 @@ __all__ = [
     "mimic_demo",
     "orthodont",
     "panel",
+    "single",
     "sleepstudy",
     "synthetic",
     "theoph",

@@ -23,6 +23,7 @@ MODULES = {
     "kem-types": "fig6",
     "kem-peers": "peers",
     "kem-paper": "peers",
+    "kem-searches": "peers",
     "kem-parts": "defaults",
     "kem-ablation": "ablation",
     "kem-targets": "ablation",

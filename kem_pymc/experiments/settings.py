@@ -10,8 +10,11 @@ from kem_pymc.data.transforms import Name
 from kem_pymc.errors import InputError
 
 #: What methods learn from pilot users: posteriors of `EvolutionModel` for either target, or with
-#: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing.
-Learns = Literal["cut", "joint", "paper", "final", "stratified", "ard", "two-level", "nothing"]
+#: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing, for the
+#: Memoryless baseline and for the searches of :mod:`kem_pymc.search`.
+Learns = Literal[
+    "cut", "joint", "paper", "final", "stratified", "ard", "two-level", "nothing", "search"
+]
 
 #: Priors of a method: the study's; these with the paper's noise floor, or without CONST (individual
 #: levels of users) among the candidates; the paper's; these with the same noise prior for every
@@ -124,6 +127,30 @@ class Figure(_Strict):
     seed: NonNegativeInt = 0
 
 
+class Searches(_Strict):
+    """Searches for the kernels of single data sets that a figure compares.
+
+    Attributes
+    ----------
+    data : dict of str to str
+        Title of each data set, by its name in :func:`kem_pymc.datasets.single`.
+    methods : list of {"cks", "boms", "random"}
+    budget : int
+        Number of models that each search evaluates.
+    trials : int
+        Number of trials, which differ in random starting points.
+    quick_budget, quick_trials : int
+        Smaller numbers for ``--quick``.
+    """
+
+    data: dict[str, str]
+    methods: list[Literal["cks", "boms", "random"]]
+    budget: PositiveInt
+    trials: PositiveInt
+    quick_budget: PositiveInt
+    quick_trials: PositiveInt
+
+
 class Quick(_Strict):
     """Smaller numbers for ``--quick``: trials, test users, steps of a search, posterior draws."""
 
@@ -140,6 +167,7 @@ class Settings(_Strict):
     studies: dict[str, Study]
     methods: dict[str, Method]
     figures: dict[str, Figure]
+    searches: dict[str, Searches] = {}
     quick: Quick
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kem_pymc.priors as prior_tables
+from kem_pymc.data.categories import number_features
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Name
@@ -23,6 +24,7 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.priors import Priors
 from kem_pymc.runs.sampling import sample
 from kem_pymc.sampler.moves.sweep import PAPER
+from kem_pymc.search.selector import SearchSelector
 from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
@@ -276,6 +278,17 @@ def _memoryless(training: Training, **options: Any) -> Selector:
     return _departing(training, selector)
 
 
+def _search(training: Training, **options: Any) -> Selector:
+    pilot = training.pilot
+    return SearchSelector(
+        pilot.dimension,
+        scaling=Scaling.unit(pilot),  # the priors of hyperparameters are for these units
+        dimensions=number_features(pilot),
+        seed=training.seed,
+        **options,
+    )
+
+
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
@@ -285,6 +298,7 @@ _SELECTORS: dict[str, Callable[..., Selector]] = {
     "ard": _ard,
     "two-level": _two_level,
     "nothing": _memoryless,
+    "search": _search,
 }
 
 
@@ -293,6 +307,7 @@ def options_of(method: Method) -> dict[str, Any]:
     kinds: dict[str, Callable[..., Any]] = {
         "ard": ARDSelector,
         "nothing": MemorylessSelector,
+        "search": SearchSelector,
         "two-level": TwoLevelSelector.learn,
     }
     parameters = signature(kinds.get(method.learns, KEMSelector)).parameters.values()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kem_pymc.search.hyperpriors import Hyperpriors as Hyperpriors
     from kem_pymc.search.result import SearchResult as SearchResult
     from kem_pymc.search.run import search as search
+    from kem_pymc.search.selector import SearchSelector as SearchSelector
 
 __getattr__, __all__ = lazily(
     __name__,
@@ -17,6 +18,7 @@ __getattr__, __all__ = lazily(
         "Grammar": "grammar",
         "Hyperpriors": "hyperpriors",
         "SearchResult": "result",
+        "SearchSelector": "selector",
         "describe": "description",
         "search": "run",
     },

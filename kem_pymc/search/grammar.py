@@ -86,21 +86,31 @@ class Grammar:
         Number of input dimensions D.
     bases : tuple of str
         Names of base kernels.
+    dimensions : tuple of int, optional
+        Input dimensions that base kernels use; by default all.
 
     Raises
     ------
     InputError
-        If a base kernel isn't registered or is given twice, there are none, or the dimension is
-        less than 1.
+        If a base kernel isn't registered or is given twice, there are no base kernels or
+        dimensions, or a dimension is out of range.
     """
 
     dimension: int = 1
     bases: tuple[str, ...] = BASES
+    dimensions: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bases", tuple(self.bases))
         if self.dimension < 1:
             raise InputError(f"A grammar can't have dimension {self.dimension}. Give at least 1.")
+        if self.dimensions is None:
+            object.__setattr__(self, "dimensions", tuple(range(self.dimension)))
+        if not self._used or not {*self._used} <= {*range(self.dimension)}:
+            raise InputError(
+                f"The grammar has the dimensions {self.dimensions}. "
+                f"Give at least one, from 0 to {self.dimension - 1}."
+            )
         if not self.bases:
             raise InputError("The grammar has no base kernels. Give at least one, like SE.")
         for name in self.bases:
@@ -111,7 +121,11 @@ class Grammar:
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
         """Every base kernel on every dimension."""
-        return tuple(Factor(name, d) for d in range(self.dimension) for name in self.bases)
+        return tuple(Factor(name, d) for d in self._used for name in self.bases)
+
+    @property
+    def _used(self) -> tuple[int, ...]:
+        return self.dimensions or ()
 
     @cached_property
     def starts(self) -> tuple[Composition, ...]:
@@ -136,7 +150,8 @@ class Grammar:
             for factor in factors:
                 if factor not in self.factors:
                     raise InputError(
-                        f"{factor} isn't in the grammar. Use base kernels {', '.join(self.bases)}."
+                        f"{factor} isn't in the grammar. Use base kernels {', '.join(self.bases)} "
+                        f"on dimensions {', '.join(map(str, self._used))}."
                     )
         return canonical(products)
 

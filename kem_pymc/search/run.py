@@ -23,8 +23,8 @@ from kem_pymc.search.record import Record, opened
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random, Strategy
 
-#: Methods of search.
-METHODS = ("cks", "boms", "random")
+#: Methods of search, and criteria.
+METHODS, CRITERIA = ("cks", "boms", "random"), ("laplace", "bic", "aic")
 
 Method = Literal["cks", "boms", "random"]
 
@@ -102,15 +102,7 @@ def search(
     >>> found.selection.predict(coming_years, include_noise=True)
     """
     x, y, scaling = scaled(x, y)
-    if method not in METHODS:
-        raise InputError(f"There is no method {method!r}. Use one of {', '.join(METHODS)}.")
-    for name, value in {"budget": budget, "starts": starts, "draws": draws}.items():
-        if value < 1:
-            raise InputError(f"{name}={value} is too small. Give 1 or more.")
-    if criterion not in ("laplace", "bic", "aic"):
-        raise InputError(f"There is no criterion {criterion!r}. Use one of laplace, bic, aic.")
-    if seed < 0:
-        raise InputError(f"seed={seed} is negative. Give 0 or more.")
+    check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
     hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
     grammar = Grammar(x.shape[1], tuple(bases))
     evaluator = Evaluator(x, y, hyperpriors, criterion, starts, seed)
@@ -130,6 +122,25 @@ def search(
         strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
         found = explore(strategy, evaluator, budget, first, record, line.show)
     return SearchResult(tuple(found), method, evaluator, scaling)
+
+
+def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:
+    """Check the options of a search; `numbers` are those of at least 1, by name.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range.
+    """
+    if method not in METHODS:
+        raise InputError(f"There is no method {method!r}. Use one of {', '.join(METHODS)}.")
+    if criterion not in CRITERIA:
+        raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}.")
+    for name, value in numbers.items():
+        if value < 1:
+            raise InputError(f"{name}={value} is too small. Give 1 or more.")
+    if seed < 0:
+        raise InputError(f"seed={seed} is negative. Give 0 or more.")
 
 
 def scaled(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray, Scaling]:

@@ -1,0 +1,113 @@
+"""Search as a method of selection: again at every time step, started from the last selection."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
+from kem_pymc.errors import InputError
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.evaluation import MEAN, Criterion, Evaluator
+from kem_pymc.search.grammar import BASES, Grammar
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.result import SearchResult
+from kem_pymc.search.run import Method, check_options, explore, make_strategy
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous
+
+
+class SearchSelector:
+    """Selector that searches for a kernel at every time step, without pilot users.
+
+    The kernel of the previous time step is evaluated first.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of features D.
+    method : {"cks", "boms", "random"}
+        Method of search, see :func:`kem_pymc.search.search`.
+    budget : int
+        Number of kernels that are evaluated at each time step.
+    scaling : Scaling, optional
+        Scaling to the range that the priors of hyperparameters expect: features from 0 to 1 and
+        targets with mean 0 and sd 1. By default data aren't scaled.
+    dimensions : sequence of int, optional
+        Features that kernels use; by default all. Categories should be left out.
+    bases, criterion, hyperpriors, starts, seed
+        As for :func:`kem_pymc.search.search`.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        method: Method = "cks",
+        *,
+        budget: int = 20,
+        scaling: Scaling | None = None,
+        dimensions: Sequence[int] | None = None,
+        bases: Sequence[str] = BASES,
+        criterion: Criterion = "laplace",
+        hyperpriors: Hyperpriors | None = None,
+        starts: int = 3,
+        seed: int = 0,
+    ) -> None:
+        check_options(method, criterion, budget=budget, starts=starts, seed=seed)
+        chosen = None if dimensions is None else tuple(dimensions)
+        self.grammar = Grammar(dimension, tuple(bases), chosen)
+        self.method, self.budget, self.criterion = method, budget, criterion
+        self.scaling = Scaling.identity(dimension) if scaling is None else scaling
+        self.hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
+        self.starts, self.seed = starts, seed
+
+    def __repr__(self) -> str:
+        return f"SearchSelector({self.grammar.dimension}, {self.method!r}, budget={self.budget})"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Search for a kernel for one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            All of the user's inputs so far, in the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            Selection or composition of the previous time step; None at the first.
+
+        Returns
+        -------
+        Selection
+
+        Raises
+        ------
+        InputError
+            If there are no points, the shapes don't match, a value isn't a finite number, or
+            `previous` isn't an expression of the grammar.
+        """
+        x, y = check_points(x, y, self.grammar.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        rng = np.random.default_rng(self.seed)
+        strategy = make_strategy(self.method, self.grammar, x, self.hyperpriors, rng)
+        evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
+        found = explore(strategy, evaluator, self.budget, self._first(previous))
+        return SearchResult(tuple(found), self.method, evaluator, self.scaling).selection
+
+    def _first(self, previous: Previous) -> list[Composition]:
+        if isinstance(previous, Selection):
+            previous = previous.composition
+        if isinstance(previous, str):
+            previous = Composition.parse(previous, self.grammar.dimension)
+        if previous is not None and not isinstance(previous, Composition):
+            raise InputError(
+                f"previous is a {type(previous).__name__}. "
+                "Give the last selection, a composition, its name, or None at the first time step."
+            )
+        last = None if previous is None else previous - MEAN
+        return [self.grammar.parse(str(last))] if last is not None and len(last) else []

@@ -1,0 +1,80 @@
+"""Searches on single data sets: tasks, results that are stored, and the figure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc._system.executors import Serial
+from kem_pymc.experiments import searches
+from kem_pymc.experiments.figures.searches import make
+from kem_pymc.experiments.settings import Searches, default
+
+SMALL = Searches(
+    data={"airline": "AIRLINE"},
+    methods=["boms", "cks"],
+    budget=3,
+    trials=2,
+    quick_budget=2,
+    quick_trials=1,
+)
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A data home with a short series in place of the airline data."""
+    x = np.arange(30) / 12
+    table = pd.DataFrame({"x": x, "y": x + np.sin(2 * np.pi * x)})
+    (tmp_path / "home" / "boms").mkdir(parents=True)
+    table.to_csv(tmp_path / "home" / "boms" / "airline.csv", index=False)
+    return tmp_path / "home"
+
+
+def test_tasks_of_the_packages_settings():
+    tasks = searches.tasks_of(default().searches["boms-fig2"])
+    assert len(tasks) == 10 * 6 * 3
+    assert {task.budget for task in tasks} == {40}
+    quick = searches.tasks_of(default().searches["boms-fig2"], quick=True)
+    assert {task.budget for task in quick} == {6}
+    assert len(searches.tasks_of(SMALL, trials=5)) == 10
+
+
+def test_results_are_stored_and_not_computed_again(home, tmp_path, monkeypatch):
+    tasks = searches.tasks_of(SMALL, data_home=home)
+    done = []
+    first = searches.run_tasks(tasks, tmp_path, Serial(), done.append)
+    assert done == tasks
+    assert len(first) == 2 * 2 * 3
+    monkeypatch.setattr(searches, "run", None)
+    again = searches.run_tasks(tasks, tmp_path, Serial())
+    pd.testing.assert_frame_equal(first, again)
+    # Trials differ; the same trial and seed gives the same path.
+    of_cks = first[first["method"] == "cks"].groupby("trial")["model"].apply(list)
+    assert of_cks[0] != of_cks[1]
+
+
+def test_figure():
+    rows = [
+        {
+            "data": "airline",
+            "method": method,
+            "trial": trial,
+            "evaluation": k,
+            "best_per_point": k / 10 + (method == "boms") * (1 + 0.01 * trial),
+            "elapsed": 0.5 * (k + 1),
+            "overhead": 0.08 if method == "boms" else 0.0,
+        }
+        for method in ("boms", "cks")
+        for trial in range(3)
+        for k in range(40)
+    ]
+    output = make(SMALL, pd.DataFrame(rows))
+    best, against, times = output.tables.values()
+    assert best.loc[("AIRLINE", 40), "BOMS"].startswith("4.91")
+    assert best.loc[("AIRLINE", 5), "CKS"].startswith("0.4")
+    assert against.loc[("AIRLINE", 20), "difference"].startswith("1.01")
+    assert against.loc[("AIRLINE", 20), "trials in which BOMS is ahead"] == "3 of 3"
+    assert times.loc[("AIRLINE", "BOMS"), "share of the search"] == "8.0%"
+    assert times.loc[("AIRLINE", "CKS"), "seconds"] == "20.0"
+    axes = output.figure.axes
+    assert axes[0].get_title() == "AIRLINE"
+    assert len(axes[1].lines) == 6
