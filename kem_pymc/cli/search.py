@@ -77,6 +77,10 @@ def search(
     bases: Annotated[
         str, typer.Option(metavar="SE,PER,...", help="Base kernels, each on every input.")
     ] = "SE,RQ,LIN,PER",
+    changes: Annotated[
+        bool,
+        typer.Option("--changes", help="Kernels may change at a point or in a window of an input."),
+    ] = False,
     criterion: Annotated[
         Literal["laplace", "bic", "aic"],
         typer.Option(help="Score of a kernel: log evidence (laplace), BIC or AIC."),
@@ -103,6 +107,7 @@ def search(
         method,
         budget=budget,
         bases=options.listed(bases) or (),
+        changes=changes,
         criterion=criterion,
         seed=seed,
         out=out,

@@ -1,5 +1,6 @@
 """Scaling of inputs and targets, learned from pilot users, and conversion back to their units."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,6 +14,9 @@ from kem_pymc.data.validation import check_varies, frozen
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor
+
+#: Name of a hyperparameter that candidates share: CHANGE0@1.location.
+SHARED = re.compile(r"[A-Z]+(?P<dimension>\d+)@\d+\.(?P<kind>\w+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +211,10 @@ class Scaling:
         if name == "noise":
             return value * self.target_sd**2
         extent = self.feature_high - self.feature_low
+        if shared := SHARED.fullmatch(name):
+            dimension = int(shared["dimension"])
+            origin = self.feature_low[dimension] if shared["kind"] == "location" else 0.0
+            return value * extent[dimension] + origin
         candidate = Candidate.parse(name.partition(".")[0], len(extent))
         kinds = {h.name: h.kind for h in candidate.hyperparameters}
         if name not in kinds:

@@ -75,6 +75,9 @@ class BaseKernel:
         relative to a lengthscale or period.
     unitless : tuple of str
         Hyperparameters that aren't in the input's unit.
+    tied : str
+        Name under which factors with the same number share their hyperparameters, as those of a
+        change point do (:mod:`kem_pymc.kernels.changes`); by default every factor has its own.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class BaseKernel:
     detail: str = ""
     degree: int = 0
     unitless: tuple[str, ...] = ()
+    tied: str = ""
 
     def __post_init__(self) -> None:
         if re.fullmatch(rf"ARD|WHITE|{CONST}\d*", self.name):

@@ -27,13 +27,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, order=True)
 class Factor:
-    """A base kernel on one input dimension, e.g. ``SE3``."""
+    """A base kernel on one input dimension, e.g. ``SE3``.
+
+    Factors of base kernels that are tied also have a number, from 1, e.g. ``BEFORE0@1``: those with
+    the same number share their hyperparameters.
+    """
 
     base: str
     dimension: int
+    tie: int = 0
 
     def __post_init__(self) -> None:
-        base_kernel(self.base)
+        if bool(base_kernel(self.base).tied) != (self.tie > 0):
+            raise InputError(
+                f"{self.base} on dimension {self.dimension} has the number {self.tie}. "
+                "Give a number from 1, as in BEFORE0@1, to change points and windows only."
+            )
         if self.dimension < 0:
             raise InputError(
                 f"Input dimension {self.dimension} of {self.base} is negative. "
@@ -41,7 +50,15 @@ class Factor:
             )
 
     def __str__(self) -> str:
-        return f"{self.base}{self.dimension}"
+        return f"{self.base}{self.dimension}{f'@{self.tie}' if self.tie else ''}"
+
+    @property
+    def shared_hyperparameters(self) -> tuple["Hyperparameter", ...]:
+        """Hyperparameters that the factor shares with others of its number; mostly none."""
+        kernel = base_kernel(self.base)
+        owner = f"{kernel.tied}{self.dimension}@{self.tie}"
+        kinds = kernel.hyperparameters if kernel.tied else ()
+        return tuple(Hyperparameter(f"{owner}.{kind}", kind, self.base) for kind in kinds)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -53,10 +70,13 @@ class Factor:
             If the text isn't a base kernel's name followed by a dimension's index.
         """
         text = text.strip()
+        place, at, tie = text.partition("@")
         for kernel in base_kernels():
-            rest = text.removeprefix(kernel.name)
-            if rest != text and rest.isdecimal() and len(rest) < 10:
-                return cls(kernel.name, int(rest))
+            rest = place.removeprefix(kernel.name)
+            numbers = [rest, tie] if at else [rest]
+            whole = rest != place and all(n.isdecimal() and len(n) < 10 for n in numbers)
+            if whole and bool(kernel.tied) == bool(at):
+                return cls(kernel.name, *map(int, numbers))
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise InputError(
             f"{shown!r} is not a base kernel with an input dimension. "
@@ -161,7 +181,7 @@ class Candidate(Displayed):
 
     @property
     def hyperparameters(self) -> tuple["Hyperparameter", ...]:
-        """The candidate's hyperparameters, amplitude first, then factor by factor."""
+        """The candidate's own hyperparameters, amplitude first, then factor by factor."""
         own = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
         for factor, group in groupby(self.factors):
             copies = list(group)
@@ -171,8 +191,14 @@ class Candidate(Displayed):
                 own += [
                     Hyperparameter(f"{self}.{infix}{kind}", kind, factor.base)
                     for kind in base_kernel(factor.base).hyperparameters
+                    if not factor.tie
                 ]
         return tuple(own)
+
+    @property
+    def shared_hyperparameters(self) -> tuple["Hyperparameter", ...]:
+        """Hyperparameters that its factors share with those of other candidates; mostly none."""
+        return tuple(h for factor in self.factors for h in factor.shared_hyperparameters)
 
     def _display(self) -> Display:
         return Display(f"Candidate {self}", listings=[_listing((self,))])
@@ -273,8 +299,11 @@ class Composition(Displayed):
 
     @property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        """All hyperparameters, candidate by candidate; the noise isn't among them."""
-        return tuple(h for c in self.candidates for h in c.hyperparameters)
+        """All hyperparameters, candidate by candidate, then those that candidates share.
+
+        The noise isn't among them.
+        """
+        return with_shared(self.candidates)
 
     def to_pymc(
         self, hyperparameters: Mapping[str, object], dimension: int
@@ -311,10 +340,23 @@ class Composition(Displayed):
             factors = []
             for factor in candidate.factors:
                 kernel = base_kernel(factor.base)
-                arguments = [next(values) for _ in kernel.hyperparameters]
+                arguments = [hyperparameters[h.name] for h in factor.shared_hyperparameters]
+                if not factor.tie:
+                    arguments = [next(values) for _ in kernel.hyperparameters]
                 factors.append((kernel, factor.dimension, arguments))
             terms.append((amplitude, factors))
         return sum_of_products(terms, dimension)
+
+
+def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:
+    """Return the candidates' own hyperparameters in order, then those that they share, by name."""
+    candidates = tuple(candidates)
+    own = [h for candidate in candidates for h in candidate.hyperparameters]
+    shared = {h.name: h for c in candidates for h in c.shared_hyperparameters}
+    owners = sorted({name.partition(".")[0] for name in shared})
+    # Kinds stay in the order of the base kernel's.
+    ordered = [h for o in owners for name, h in shared.items() if name.partition(".")[0] == o]
+    return (*own, *ordered)
 
 
 def _listing(candidates: Iterable[Candidate]) -> Listing:

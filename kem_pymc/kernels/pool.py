@@ -23,6 +23,7 @@ from kem_pymc.kernels.composition import (
     Factor,
     Hyperparameter,
     as_candidates,
+    with_shared,
 )
 
 #: Maximum number of candidates whose names are in a pool's repr, and of names displayed per kind.
@@ -35,7 +36,8 @@ class Layout(NamedTuple):
 
     There are C candidates, F factors over all of them and H hyperparameters. Candidate c has
     factors ``factor_start[c]:factor_start[c+1]`` and hyperparameters
-    ``hyper_start[c]:hyper_start[c+1]``, the first of which is its amplitude.
+    ``hyper_start[c]:hyper_start[c+1]``, the first of which is its amplitude; hyperparameters that
+    factors of different candidates share come after those of all candidates.
     """
 
     factor_start: np.ndarray  # (C + 1,) int64
@@ -178,8 +180,11 @@ class CandidatePool(Displayed):
 
     @cached_property
     def hyperparameters(self) -> tuple[Hyperparameter, ...]:
-        """Every hyperparameter of every candidate, in the order of the pool's vectors (H,)."""
-        return tuple(h for c in self.candidates for h in c.hyperparameters)
+        """Every hyperparameter of every candidate, in the order of the pool's vectors (H,).
+
+        Those that candidates share come last.
+        """
+        return with_shared(self.candidates)
 
     @cached_property
     def layout(self) -> Layout:
@@ -187,10 +192,14 @@ class CandidatePool(Displayed):
         codes = {k.name: i for i, k in enumerate(base_kernels())}
         factor_start, hyper_start, factor_hyper = [0], [0], []
         factors: list[Factor] = []
+        places = {h.name: i for i, h in enumerate(self.hyperparameters)}
         position = 0
         for candidate in self.candidates:
             position += 1  # the amplitude
             for factor in candidate.factors:
+                if factor.tie:
+                    factor_hyper.append(places[factor.shared_hyperparameters[0].name])
+                    continue
                 factor_hyper.append(position)
                 position += len(base_kernel(factor.base).hyperparameters)
             factors += candidate.factors
@@ -236,7 +245,17 @@ class CandidatePool(Displayed):
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
         """Return which hyperparameters (H,) belong to included candidates, as bool."""
-        return np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
+        own = np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
+        shared = self.hyperparameters[len(own) :]
+        if not shared:
+            return own
+        used = {h.name for i in np.flatnonzero(inclusion) for h in self._shared_by[i]}
+        return np.append(own, [h.name in used for h in shared])
+
+    @cached_property
+    def _shared_by(self) -> list[tuple[Hyperparameter, ...]]:
+        """Hyperparameters that each candidate shares with others."""
+        return [candidate.shared_hyperparameters for candidate in self.candidates]
 
     def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
         """Return values by name as a vector (H,) of logs (positive kinds) or values (others).

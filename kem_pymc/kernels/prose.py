@@ -17,7 +17,7 @@ NOISE_ONLY, EMPTY = "noise only", "WHITE"
 LEVEL = "a constant level"
 
 #: Base kernels that come first in a product's description, as its noun, and those that come last.
-NOUNS, LAST = ("PER",), ("LIN", "CAT")
+NOUNS, LAST = ("PER",), ("LIN", "CAT", "BEFORE", "AFTER", "INSIDE", "OUTSIDE")
 
 
 def describe(
@@ -139,7 +139,7 @@ def _detail(
         return ""
     details = []
     for infix in _infixes(candidate, factor):
-        named = {k: values.get(f"{candidate}.{infix}{k}") for k in kernel.hyperparameters}
+        named = {k: values.get(f"{infix}{k}") for k in kernel.hyperparameters}
         known = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
         if all(f"{{{k}" not in kernel.detail or k in known for k in named):
             details.append(kernel.detail.format_map(known))
@@ -148,7 +148,10 @@ def _detail(
 
 def _infixes(candidate: Candidate, factor: Factor) -> list[str]:
     """Return the prefixes before the kinds in the names of a factor's hyperparameters."""
+    if factor.tie:
+        return [factor.shared_hyperparameters[0].name.partition(".")[0] + "."]
     if not candidate.is_interaction:
-        return [""]
+        return [f"{candidate}."]
     copies = next(len(list(same)) for f, same in groupby(candidate.factors) if f == factor)
-    return [f"{factor}{f'#{n}' if copies > 1 else ''}." for n in range(1, copies + 1)]
+    numbers = (f"#{n}" if copies > 1 else "" for n in range(1, copies + 1))
+    return [f"{candidate}.{factor}{number}." for number in numbers]

@@ -28,6 +28,7 @@ from kem_pymc._jit.decorators import compiled
 from kem_pymc._jit.simd import LANES, padded
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import as_active
+from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Composition, Factor
 from kem_pymc.kernels.library import kernels
 from kem_pymc.search.evaluation import MEAN, coordinates_of
@@ -105,13 +106,17 @@ class Distances:
         every model, so that paired draws of two models are independent.
         """
         rng = np.random.default_rng([self._seed, crc32(str(expression).encode())])
+        orders: dict[tuple[int, int], np.ndarray] = {}  # of change points and windows
         n = self.x.shape[1]
         level = math.exp(self.hyperpriors.table[f"{MEAN}.amplitude"][0])
         sums = np.full((self.draws, n * (n + 1) // 2), level)
         for candidate in expression:
             product = self._amplitudes(rng)[:, None]
             for factor in candidate.factors:
-                product = product * self._of_factor(factor)[rng.permutation(self.draws)]
+                order = rng.permutation(self.draws)
+                if factor.tie:
+                    order = orders.setdefault((factor.dimension, factor.tie), order)
+                product = product * self._of_factor(factor)[order]
             sums += product
         sums[:, self._diagonal] += NOISE
         groups = sums.reshape(-1, LANES, sums.shape[1]).transpose(0, 2, 1)
@@ -142,7 +147,9 @@ class Distances:
         own = [i for i, h in enumerate(coordinates.hyperparameters) if h.kind != "amplitude"]
         h = np.zeros((self.draws, len(coordinates.hyperparameters)))
         if own:
-            rng = np.random.default_rng([self._seed, crc32(str(factor).encode())])
+            # Factors that share their hyperparameters have the same draws of them.
+            owner = base_kernel(factor.base).tied or str(factor)
+            rng = np.random.default_rng([self._seed, crc32(owner.encode())])
             power = math.ceil(math.log2(self.draws))
             uniform = qmc.Sobol(len(own), rng=rng).random_base2(power)[: self.draws]
             h[:, own] = means[own] + sds[own] * ndtri(uniform)

@@ -216,12 +216,13 @@ class _Product:
 
     @cached_property
     def places(self) -> list[tuple[Factor, slice]]:
-        """Every factor, and where its values are."""
+        """Every factor with hyperparameters of its own, and where its values are."""
         found, first = [], 1
         for factor in self.factors:
-            size = len(base_kernel(factor.base).hyperparameters)
-            found.append((factor, slice(first, first + size)))
-            first += size
+            if not factor.tie:
+                size = len(base_kernel(factor.base).hyperparameters)
+                found.append((factor, slice(first, first + size)))
+                first += size
         return found
 
     def overlap(self, other: "_Product") -> int:
@@ -262,7 +263,12 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
     theirs = _products(coordinates_of(similar.expression, dimension), similar.values)
     points = completed.copy()
     points[:, -1] = similar.values[-1]
+    common = {name: i for i, name in enumerate(coordinates.names) if "@" in name.partition(".")[0]}
+    known = coordinates_of(similar.expression, dimension).names
     for point in points:
+        for name, place in common.items():
+            if name in known:
+                point[place] = similar.values[known.index(name)]
         for candidate, own in _products(coordinates, point).items():
             if candidate in theirs:
                 own.inherit(theirs[candidate])

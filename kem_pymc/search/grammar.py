@@ -9,7 +9,7 @@ own. Expressions that are equal up to the order of sums and products, or by dist
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,16 +60,39 @@ def _multiply_product(products: Products, factor: Factor) -> Iterator[Products]:
 def _add_to_factor(products: Products, factor: Factor) -> Iterator[Products]:
     """S to S + B, for one factor of a product: (A + B) x C is A x C + B x C."""
     for product in products:
-        for j in range(len(product)):
+        for j in _replaceable(product):
             yield (*products, (*product[:j], factor, *product[j + 1 :]))
 
 
 def _replace(products: Products, factor: Factor) -> Iterator[Products]:
     """A to B, for one factor."""
     for i, product in enumerate(products):
-        for j in range(len(product)):
+        for j in _replaceable(product):
             replaced = (*product[:j], factor, *product[j + 1 :])
             yield (*products[:i], replaced, *products[i + 1 :])
+
+
+def _replaceable(product: tuple[Factor, ...]) -> list[int]:
+    """Return the places of the factors that aren't of a change point or window."""
+    return [j for j, factor in enumerate(product) if not factor.tie]
+
+
+def _change(products: Products, factor: Factor) -> Iterator[Products]:
+    """S to a change point or window between S and B, B and S, or S and S, on B's dimension."""
+    from kem_pymc.kernels.changes import PAIRS
+
+    tie = 1 + max((f.tie for product in products for f in product), default=0)
+    for pair in PAIRS:
+        one, other = (Factor(name, factor.dimension, tie) for name in pair)
+        for first, second in (
+            (products, ((factor,),)),
+            (((factor,),), products),
+            (products, products),
+        ):
+            yield (
+                *((*product, one) for product in first),
+                *((*product, other) for product in second),
+            )
 
 
 #: Rules of the grammar. An expression's neighbours are the results of all rules.
@@ -88,6 +111,9 @@ class Grammar:
         Names of base kernels.
     dimensions : tuple of int, optional
         Input dimensions that base kernels use; by default all.
+    changes : bool
+        Whether an expression may change over to another one at a point or in a window of an input
+        (:mod:`kem_pymc.kernels.changes`).
 
     Raises
     ------
@@ -99,9 +125,15 @@ class Grammar:
     dimension: int = 1
     bases: tuple[str, ...] = BASES
     dimensions: tuple[int, ...] | None = None
+    changes: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bases", tuple(self.bases))
+        if self.changes:
+            # Registered only where they are used, because all registered kernels are compiled.
+            from kem_pymc.kernels.changes import register_changes
+
+            register_changes()
         if self.dimension < 1:
             raise InputError(f"A grammar can't have dimension {self.dimension}. Give at least 1.")
         if self.dimensions is None:
@@ -148,7 +180,7 @@ class Grammar:
                     "Leave it out."
                 )
             for factor in factors:
-                if factor not in self.factors:
+                if factor not in self.factors and not (factor.tie and self.changes):
                     raise InputError(
                         f"{factor} isn't in the grammar. Use base kernels {', '.join(self.bases)} "
                         f"on dimensions {', '.join(map(str, self._used))}."
@@ -167,7 +199,8 @@ class Grammar:
         """Return the results of all rules, which may be equal up to order."""
         products = tuple(candidate.factors for candidate in expression)
         factors = self.factors
-        return [made for rule in RULES for factor in factors for made in rule(products, factor)]
+        rules = (*RULES, _change) if self.changes else RULES
+        return [made for rule in rules for factor in factors for made in rule(products, factor)]
 
     def within(self, steps: int, largest: int, rng: np.random.Generator) -> list[Composition]:
         """Return expressions at most `steps` steps away from a single base kernel.
@@ -216,16 +249,35 @@ def canonical(products: Iterable[Iterable[Factor]]) -> Composition:
 
     Repeated factors such as SE0 x SE0 are simplified where the product is the same kernel again,
     and LIN0 + LIN0 because the sum is. Other equal products are numbered as copies, because they
-    have different hyperparameters.
+    have different hyperparameters. Change points and windows are numbered in order of appearance.
     """
     copies: Counter[Candidate] = Counter()
     candidates = []
-    for factors in products:
+    for factors in _renumbered([tuple(factors) for factors in products]):
         candidate = Candidate(tuple(_simplified(factors)))
         alone = not candidate.is_interaction and candidate.factors[0].base in ADDITIVE
         copies[candidate] = 1 if alone else copies[candidate] + 1
         candidates.append(Candidate(candidate.factors, copies[candidate]))
     return Composition(tuple(candidates))
+
+
+def _renumbered(products: Sequence[tuple[Factor, ...]]) -> Sequence[tuple[Factor, ...]]:
+    """Return products in which change points and windows are numbered from 1."""
+    if not any(factor.tie for factors in products for factor in factors):
+        return products
+    numbers: dict[int, int] = {}
+
+    def untied(factors: tuple[Factor, ...]) -> list[tuple[str, int]]:
+        return sorted((factor.base, factor.dimension) for factor in factors)
+
+    for factors in sorted(products, key=untied):
+        for factor in sorted(factors):
+            if factor.tie:
+                numbers.setdefault(factor.tie, len(numbers) + 1)
+    return [
+        tuple(replace(f, tie=numbers[f.tie]) if f.tie else f for f in factors)
+        for factors in products
+    ]
 
 
 def _admissible(expression: Composition) -> bool:

@@ -24,6 +24,9 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "period": (math.log(0.1), math.sqrt(0.5)),
         "mixture": (math.log(0.05), math.sqrt(0.5)),
         "shift": (0.0, 1.0),
+        "location": (0.5, 0.3),
+        "span": (math.log(0.3), 0.7),
+        "width": (math.log(0.02), 1.0),
         "noise": (2 * math.log(0.01), 2 * math.sqrt(0.1)),
     }
 )

@@ -39,6 +39,7 @@ def search(
     *,
     budget: int = 40,
     bases: Sequence[str] = BASES,
+    changes: bool = False,
     criterion: Criterion = "laplace",
     hyperpriors: Hyperpriors | None = None,
     initial: Iterable[Composition | str] = (),
@@ -66,6 +67,9 @@ def search(
         Number of models to evaluate.
     bases : sequence of str
         Names of base kernels.
+    changes : bool
+        Whether kernels may change at a point or in a window of an input
+        (:mod:`kem_pymc.kernels.changes`).
     criterion : {"laplace", "bic", "aic"}
         Score of a model: Laplace's approximation of the log evidence, or -1/2 times BIC or AIC.
     hyperpriors : Hyperpriors, optional
@@ -104,12 +108,13 @@ def search(
     x, y, scaling = scaled(x, y)
     check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
     hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
-    grammar = Grammar(x.shape[1], tuple(bases))
+    grammar = Grammar(x.shape[1], tuple(bases), changes=changes)
     evaluator = Evaluator(x, y, hyperpriors, criterion, starts, seed)
     first = [grammar.parse(str(expression)) for expression in initial]
     options = {
         "method": method,
         "bases": list(grammar.bases),
+        "changes": changes,
         "criterion": criterion,
         "hyperpriors": {name: list(row) for name, row in sorted(hyperpriors.table.items())},
         "initial": [str(expression) for expression in first],

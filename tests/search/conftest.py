@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
+from kem_pymc.kernels import base
 from kem_pymc.search.run import search
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """A registry of base kernels that other tests don't see."""
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
 
 def series(n=40, seed=0):

@@ -137,3 +137,30 @@ class TestRefusals:
         refused(lambda: TWO.parse("CONST + SE0"), "constant mean")
         refused(lambda: TWO.parse("WHITE"), "WHITE")
         refused(lambda: TWO.parse(""), "''")
+
+
+class TestChanges:
+    def test_of_a_base_kernel(self):
+        grammar = Grammar(1, ("SE", "LIN"), changes=True)
+        new = labels(grammar.neighbours(grammar.parse("SE0"))) - labels(
+            Grammar(1, ("SE", "LIN")).neighbours(grammar.parse("SE0"))
+        )
+        assert new == {
+            "AFTER0@1 x SE0 + BEFORE0@1 x SE0",
+            "AFTER0@1 x LIN0 + BEFORE0@1 x SE0",
+            "AFTER0@1 x SE0 + BEFORE0@1 x LIN0",
+            "INSIDE0@1 x SE0 + OUTSIDE0@1 x SE0",
+            "INSIDE0@1 x LIN0 + OUTSIDE0@1 x SE0",
+            "INSIDE0@1 x SE0 + LIN0 x OUTSIDE0@1",
+        }
+
+    def test_numbers_are_in_order_of_appearance(self):
+        grammar = Grammar(changes=True)
+        one = grammar.parse("AFTER0@7 x SE0 + BEFORE0@7 x PER0 + INSIDE0@3")
+        assert str(one) == "AFTER0@1 x SE0 + BEFORE0@1 x PER0 + INSIDE0@2"
+        for made in grammar.neighbours(one)[::50]:
+            assert grammar.parse(str(made)) == made
+
+    def test_only_where_they_were_asked_for(self):
+        Grammar(changes=True)
+        refused(lambda: TWO.parse("AFTER0@1 x SE0"), "AFTER0@1 isn't in the grammar")

@@ -83,3 +83,18 @@ class TestRefusals:
     )
     def test_options(self, options, words):
         refused(lambda: quiet(X, Y, **options), *words)
+
+
+def test_a_change_point_is_found():
+    """A rhythm until 6, a level after it; without change points the evidence is much lower."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 10, 60)
+    y = np.where(x < 6, np.sin(2 * np.pi * x), 3) + 0.05 * rng.normal(size=60)
+    options = {"budget": 1, "bases": ("PER", "SE")}
+    changing = "BEFORE0@1 x PER0 + AFTER0@1 x SE0"
+    one = quiet(x, y, changes=True, initial=[changing], **options)
+    other = quiet(x, y, initial=["PER0 + SE0"], **options)
+    assert one.path["score"].max() > other.path["score"].max() + 20
+    values = one.scaling.hyperparameters_back(one.selection.hyperparameters)
+    assert values["CHANGE0@1.location"] == pytest.approx(6, abs=0.2)
+    assert one.selection.predict([6.5, 8.0]).mean == pytest.approx([3, 3], abs=0.3)
