@@ -26,7 +26,7 @@ from rich.table import Table
 FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
 
 #: Measured only on request, as they need other libraries (installed by `uv run --extra peers`).
-ASKED = ("peers",)
+ASKED = ("peers", "search")
 
 #: Smallest ratio of a measurement to its target that the plot shows.
 SHORTEST = 0.02
