@@ -102,3 +102,16 @@ def add_multiple(_typing_context: Any, _value: Any, _factor: Any, _other: Any) -
         return builder.call(fma, [_spread(builder, factor), other, value])
 
     return _lanes(_lanes, types.float64, _lanes), code
+
+
+@intrinsic
+def add_product(_typing_context: Any, _value: Any, _one: Any, _other: Any) -> Any:
+    """Return value + one * other, rounded once, for three vectors."""
+
+    def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        value, one, other = args
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
+        return builder.call(fma, [one, other, value])
+
+    return _lanes(_lanes, _lanes, _lanes), code

@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import LANES, padded
+from kem_pymc._jit.decorators import compiled, inlined
+from kem_pymc._jit.simd import LANES, add_multiple, add_product, load, multiple, padded, store
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import as_active
 from kem_pymc.kernels.base import base_kernel
@@ -37,6 +37,9 @@ from kem_pymc.search.hyperpriors import Hyperpriors
 
 #: Number of inputs at which priors are compared, and of draws of hyperparameters.
 POINTS, DRAWS = 20, 100
+
+#: Number of entries of a row that are computed together.
+BLOCK = 4
 
 #: Variance of the noise. With that of the models' priors, which is 1e-4, the distances of most
 #: pairs are above 0.95, and predict scores less well.
@@ -51,7 +54,7 @@ class Embedding:
     covariances : ndarray, shape (S / LANES, P, LANES)
         Upper triangles, row by row, of the covariances of S draws, draws last.
     log_determinants : ndarray, shape (S / LANES, LANES)
-    roots : dict of Factor to float
+    roots : dict of str to float
         Root of the number of products in which each base kernel occurs.
     """
 
@@ -60,7 +63,8 @@ class Embedding:
     def __init__(self, expression: Composition, covariances: np.ndarray) -> None:
         self.covariances = covariances
         numbers = Counter(f for candidate in expression for f in {*candidate.factors})
-        self.roots = {factor: math.sqrt(number) for factor, number in numbers.items()}
+        # Keys are text, because a text's hash is computed only once.
+        self.roots = {str(factor): math.sqrt(number) for factor, number in numbers.items()}
         self.log_determinants = np.empty((len(covariances), LANES))
         log_determinants(covariances, covariances, self.log_determinants)
 
@@ -178,33 +182,55 @@ def triangles(kernels, layout, active, h, x, out):
 def log_determinants(one, other, out):
     """Write log |(S + S') / 2| of pairs of covariances (S / LANES, P, LANES) to `out`.
 
-    `LANES` matrices are factored side by side, as L D L'.
+    `LANES` matrices are factored side by side, as U' D U with the rows of D U in `rows`.
     """
     groups, places = one.shape[0], one.shape[1]
     n = int((math.sqrt(8.0 * places + 1.0) - 1.0) / 2.0 + 0.5)
-    mean = np.empty((places, LANES))
-    multiplier = np.empty(LANES)
-    determinant = np.empty(LANES)
+    rows = np.empty((places, LANES))
+    multipliers = np.empty((places, LANES))  # rows of -U
+    start = np.empty(n, dtype=np.int64)  # entry (i, j) is at start[i] + j
+    for i in range(n):
+        start[i] = i * n - i * (i + 1) // 2
     for g in range(groups):
-        for p in range(places):
-            for s in range(LANES):
-                mean[p, s] = 0.5 * (one[g, p, s] + other[g, p, s])
+        left, right = one[g], other[g]
         out[g] = 0.0
-        row = 0
         for k in range(n):
+            for j in range(k, n, BLOCK):
+                p = start[k] + j
+                if j + BLOCK <= n:
+                    r0 = _mean(left, right, p)
+                    r1 = _mean(left, right, p + 1)
+                    r2 = _mean(left, right, p + 2)
+                    r3 = _mean(left, right, p + 3)
+                    for r in range(k):
+                        factor, q = load(multipliers, start[r] + k, 0), start[r] + j
+                        r0 = add_product(r0, factor, load(rows, q, 0))
+                        r1 = add_product(r1, factor, load(rows, q + 1, 0))
+                        r2 = add_product(r2, factor, load(rows, q + 2, 0))
+                        r3 = add_product(r3, factor, load(rows, q + 3, 0))
+                    store(rows, p, 0, r0)
+                    store(rows, p + 1, 0, r1)
+                    store(rows, p + 2, 0, r2)
+                    store(rows, p + 3, 0, r3)
+                    continue
+                for last in range(j, n):
+                    r0 = _mean(left, right, start[k] + last)
+                    for r in range(k):
+                        factor = load(multipliers, start[r] + k, 0)
+                        r0 = add_product(r0, factor, load(rows, start[r] + last, 0))
+                    store(rows, start[k] + last, 0, r0)
+            diagonal = start[k] + k
             for s in range(LANES):
-                determinant[s] = mean[row, s]
-            below = row + n - k
-            for i in range(1, n - k):
+                out[g, s] += math.log(rows[diagonal, s])
+            for p in range(diagonal + 1, diagonal + n - k):
                 for s in range(LANES):
-                    multiplier[s] = mean[row + i, s] / mean[row, s]
-                for j in range(i, n - k):
-                    for s in range(LANES):
-                        mean[below + j - i, s] -= multiplier[s] * mean[row + j, s]
-                below += n - k - i
-            for s in range(LANES):
-                out[g, s] += math.log(determinant[s])
-            row += n - k
+                    multipliers[p, s] = -rows[p, s] / rows[diagonal, s]
+
+
+@inlined
+def _mean(one, other, place):
+    """Return the mean of two rows, as a vector."""
+    return multiple(0.5, add_multiple(load(one, place, 0), 1.0, load(other, place, 0)))
 
 
 @compiled

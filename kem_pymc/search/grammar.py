@@ -192,15 +192,20 @@ class Grammar:
 
         Expressions with more than `COPIES` copies of a product are left out.
         """
-        found = {canonical(made) for made in self._made(expression)} - {expression}
+        found = {
+            canonical(made) for factor in self.factors for made in self._made(expression, factor)
+        }
+        found.discard(expression)
         return tuple(sorted(e for e in found if _admissible(e)))
 
-    def _made(self, expression: Composition) -> list[Products]:
-        """Return the results of all rules, which may be equal up to order."""
+    def _made(self, expression: Composition, factor: Factor) -> list[Products]:
+        """Return the results of all rules with a factor, which may be equal up to order.
+
+        Their number is the same for all factors.
+        """
         products = tuple(candidate.factors for candidate in expression)
-        factors = self.factors
         rules = (*RULES, _change) if self.changes else RULES
-        return [made for rule in rules for factor in factors for made in rule(products, factor)]
+        return [made for rule in rules for made in rule(products, factor)]
 
     def within(self, steps: int, largest: int, rng: np.random.Generator) -> list[Composition]:
         """Return expressions at most `steps` steps away from a single base kernel.
@@ -231,13 +236,14 @@ class Grammar:
     def random_walk(self, rng: np.random.Generator) -> Composition:
         """Return the end of a random walk, started at a random base kernel.
 
-        In each step a rule is applied to a place, both drawn at random; a result with too many
-        copies is dropped. The number of steps is geometric: after each step the walk ends with
-        probability `STOP`.
+        In each step a rule is applied to a place with a base kernel, all drawn at random; a result
+        with too many copies is dropped. The number of steps is geometric: after each step the walk
+        ends with probability `STOP`.
         """
         expression = self.starts[rng.integers(len(self.starts))]
         while True:
-            made = self._made(expression)
+            factor = self.factors[rng.integers(len(self.factors))]
+            made = self._made(expression, factor)
             found = canonical(made[rng.integers(len(made))])
             expression = found if _admissible(found) else expression
             if rng.random() < STOP:

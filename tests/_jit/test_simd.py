@@ -1,8 +1,10 @@
+from fractions import Fraction
+
 import numba
 import numpy as np
 import pytest
 
-from kem_pymc._jit.simd import LANES, add_multiple, load, multiple, padded, store
+from kem_pymc._jit.simd import LANES, add_multiple, add_product, load, multiple, padded, store
 
 
 @numba.njit
@@ -27,6 +29,20 @@ def test_rounded_once():
     a[0] = -(1 + 2.0**-29) / 2
     combined(a, 0, 0, 1 + 2.0**-30)
     assert (a[0] == 2.0**-60).all()
+
+
+@numba.njit
+def with_product(a):
+    """Row 1 times row 2, plus row 0, in row 0."""
+    store(a, 0, 0, add_product(load(a, 0, 0), load(a, 1, 0), load(a, 2, 0)))
+
+
+def test_products_of_rows_are_rounded_once():
+    a = np.random.default_rng(1).normal(size=(3, LANES))
+    exact = [[Fraction(v) for v in row] for row in a]
+    expected = [float(one * other + v) for v, one, other in zip(*exact, strict=True)]
+    with_product(a)
+    np.testing.assert_array_equal(a[0], expected)
 
 
 def test_only_rows_without_gaps():
