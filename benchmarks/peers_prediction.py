@@ -29,9 +29,9 @@ from rich.table import Table
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Users
 from kem_pymc.experiments.settings import default
-from kem_pymc.experiments.store import slug
 from kem_pymc.experiments.task import Task
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.selection.scores import predictive_scores

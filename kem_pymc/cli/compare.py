@@ -95,9 +95,10 @@ def compare(
     from kem_pymc.cli.job import pool_of, scaling_of, table_of
     from kem_pymc.cli.tables import read_cohort
     from kem_pymc.experiments import runner
+    from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.output import Evidence
     from kem_pymc.experiments.settings import Figure, Study, default
-    from kem_pymc.experiments.store import Store, code
+    from kem_pymc.experiments.store import Store
 
     check(out)
     columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}

@@ -133,8 +133,8 @@ def search_figure(
     from kem_pymc.datasets import DataFileNotFoundError, single
     from kem_pymc.experiments import report
     from kem_pymc.experiments import searches as trials
+    from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.searches import make
-    from kem_pymc.experiments.store import code
 
     check(out)
     absent = []

@@ -12,9 +12,9 @@ import pandas as pd
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.files import write_atomically
 from kem_pymc.datasets.single import single
+from kem_pymc.experiments.code import code, slug
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.settings import Searches
-from kem_pymc.experiments.store import code, slug
 from kem_pymc.search.run import Method, search
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kem_pymc.cli.reproduce import ALL, figure_names
 from kem_pymc.experiments.report import MODULES
+from kem_pymc.experiments.settings import default
 
 KEM = str(Path(sys.executable).with_name("kem"))
 
@@ -69,7 +70,7 @@ def test_other_shells_see_help_as_well():
 
 
 def test_figures_are_those_of_the_settings():
-    assert figure_names() == [*MODULES, ALL]
+    assert figure_names() == [*MODULES, *default().searches, ALL]
 
 
 def test_a_shell_doesnt_wait():

@@ -18,6 +18,10 @@ from PIL import Image
 
 from kem_pymc import plots
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.search.evaluation import Evaluation, Evaluator
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.result import SearchResult
 from tests.diagnostics.conftest import mixing, posterior_of
 from tests.plots.test_graph import PAPER
 
@@ -51,6 +55,20 @@ class Maker:
         self.sharing = sharing
         self.select, self.points = make_selection, points
         self.chains = posterior_of(*mixing(chains=3, draws=40))
+
+    def searches(self):
+        """Return two searches with five scores each, of which one is far below the others."""
+        evaluator = Evaluator(np.zeros((10, 1)), np.zeros(10), Hyperpriors())
+        scores = {"cks": [-9.0, -30.0, -4.0, -6.0, -3.0], "boms": [-12.0, -5.0, -2.5, -7.0, -2.0]}
+        return {
+            method: SearchResult(
+                tuple(Evaluation(Composition(), np.zeros(1), 0, 0, s, 1, 0.1) for s in own),
+                method,
+                evaluator,
+                Scaling.identity(1),
+            )
+            for method, own in scores.items()
+        }
 
     def varied(self):
         """Return evolutions whose clusters differ in their values."""
@@ -90,6 +108,7 @@ PICTURES = {
     "predictions_left_out": lambda m: plots.predictions(m.selection("SE0 x SE1", 20, 2)),
     "few_and_many": lambda m: plots.few_and_many([m.selection(n=4), m.selection(n=15)]),
     "components": lambda m: plots.components(m.selection("LIN1 + PER0 + SE0 x SE1", 20, 2)),
+    "search_path": lambda m: plots.search_path(m.searches()),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
