@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from kem_pymc.experiments.figures.output import Output
 from kem_pymc.experiments.settings import Searches
@@ -72,6 +73,7 @@ def _draw(paths: pd.DataFrame) -> Figure:
                     linewidth=0.9,
                 )
         axes[1, k].set(xlabel="seconds", ylabel="log evidence per point", xscale="log")
+        axes[1, k].xaxis.set_minor_formatter(NullFormatter())  # there is no room for more numbers
         for ax in axes[:, k]:
             ax.set_ylim(low, top + 0.05 * (top - low))
         style.tidy(axes[1, k])
