@@ -66,7 +66,7 @@ class Embedding:
         # Keys are text, because a text's hash is computed only once.
         self.roots = {str(factor): math.sqrt(number) for factor, number in numbers.items()}
         self.log_determinants = np.empty((len(covariances), LANES))
-        log_determinants(covariances, covariances, self.log_determinants)
+        log_determinants(covariances, covariances, 0, self.log_determinants)
 
 
 class Distances:
@@ -81,7 +81,7 @@ class Distances:
     rng : numpy.random.Generator
         Generator for the inputs and the quasi-random points.
     draws : int
-        Number of draws of hyperparameters, which is rounded up to a multiple of 8.
+        Number of draws of hyperparameters, which is rounded up to a multiple of 16.
     """
 
     def __init__(
@@ -95,36 +95,33 @@ class Distances:
         chosen = rng.choice(len(different), min(POINTS, len(different)), replace=False)
         self.x = np.ascontiguousarray(different[np.sort(chosen)].T)
         self.hyperpriors = hyperpriors
-        self.draws = padded(draws)
+        self.draws = 2 * padded((draws + 1) // 2)
         self._seed = int(rng.integers(2**32))
-        self._of_factor = cache(self._factor)
+        self._triangles = cache(self._draw_triangles)
+        self._covariances = cache(self._draw_covariances)
+        self._amplitudes = cache(self._draw_amplitudes)
         places = np.arange(self.x.shape[1])
-        self._diagonal = np.flatnonzero(
-            np.equal.outer(places, places)[np.triu_indices(len(places))]
-        )
+        self._diagonal = np.equal.outer(places, places)[np.triu_indices(len(places))]
+        self._product = np.empty((self.draws // LANES, len(self._diagonal), LANES))
 
     def embed(self, expression: Composition) -> Embedding:
         """Return the priors of a model.
 
-        The covariances of each base kernel are computed once, and combined in random order for
-        every model, so that paired draws of two models are independent.
+        The draws of each base kernel, and of further occurrences of it, are in a random order that
+        is the same for all models. The distance of two models pairs different draws.
         """
-        rng = np.random.default_rng([self._seed, crc32(str(expression).encode())])
-        orders: dict[tuple[int, int], np.ndarray] = {}  # of change points and windows
-        n = self.x.shape[1]
         level = math.exp(self.hyperpriors.table[f"{MEAN}.amplitude"][0])
-        sums = np.full((self.draws, n * (n + 1) // 2), level)
-        for candidate in expression:
-            product = self._amplitudes(rng)[:, None]
+        sums = np.full(self._product.shape, level)
+        occurrences: Counter[Factor] = Counter()
+        for number, candidate in enumerate(expression):
+            product: np.ndarray = self._amplitudes(number)
             for factor in candidate.factors:
-                order = rng.permutation(self.draws)
-                if factor.tie:
-                    order = orders.setdefault((factor.dimension, factor.tie), order)
-                product = product * self._of_factor(factor)[order]
+                own = self._covariances(factor, occurrences[factor])
+                product = np.multiply(product, own, out=self._product)
+                occurrences[factor] += not factor.tie
             sums += product
         sums[:, self._diagonal] += NOISE
-        groups = sums.reshape(-1, LANES, sums.shape[1]).transpose(0, 2, 1)
-        return Embedding(expression, np.ascontiguousarray(groups))
+        return Embedding(expression, sums)
 
     def between(self, one: Embedding, other: Embedding) -> tuple[float, float]:
         """Return the expected squared Hellinger distance of two different models.
@@ -138,13 +135,25 @@ class Distances:
         structural = sum((one.roots.get(f, 0.0) - other.roots.get(f, 0.0)) ** 2 for f in factors)
         return apart, structural
 
-    def _amplitudes(self, rng: np.random.Generator) -> np.ndarray:
-        """Return evenly spread draws (S,) of a variance, in random order."""
+    def _draw_amplitudes(self, number: int) -> np.ndarray:
+        """Return evenly spread draws (S / LANES, 1, LANES) of a product's variance."""
         mean, sd = self.hyperpriors.table["amplitude"]
-        uniform = (rng.permutation(self.draws) + 0.5) / self.draws
-        return np.exp(mean + sd * ndtri(uniform))
+        order = self._order("amplitude", number)
+        return np.exp(mean + sd * ndtri((order + 0.5) / self.draws)).reshape(-1, 1, LANES)
 
-    def _factor(self, factor: Factor) -> np.ndarray:
+    def _draw_covariances(self, factor: Factor, occurrence: int) -> np.ndarray:
+        """Return a base kernel's covariances (S / LANES, P, LANES)."""
+        # Factors that share their hyperparameters have the same order.
+        name = f"{factor.dimension}@{factor.tie}" if factor.tie else str(factor)
+        ordered = self._triangles(factor)[self._order(name, occurrence)]
+        groups = ordered.reshape(-1, LANES, ordered.shape[1])
+        return np.ascontiguousarray(groups.transpose(0, 2, 1))
+
+    def _order(self, name: str, occurrence: int) -> np.ndarray:
+        rng = np.random.default_rng([self._seed, crc32(name.encode()), occurrence])
+        return rng.permutation(self.draws)
+
+    def _draw_triangles(self, factor: Factor) -> np.ndarray:
         """Return a base kernel's covariances (S, P) for a Sobol sequence of its hyperparameters."""
         coordinates = coordinates_of(canonical([(factor,)]), len(self.x))
         means, sds = self.hyperpriors.of(coordinates)
@@ -179,20 +188,22 @@ def triangles(kernels, layout, active, h, x, out):
 
 
 @compiled
-def log_determinants(one, other, out):
+def log_determinants(one, other, shift, out):
     """Write log |(S + S') / 2| of pairs of covariances (S / LANES, P, LANES) to `out`.
 
-    `LANES` matrices are factored side by side, as U' D U with the rows of D U in `rows`.
+    Group g of one model's draws is paired with group g ^ shift of the other's. `LANES` matrices are
+    factored side by side, as U' D U with the rows of D U in `rows`.
     """
     groups, places = one.shape[0], one.shape[1]
     n = int((math.sqrt(8.0 * places + 1.0) - 1.0) / 2.0 + 0.5)
     rows = np.empty((places, LANES))
     multipliers = np.empty((places, LANES))  # rows of -U
+    product, reciprocal = np.ones(LANES), np.empty(LANES)
     start = np.empty(n, dtype=np.int64)  # entry (i, j) is at start[i] + j
     for i in range(n):
         start[i] = i * n - i * (i + 1) // 2
     for g in range(groups):
-        left, right = one[g], other[g]
+        left, right = one[g], other[g ^ shift]
         out[g] = 0.0
         for k in range(n):
             for j in range(k, n, BLOCK):
@@ -221,10 +232,15 @@ def log_determinants(one, other, out):
                     store(rows, start[k] + last, 0, r0)
             diagonal = start[k] + k
             for s in range(LANES):
-                out[g, s] += math.log(rows[diagonal, s])
+                product[s] *= rows[diagonal, s]
+                reciprocal[s] = -1.0 / rows[diagonal, s]
+            if k % BLOCK == BLOCK - 1 or k == n - 1:  # products of all pivots might overflow
+                for s in range(LANES):
+                    out[g, s] += math.log(product[s])
+                    product[s] = 1.0
             for p in range(diagonal + 1, diagonal + n - k):
                 for s in range(LANES):
-                    multipliers[p, s] = -rows[p, s] / rows[diagonal, s]
+                    multipliers[p, s] = rows[p, s] * reciprocal[s]
 
 
 @inlined
@@ -235,13 +251,16 @@ def _mean(one, other, place):
 
 @compiled
 def expected_distance(one, log_one, other, log_other):
-    """Return the expected squared Hellinger distance over paired draws of two models."""
+    """Return the expected squared Hellinger distance over paired draws of two models.
+
+    Neighbouring groups of draws are paired, which is symmetric.
+    """
     both = np.empty(log_one.shape)
-    log_determinants(one, other, both)
+    log_determinants(one, other, 1, both)
     total, count = 0.0, 0
     for g in range(both.shape[0]):
         for s in range(LANES):
-            affinity = math.exp(0.25 * (log_one[g, s] + log_other[g, s]) - 0.5 * both[g, s])
+            affinity = math.exp(0.25 * (log_one[g, s] + log_other[g ^ 1, s]) - 0.5 * both[g, s])
             if affinity <= 1.0:  # a covariance whose pivots were negative by rounding is left out
                 total += 1.0 - affinity
                 count += 1

@@ -129,13 +129,12 @@ class ModelGP:
 
     def _fit(self) -> None:
         """Maximise the density of the hyperparameters, with the constant mean profiled out."""
-        found = minimize(self._loss, self._logs, method="L-BFGS-B")
+        found = minimize(self._loss, self._logs, self._standardised(), method="L-BFGS-B")
         self._logs = found.x
         self._root = _cholesky(self._full())
 
-    def _loss(self, logs: np.ndarray) -> float:
+    def _loss(self, logs: np.ndarray, scores: np.ndarray) -> float:
         self._logs = logs
-        scores = self._standardised()
         root = _cholesky(self._full())
         level, _ = _level(root, scores)
         residual = solve_triangular(root, scores - level, lower=True, check_finite=False)

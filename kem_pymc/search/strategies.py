@@ -1,6 +1,6 @@
 """Strategies: which expression of the grammar to evaluate next."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,8 +15,9 @@ from kem_pymc.search.model_gp import ModelGP
 #: BOMS: number of steps from base kernels of the first candidates, and their number at most.
 STEPS, FIRST = 2, 500
 
-#: BOMS: number of random walks in each round, and number of candidates that are kept.
-WALKS, KEPT = 15, 600
+#: BOMS: number of neighbours of the best model and of random walks in each round, and number of
+#: candidates that are kept.
+NEIGHBOURS, WALKS, KEPT = 100, 15, 150
 
 #: Random walks without a new expression after which a grammar is taken to be exhausted.
 PATIENCE = 1000
@@ -54,7 +55,7 @@ class Greedy:
         self.grammar, self.rng = grammar, rng
         self.seen: dict[Composition, Evaluation] = {}
         self.expanded: set[Composition] = set()
-        self.queue = self._shuffled(grammar.starts)
+        self.queue = shuffled(grammar.starts, rng)
 
     def propose(self) -> Composition | None:
         """Return the next expression in the queue; see :class:`Strategy`."""
@@ -65,7 +66,7 @@ class Greedy:
             parent = best(left).expression
             self.expanded.add(parent)
             neighbours = self.grammar.neighbours(parent)
-            self.queue = self._shuffled(n for n in neighbours if n not in self.seen)
+            self.queue = shuffled([n for n in neighbours if n not in self.seen], self.rng)
         return self.queue[-1]
 
     def observe(self, evaluation: Evaluation) -> None:
@@ -74,9 +75,10 @@ class Greedy:
         if evaluation.expression in self.queue:
             self.queue.remove(evaluation.expression)
 
-    def _shuffled(self, expressions: Iterable[Composition]) -> list[Composition]:
-        ordered = list(expressions)
-        return [ordered[i] for i in self.rng.permutation(len(ordered))]
+
+def shuffled[T](items: Sequence[T], rng: np.random.Generator) -> list[T]:
+    """Return items in random order."""
+    return [items[i] for i in rng.permutation(len(items))]
 
 
 class Random:
@@ -140,7 +142,7 @@ class Boms:
         self.embedded: list[Embedding] = []
         self.candidates: dict[Composition, _Candidate] = {}
         self.highest: Composition | None = None
-        self.around: dict[Composition, _Candidate] = {}
+        self.around: list[Composition] = []
         self._admit(grammar.within(STEPS, FIRST, rng))
 
     def propose(self) -> Composition | None:
@@ -168,25 +170,20 @@ class Boms:
         self.gp.add(np.array(candidate.distances).reshape(-1, 2), evaluation.score)
         self.evaluated.append(evaluation)
         self.embedded.append(candidate.embedding)
-        self.around.pop(evaluation.expression, None)
         highest = best(self.evaluated).expression
         if highest != self.highest:
             self.highest = highest
-            self.around = self._embedded(self.grammar.neighbours(highest))
-        self.candidates |= self.around
-        self._admit([self.grammar.random_walk(self.rng) for _ in range(WALKS)])
+            self.around = shuffled(self.grammar.neighbours(highest), self.rng)
+        self._admit(self.around[:NEIGHBOURS])
+        self.around = self.around[NEIGHBOURS:]
+        self._admit(self.grammar.random_walk(self.rng) for _ in range(WALKS))
 
     def _admit(self, expressions: Iterable[Composition]) -> None:
-        self.candidates |= self._embedded(expressions)
-
-    def _embedded(self, expressions: Iterable[Composition]) -> dict[Composition, "_Candidate"]:
-        """Return candidates for the expressions that haven't been evaluated."""
+        """Add expressions that haven't been evaluated to the candidates."""
         known = {evaluation.expression for evaluation in self.evaluated}
-        return {
-            e: self.candidates.get(e) or _Candidate(e, self.distances.embed(e))
-            for e in expressions
-            if e not in known
-        }
+        for e in expressions:
+            if e not in known and e not in self.candidates:
+                self.candidates[e] = _Candidate(e, self.distances.embed(e))
 
 
 class _Candidate:

@@ -32,19 +32,22 @@ class TestHellinger:
         rng = np.random.default_rng(0)
         one, other = covariances(rng, 16), covariances(rng, 16)
         out = np.empty((2, LANES))
-        log_determinants(packed(one), packed(other), out)
-        np.testing.assert_allclose(out.ravel(), np.linalg.slogdet((one + other) / 2)[1], rtol=1e-12)
+        for shift in (0, 1):
+            log_determinants(packed(one), packed(other), shift, out)
+            paired = np.roll(other, shift * LANES, axis=0)
+            exact = np.linalg.slogdet((one + paired) / 2)[1]
+            np.testing.assert_allclose(out.ravel(), exact, rtol=1e-12)
 
     def test_distance_by_numerical_integration(self):
         """In one dimension: 1 - the integral of the root of the product of two densities."""
-        variances = np.linspace(0.5, 3.0, 8), np.linspace(2.0, 0.2, 8)
+        variances = np.linspace(0.5, 3.0, 16), np.linspace(2.0, 0.2, 16)
         at, step = np.linspace(-40, 40, 200_001, retstep=True)
         one, other = (
             np.exp(-0.5 * at**2 / v[:, None]) / np.sqrt(2 * math.pi * v[:, None]) for v in variances
         )
-        exact = 1 - (np.sqrt(one * other).sum(axis=1) * step).mean()
+        exact = 1 - (np.sqrt(one * np.roll(other, LANES, axis=0)).sum(axis=1) * step).mean()
         packs = [packed(v[:, None, None]) for v in variances]
-        logs = [np.log(v)[None] for v in variances]
+        logs = [np.log(v).reshape(-1, LANES) for v in variances]
         assert expected_distance(packs[0], logs[0], packs[1], logs[1]) == pytest.approx(exact)
 
 
@@ -95,9 +98,13 @@ class TestDistances:
         }
         assert apart["rq"] == min(apart.values())
 
-    def test_against_independent_draws(self):
-        """Expected distances by plain Monte Carlo with NumPy, for a pair of models."""
-        expressions = [GRAMMAR.parse("SE0"), GRAMMAR.parse("LIN0")]
+    @pytest.mark.parametrize("texts", [("SE0", "LIN0"), ("SE0", "SE0")])
+    def test_against_independent_draws(self, texts):
+        """Expected distances by plain Monte Carlo with NumPy, for a pair of models.
+
+        Draws of two models that have factors in common are independent, too.
+        """
+        expressions = [GRAMMAR.parse(text) for text in texts]
         found = distances(1000)
         one, other = (found.embed(e) for e in expressions)
         rng = np.random.default_rng(1)

@@ -49,13 +49,13 @@ def test_hyperparameters_are_fitted_every_so_many_models():
     before = gp._logs.copy()
     gp.add(squared(PLACES[9:10], PLACES[:9])[0], SCORES[9])
     assert not np.allclose(gp._logs, before)
-    at_optimum = gp._loss(gp._logs)
+    at_optimum = gp._loss(gp._logs, gp._standardised())
     optimum = gp._logs.copy()
     for i in range(5):
         for step in (-0.05, 0.05):
             moved = optimum.copy()
             moved[i] += step
-            assert gp._loss(moved) > at_optimum - 1e-6
+            assert gp._loss(moved, gp._standardised()) > at_optimum - 1e-6
 
 
 def test_expected_improvement_by_simulation():

@@ -5,7 +5,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import Evaluation
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.strategies import KEPT, Boms, Greedy, Random
+from kem_pymc.search.strategies import KEPT, NEIGHBOURS, WALKS, Boms, Greedy, Random
 
 X = np.linspace(0, 1, 30)[:, None]
 
@@ -90,16 +90,20 @@ class TestBoms:
                 best[name].append(max(map(score, run(strategy, score, 15))))
         assert np.mean(best["boms"]) > np.mean(best["random"])
 
-    def test_candidates_are_the_neighbours_of_the_best_and_bounded(self):
+    def test_all_neighbours_of_the_best_become_candidates_and_few_are_kept(self):
         grammar = Grammar(8)
         strategy = boms(grammar, x=np.random.default_rng(0).uniform(size=(30, 8)))
-        proposed = run(strategy, likes_rhythms, 4)
-        best = max(proposed, key=likes_rhythms)
-        before = {*strategy.candidates}
-        neighbours = {*grammar.neighbours(best)} - {*proposed}
-        assert neighbours <= before
-        strategy.propose()
-        assert len(strategy.candidates) <= KEPT
+        best = grammar.parse("PER0 x SE1 + LIN2")
+        neighbours = {*grammar.neighbours(best)}
+        assert len(neighbours) > NEIGHBOURS
+        strategy.observe(evaluated(best, 1.0))
+        admitted = {*strategy.candidates}
+        assert len(neighbours & admitted) >= NEIGHBOURS
+        while strategy.around:
+            strategy.observe(evaluated(strategy.propose(), 0.0))
+            assert len(strategy.candidates) <= KEPT + NEIGHBOURS + WALKS
+            admitted |= {*strategy.candidates}
+        assert neighbours <= admitted
 
 
 @pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
