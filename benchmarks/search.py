@@ -1,7 +1,7 @@
 """Compare the time to evaluate a model of a search with scikit-learn's Gaussian process regressor.
 
 The model is SE x PER + RQ + SE with a constant mean, on 144 points of one input, as of the airline
-data. Ours is fitted from the three best of 30 draws from the prior and scored by Laplace's
+data. Ours is fitted from the three best of 64 draws from the prior and scored by Laplace's
 approximation; scikit-learn's from three starting points. Both use analytic gradients and one
 thread; times are CPU seconds of calls from Python, over several simulated series. Log likelihoods
 are first checked to be equal.

@@ -27,8 +27,9 @@ Criterion = Literal["laplace", "bic", "aic"]
 NOISE_FLOOR = 1e-8
 
 #: Number of prior draws among which the starting points of a fit are the most probable ones, and
-#: number of ways to complete the values that are inherited from another model.
-DRAWS, COMPLETIONS = 30, 10
+#: number of ways to complete the values that are inherited from another model. Draws are spread
+#: evenly, because a fit finds the period of a rhythm only from a start near it.
+DRAWS, COMPLETIONS = 64, 8
 
 #: Step of central differences of the gradient.
 STEP = 1e-4

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Hyperparameter
 
-#: Means and standard deviations of Malkomes et al. (2016), for inputs scaled to [0, 1] and
-#: standardised targets. Amplitudes and noise are variances here, and standard deviations there. A
-#: constant mean with a standard normal prior is the candidate CONST, with a variance of 1.
+#: Means and standard deviations, for inputs scaled to [0, 1] and standardised targets: those of
+#: Malkomes et al. (2016) except for the noise, and for change points. Amplitudes and noise are
+#: variances here, standard deviations there. A constant mean with a standard normal prior is the
+#: candidate CONST, with a variance of 1.
 DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "amplitude": (2 * math.log(0.4), 2.0),
@@ -27,8 +30,13 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "location": (0.5, 0.3),
         "span": (math.log(0.3), 0.7),
         "width": (math.log(0.02), 1.0),
-        "noise": (2 * math.log(0.01), 2 * math.sqrt(0.1)),
+        "noise": (2 * math.log(0.05), 1.5),
     }
+)
+
+#: The paper's prior of the noise, whose sd is about a hundredth of the target's.
+PAPER: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"noise": (2 * math.log(0.01), 2 * math.sqrt(0.1))}
 )
 
 
@@ -78,9 +86,11 @@ class Hyperpriors:
         return normal_prior(*self.of(coordinates))
 
     def draw(self, coordinates: Coordinates, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return coordinates (count, k + 1) drawn from the prior."""
+        """Return coordinates (count, k + 1) drawn from the prior, spread by a Sobol sequence."""
         means, sds = self.of(coordinates)
-        return means + sds * rng.standard_normal((count, len(means)))
+        sequence = qmc.Sobol(len(means), rng=rng)
+        uniform = sequence.random_base2(math.ceil(math.log2(count)))[:count]
+        return means + sds * ndtri(np.clip(uniform, 1e-9, 1 - 1e-9))
 
     def row(self, hyperparameter: Hyperparameter) -> tuple[float, float]:
         """Return the mean and standard deviation of the prior of a hyperparameter's coordinate.
