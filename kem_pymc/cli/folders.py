@@ -7,10 +7,11 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from kem_pymc._system.files import LOCK, locked
 from kem_pymc._system.resources import lock
 from kem_pymc.errors import InputError
 
@@ -24,9 +25,6 @@ WRITTEN = frozenset(
         *("posterior.zarr", "final.zarr", "unshared.zarr", "diagnosis", "report.html"),
     }
 )
-
-#: File that is locked in a folder while a command adds to the folder.
-LOCK = ".kem.lock"
 
 #: Seconds to wait for another command that moves its results to the same folder.
 PATIENCE = 20.0
@@ -157,20 +155,19 @@ def alone(folder: Path) -> Iterator[None]:
     InputError
         If another command has locked the folder, or it can't be written to.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("ab")
-    except OSError as error:
-        raise InputError(
-            f"The folder {folder} can't be written to ({error.strerror}). "
-            "Choose another with --out."
-        ) from error
-    with file:
-        if not lock(file.fileno()):
+    busy = (
+        f"Another command is using the folder {folder}. "
+        "Wait until it ends, or choose another with --out."
+    )
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder / LOCK, busy))
+        except OSError as error:
             raise InputError(
-                f"Another command is using the folder {folder}. "
-                "Wait until it ends, or choose another with --out."
-            )
+                f"The folder {folder} can't be written to ({error.strerror}). "
+                "Choose another with --out."
+            ) from error
         yield
 
 

@@ -3,15 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kem_pymc._system.files import write_atomically
-from kem_pymc._system.resources import lock
+from kem_pymc._system.files import locked, write_atomically
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.schema import check_run
 from kem_pymc.runs.fingerprint import differences
@@ -193,19 +192,18 @@ class RunFolder:
         InputError
             If another process has locked the run, or the folder can't be written to.
         """
-        try:
-            file = (self.path / ".lock").open("wb")
-        except OSError as error:
-            raise InputError(
-                f"The run can't be written to {self.path} ({error.strerror}). "
-                "Make the folder writable, then resume the run."
-            ) from error
-        with file:
-            if not lock(file.fileno()):
+        busy = (
+            f"The run in {self.path} is in use by another process. "
+            "Wait until that process ends, or stop it."
+        )
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path / ".lock", busy))
+            except OSError as error:
                 raise InputError(
-                    f"The run in {self.path} is in use by another process. "
-                    "Wait until that process ends, or stop it."
-                )
+                    f"The run can't be written to {self.path} ({error.strerror}). "
+                    "Make the folder writable, then resume the run."
+                ) from error
             yield
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from os import PathLike
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kem_pymc._system.files import write_atomically
-from kem_pymc._system.resources import lock
+from kem_pymc._system.files import LOCK, locked, write_atomically
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import Evaluation, coordinates_of
@@ -160,27 +159,24 @@ def opened(
         return
     folder = Path(out)
     digest = sha256(np.ascontiguousarray(np.column_stack([x, y])).tobytes()).hexdigest()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"The folder {out} can't be created ({error.strerror}). Choose another."
-        ) from error
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        if not lock(descriptor):
-            raise InputError(f"Another process writes to {out}. Wait for it, or choose another.")
+    busy = f"Another process writes to {out}. Wait until it ends, or choose another folder."
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder / LOCK, busy))
+        except OSError as error:
+            raise InputError(
+                f"The folder {out} can't be written to ({error.strerror}). Choose another."
+            ) from error
         _check(folder, {**options, "data": digest})
         yield Record(folder, x.shape[1])
-    finally:
-        os.close(descriptor)
 
 
 def _check(folder: Path, options: dict[str, Any]) -> None:
     """Write the options to an empty folder, or compare them with those in the folder."""
     file = folder / SETTINGS
     if not file.exists():
-        if any(folder.iterdir()):
+        if any(path.name != LOCK for path in folder.iterdir()):
             raise InputError(
                 f"The folder {folder} isn't empty and doesn't contain a search. Choose another."
             )

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
-from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import MEAN, Criterion, Evaluator
 from kem_pymc.search.grammar import BASES, Grammar
@@ -15,7 +14,7 @@ from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.run import Method, check_options, explore, make_strategy
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import Previous, as_composition
 
 
 class SearchSelector:
@@ -100,14 +99,5 @@ class SearchSelector:
         return SearchResult(tuple(found), self.method, evaluator, self.scaling).selection
 
     def _first(self, previous: Previous) -> list[Composition]:
-        if isinstance(previous, Selection):
-            previous = previous.composition
-        if isinstance(previous, str):
-            previous = Composition.parse(previous, self.grammar.dimension)
-        if previous is not None and not isinstance(previous, Composition):
-            raise InputError(
-                f"previous is a {type(previous).__name__}. "
-                "Give the last selection, a composition, its name, or None at the first time step."
-            )
-        last = None if previous is None else previous - MEAN
-        return [self.grammar.parse(str(last))] if last is not None and len(last) else []
+        last = as_composition(previous, self.grammar.dimension) - MEAN
+        return [self.grammar.parse(str(last))] if len(last) else []

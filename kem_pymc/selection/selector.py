@@ -41,16 +41,28 @@ def previous_composition(previous: Previous, pool: CandidatePool) -> Composition
     InputError
         If `previous` isn't a composition, or has candidates that aren't in the pool.
     """
+    composition = as_composition(previous, pool.dimension)
+    pool.inclusion(composition)
+    return composition
+
+
+def as_composition(previous: Previous, dimension: int) -> Composition:
+    """Return the composition of the previous time step, of any candidates.
+
+    Raises
+    ------
+    InputError
+        If `previous` isn't a composition.
+    """
     if previous is None:
         return Composition()
     if isinstance(previous, Selection):
         previous = previous.composition
     if isinstance(previous, str):
-        previous = Composition.parse(previous, pool.dimension)
+        previous = Composition.parse(previous, dimension)
     if not isinstance(previous, Composition):
         raise InputError(
             f"previous is a {type(previous).__name__}. "
             "Give the last selection, a composition, its name, or None at the first time step."
         )
-    pool.inclusion(previous)
     return previous

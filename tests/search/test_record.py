@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from kem_pymc.search.record import EVALUATIONS, SETTINGS
+from kem_pymc.search.record import EVALUATIONS, SETTINGS, opened
 from tests.refusals import refused
 from tests.search.conftest import paths, quiet, series
 
@@ -55,7 +55,7 @@ class TestFolders:
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / "thesis.tex").write_text("")
         refused(lambda: quiet(X, Y, out=tmp_path / "b"), "isn't empty")
-        refused(lambda: quiet(X, Y, out=tmp_path / "b" / "thesis.tex"), "can't be created")
+        refused(lambda: quiet(X, Y, out=tmp_path / "b" / "thesis.tex"), "can't be written to")
 
     def test_another_versions_path_is_refused(self, tmp_path):
         quiet(X, Y, budget=2, out=tmp_path)
@@ -63,3 +63,8 @@ class TestFolders:
         one, two = file.read_text().splitlines(keepends=True)
         file.write_text(two + one)
         refused(lambda: quiet(X, Y, budget=2, out=tmp_path), "Evaluation 1", "would evaluate")
+
+    def test_one_process_at_a_time(self, tmp_path):
+        pytest.importorskip("fcntl")
+        with opened(tmp_path, {}, X[:, None], Y):
+            refused(lambda: quiet(X, Y, budget=2, out=tmp_path), "Another process writes to")
