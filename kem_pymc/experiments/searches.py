@@ -15,7 +15,6 @@ from kem_pymc.datasets.single import single
 from kem_pymc.experiments.code import code, slug
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.settings import Searches
-from kem_pymc.search.hyperpriors import PAPER, Hyperpriors
 from kem_pymc.search.run import Method, search
 
 
@@ -83,17 +82,13 @@ def tasks_of(
 
 
 def run(task: SearchTask) -> pd.DataFrame:
-    """Return the path of a search (:attr:`kem_pymc.search.SearchResult.path`) and its overhead.
-
-    Priors of hyperparameters are those of Malkomes et al. (2016).
-    """
+    """Return the path of a search (:attr:`kem_pymc.search.SearchResult.path`) and its overhead."""
     data = single(task.data, task.data_home)
     found = search(
         data.x,
         data.y,
         task.method,
         budget=task.budget,
-        hyperpriors=Hyperpriors(PAPER),
         seed=1000 * task.seed + task.trial,
         progressbar=False,
     )

@@ -7,7 +7,6 @@ from kem_pymc._system.lazy import lazily
 if TYPE_CHECKING:
     from kem_pymc.search.description import describe as describe
     from kem_pymc.search.grammar import Grammar as Grammar
-    from kem_pymc.search.hyperpriors import PAPER as PAPER
     from kem_pymc.search.hyperpriors import Hyperpriors as Hyperpriors
     from kem_pymc.search.result import SearchResult as SearchResult
     from kem_pymc.search.run import search as search
@@ -18,7 +17,6 @@ __getattr__, __all__ = lazily(
     {
         "Grammar": "grammar",
         "Hyperpriors": "hyperpriors",
-        "PAPER": "hyperpriors",
         "SearchResult": "result",
         "SearchSelector": "selector",
         "describe": "description",

@@ -14,10 +14,9 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Hyperparameter
 
-#: Means and standard deviations, for inputs scaled to [0, 1] and standardised targets: those of
-#: Malkomes et al. (2016) except for the noise, and for change points. Amplitudes and noise are
-#: variances here, standard deviations there. A constant mean with a standard normal prior is the
-#: candidate CONST, with a variance of 1.
+#: Means and standard deviations of Malkomes et al. (2016), for inputs scaled to [0, 1] and
+#: standardised targets. Amplitudes and noise are variances here, and standard deviations there. A
+#: constant mean with a standard normal prior is the candidate CONST, with a variance of 1.
 DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "amplitude": (2 * math.log(0.4), 2.0),
@@ -30,13 +29,8 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "location": (0.5, 0.3),
         "span": (math.log(0.3), 0.7),
         "width": (math.log(0.02), 1.0),
-        "noise": (2 * math.log(0.05), 1.5),
+        "noise": (2 * math.log(0.01), 2 * math.sqrt(0.1)),
     }
-)
-
-#: The paper's prior of the noise, whose sd is about a hundredth of the target's.
-PAPER: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {"noise": (2 * math.log(0.01), 2 * math.sqrt(0.1))}
 )
 
 

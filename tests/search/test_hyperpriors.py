@@ -18,7 +18,7 @@ def test_priors_draw_what_they_say():
     assert rows["log PER0 x SE1.SE1.lengthscale"] == (1.5, 0.25)
     assert rows["log PER0 x SE1.PER0.lengthscale"] == pytest.approx((math.log(2), math.sqrt(0.5)))
     assert rows["log PER0 x SE1.amplitude"] == pytest.approx((2 * math.log(0.4), 2.0))
-    assert rows["log noise"] == pytest.approx((2 * math.log(0.05), 1.5))
+    assert rows["log noise"] == pytest.approx((2 * math.log(0.01), 2 * math.sqrt(0.1)))
     draws = hyperpriors.draw(coordinates, 4000, np.random.default_rng(2))
     np.testing.assert_allclose(draws.mean(axis=0), means, atol=0.12)
     np.testing.assert_allclose(draws.std(axis=0), sds, rtol=0.05)
