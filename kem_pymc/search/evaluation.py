@@ -19,6 +19,7 @@ from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.periodogram import periods
 
 #: How models are scored: Laplace's approximation of the log evidence, or -1/2 times BIC or AIC.
 Criterion = Literal["laplace", "bic", "aic"]
@@ -30,6 +31,9 @@ NOISE_FLOOR = 1e-8
 #: number of ways to complete the values that are inherited from another model. Draws are spread
 #: evenly, because a fit finds the period of a rhythm only from a start near it.
 DRAWS, COMPLETIONS = 64, 8
+
+#: Number of periods that the data suggest, for starting points.
+PERIODS = 5
 
 #: Step of central differences of the gradient.
 STEP = 1e-4
@@ -80,7 +84,9 @@ class Evaluator:
     """Procedure that fits and scores expressions on one data set.
 
     Hyperparameters are fitted to the maximum of the posterior density by BFGS, from the most
-    probable of many draws from the prior and of completions of the values of a similar model.
+    probable of many draws from the prior and of completions of the values of a similar model. Half
+    of the draws have periods at peaks of the periodogram, because a fit finds a short period only
+    from a start near it.
 
     Parameters
     ----------
@@ -109,6 +115,7 @@ class Evaluator:
         self.x, self.y = x, y
         self.hyperpriors, self.criterion = hyperpriors, criterion
         self.starts, self.seed = starts, seed
+        self.periods = [periods(column, y, PERIODS) for column in x.T]
 
     def evaluate(self, expression: Composition, similar: Evaluation | None = None) -> Evaluation:
         """Fit and score an expression.
@@ -127,9 +134,9 @@ class Evaluator:
         objective = self.objective(expression)
         coordinates = objective.coordinates
         rng = np.random.default_rng([self.seed, crc32(str(expression).encode())])
-        points = self.hyperpriors.draw(coordinates, DRAWS, rng)
+        points = self._draws(coordinates, DRAWS, rng)
         if similar is not None:
-            completed = self.hyperpriors.draw(coordinates, COMPLETIONS, rng)
+            completed = self._draws(coordinates, COMPLETIONS, rng)
             points = np.concatenate([points, inherited(coordinates, completed, similar)])
         fitted, score, gradients = self._scored(objective, points)
         seconds = time.perf_counter() - began
@@ -142,6 +149,20 @@ class Evaluator:
             gradients=gradients,
             seconds=seconds,
         )
+
+    def _draws(self, coordinates: Coordinates, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Return draws from the prior, half of them with periods that the data suggest."""
+        points = self.hyperpriors.draw(coordinates, count, rng)
+        half = points[1::2]
+        for product in _products(coordinates, half.T).values():
+            for factor, place in product.places:
+                kinds = base_kernel(factor.base).hyperparameters
+                known = self.periods[factor.dimension]
+                if "period" in kinds and len(known):
+                    product.values[place][kinds.index("period")] = np.log(
+                        rng.choice(known, len(half))
+                    )
+        return points
 
     def objective(self, expression: Composition) -> Objective:
         """Return the objective of fits of an expression."""
@@ -209,7 +230,10 @@ def hessian(objective: Objective, values: np.ndarray) -> np.ndarray:
 
 
 class _Product:
-    """Values of a product: its log amplitude, and those of the hyperparameters of each factor."""
+    """Values of a product: its log amplitude, and those of the hyperparameters of each factor.
+
+    They are a view of values (k + 1,), or of several values (k + 1, s), one in each column.
+    """
 
     def __init__(self, candidate: Candidate, values: np.ndarray) -> None:
         self.factors = candidate.factors
@@ -282,7 +306,7 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
 
 
 def _products(coordinates: Coordinates, values: np.ndarray) -> dict[Candidate, _Product]:
-    """Return views of the values of every product."""
+    """Return views of the values (k + 1,) or (k + 1, s) of every product."""
     starts = coordinates.pool.layout.hyper_start
     return {
         candidate: _Product(candidate, values[first:last])
