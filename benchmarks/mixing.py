@@ -43,7 +43,7 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
         "without splits of paths": JOINT._replace(path_split_merge=0),
         "without splits of clusters": JOINT._replace(split_merge=0),
         "without extensions": JOINT._replace(extensions=0),
-        "without swaps": JOINT._replace(p_swap=0.0),
+        "with swaps": JOINT._replace(p_swap=0.05),
         "without heating": JOINT._replace(heating=0),
         "default": JOINT,
     },

@@ -34,7 +34,10 @@ from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
 pytestmark = pytest.mark.statistical
 
-JOINT_SWEEP = JOINT._replace(steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5)
+#: With swaps, which the default leaves out.
+JOINT_SWEEP = JOINT._replace(
+    steps=4, p_swap=0.05, extensions=3, split_merge=3, path_split_merge=10, particles=5
+)
 CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
 
 #: Whether steps change compositions; the paper's probabilities depend on the size.

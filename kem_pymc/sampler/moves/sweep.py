@@ -118,14 +118,14 @@ CUT = PAPER._replace(
 )
 
 #: The default for `joint`: a path update of every user, splits and merges of paths, and steps on
-#: components of clusters.
+#: components of clusters. Swaps don't pay, because extensions propose similar changes.
 JOINT = CUT._replace(
     joint=True,
     seating=0,
     steps=10,
     p_add=0.25,
     p_remove=0.25,
-    p_swap=0.05,
+    p_swap=0.0,
     p_edge=0.55,
     extensions=30,
     refits=0,
