@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytensor
 import pytest
 
 from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
@@ -22,6 +23,10 @@ from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
 TESTS = Path(__file__).parent
+
+# Tests call most functions of PyTensor a few times, so compiling them by Numba would take most of
+# the time. Commands that tests start in processes of their own use PyTensor's default.
+pytensor.config.mode = "FAST_COMPILE"
 
 # Where Python may not write bytecode, every new process compiles some 3,700 modules, which takes 8
 # to 16 seconds. Processes that tests start inherit this.
