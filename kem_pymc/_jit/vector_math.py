@@ -1,9 +1,9 @@
-"""exp, log1p, sin and cos in plain arithmetic, so that loops over them can be vectorised.
+"""exp, log, log1p, sin and cos in plain arithmetic, so that loops over them can be vectorised.
 
 The functions of the C library process one number at a time, and took most of the time to compute a
 covariance matrix. Each function here reduces its argument, evaluates a Taylor polynomial, and
 applies the reduction to the exponent or the sign of the result, without branches. Errors are below
-1 unit in the last place for exp and log1p, and below 2.5 for sin and cos. Because of fused
+1 unit in the last place for exp, log and log1p, and below 2.5 for sin and cos. Because of fused
 multiplications and additions, results are the same on all machines.
 
 Functions lowered by :mod:`kem_pymc._jit.decorators` use them instead of PyTensor's
@@ -39,6 +39,9 @@ ROOT_BITS = 0x3FE6A09E667F3BCD
 HALF_TO_ONE = 0x3FF0000000000000 - ROOT_BITS
 ROUND_BITS = 0x4338000000000000
 MANTISSA = 0x000FFFFFFFFFFFFF
+
+#: Smallest normal number.
+SMALLEST = 2.0**-1022
 
 #: Absolute value of arguments from which on sin and cos are those of zero: the spacing of floats is
 #: a quarter of a radian there, or more.
@@ -96,10 +99,8 @@ def exp(x):
 
 
 @numba_njit(fastmath=False)
-def log1p(x):
-    """Return the logarithm of 1 + x; minus infinity at -1, and NaN below."""
-    u = 1.0 + x
-    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # rounding error of 1 + x
+def _log(u, lost):
+    """Return log u + lost for a positive normal number u and a small number `lost`."""
     # u = 2^n (1 + f) with 1 + f between the square roots of 1/2 and 2.
     shifted = _bits(u) + HALF_TO_ONE
     n = _float(((shifted >> 52) & 4095) + ROUND_BITS) - ROUND - 1023.0
@@ -113,8 +114,24 @@ def log1p(x):
     high = fma(L11, z2, fma(L10, z, L9))
     series = fma(fma(high, z4, middle), z4, low) * z
     half = 0.5 * f * f
-    rest = fma(s, half + series, fma(n, LOG_2_REST, lost / u))
-    y = fma(n, LOG_2, f - (half - rest))
+    rest = fma(s, half + series, fma(n, LOG_2_REST, lost))
+    return fma(n, LOG_2, f - (half - rest))
+
+
+@numba_njit(fastmath=False)
+def log(x):
+    """Return the logarithm of x; minus infinity below the smallest normal number, NaN below 0."""
+    y = _log(x, 0.0)
+    y = y if x < math.inf else x
+    return y if x >= SMALLEST else (-math.inf if x >= 0.0 else math.nan)
+
+
+@numba_njit(fastmath=False)
+def log1p(x):
+    """Return the logarithm of 1 + x; minus infinity at -1, and NaN below."""
+    u = 1.0 + x
+    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # rounding error of 1 + x
+    y = _log(u, lost / u)
     y = y if x < math.inf else x
     return y if x > -1.0 else (-math.inf if x == -1.0 else math.nan)
 

@@ -50,6 +50,25 @@ def test_log1p_to_one_unit_in_the_last_place(functions, bound):
     assert units(functions["log1p"](x), np.log1p(x.astype(np.longdouble))) < 1
 
 
+def test_log_to_one_unit_in_the_last_place():
+    """Evolved kernels call it from compiled code, where it is the logarithm of powers."""
+    x = np.exp(np.random.default_rng(3).uniform(-700, 700, 20_000))
+    x = np.concatenate([x, np.random.default_rng(4).uniform(0.5, 2, 20_000)])
+
+    @numba.njit(error_model="numpy")
+    def loop(x, out):
+        for i in range(x.shape[0]):
+            out[i] = vector_math.log(x[i])
+
+    out = np.empty_like(x)
+    loop(x, out)
+    assert units(out, np.log(x.astype(np.longdouble))) < 1
+    ends = np.array([0.0, -0.0, -1.0, 1.0, 1e308, np.inf, np.nan])
+    loop(ends, out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_allclose(out[: len(ends)], np.log(ends), rtol=3e-16)
+
+
 @pytest.mark.parametrize("bound", [1.6, 100, 1e6, 1e12])
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_sine_and_cosine_to_three_units_in_the_last_place(functions, name, bound):

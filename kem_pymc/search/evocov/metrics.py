@@ -1,0 +1,219 @@
+"""Metrics that hyperparameters are fitted to (Roman et al. 2019, section 6.3), with derivatives.
+
+Each is a function of the covariance C of the targets, noise included, in closed form, and larger
+where the fit is better. With a = C^-1 y, the last t of n points held out, and the mean m and the
+variances s^2 of the prediction of these from the others:
+
+- lml: log p(y), the log marginal likelihood,
+- loocv: sum_i log p(y_i | all others), in which y_i has the mean y_i - a_i / (C^-1)_ii and the
+  variance 1 / (C^-1)_ii,
+- posterior_lml: log p(held-out targets | other targets),
+- sopl: sum_i log N(y_i; m_i, s_i^2) over the held-out points, the sum of posterior likelihoods,
+- rmse: minus the root mean square of y_i - m_i over the held-out points.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc._jit.simd import padded
+from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.objective import LARGE
+
+Metric = Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"]
+
+#: Share of the points that is held out, the last ones, as in the experiments' test sets.
+HELD_OUT = 0.1
+
+
+class Measured(NamedTuple):
+    """Value of a metric, and its derivatives.
+
+    Attributes
+    ----------
+    value : float
+        Minus infinity where the covariance isn't positive definite.
+    adjoint : ndarray, shape (n, at least n)
+        Derivatives in the entries C[i, j], i <= j; what is below the diagonal has no meaning.
+    """
+
+    value: float
+    adjoint: np.ndarray
+
+
+def n_held_out(n: int) -> int:
+    """Return how many of n points are held out: at least one."""
+    return max(1, round(HELD_OUT * n))
+
+
+@compiled
+def conditionals(a, y, weights, adjoint):
+    """Return a weighted sum of log p(y_i | y_1, ..., y_i-1); write its derivatives to `adjoint`.
+
+    Parameters
+    ----------
+    a : (n, padded(n)) float64
+        Covariance, of which the upper triangle is read. It is overwritten by its factor.
+    y, weights : (n,) float64
+    adjoint : (n, padded(n)) float64
+        Derivatives in the upper triangle.
+    """
+    n = y.shape[0]
+    if cholesky(a, n, 0) < n:
+        return -math.inf
+    v = np.empty(n)
+    forward_substitution(a, y, n, v)
+    total = 0.0
+    for i in range(n):
+        total -= weights[i] * (0.5 * v[i] * v[i] + math.log(a[i, i]) + HALF_LOG_2PI)
+    reverse_cholesky(a, v, n, weights, adjoint)
+    return total
+
+
+def lml(c: np.ndarray, y: np.ndarray) -> Measured:
+    """Return the log marginal likelihood (eq. 8).
+
+    Parameters
+    ----------
+    c : ndarray, shape (n, padded(n))
+        Covariance, of which the upper triangle is read. It is overwritten.
+    y : ndarray, shape (n,)
+        Targets.
+
+    Returns
+    -------
+    Measured
+    """
+    if len(y) < LARGE:
+        adjoint = np.empty_like(c)
+        return Measured(conditionals(c, y, np.ones(len(y)), adjoint), adjoint)
+    # For large matrices LAPACK is faster, see kem_pymc.gp.large.
+    lower, failed = dpotrf(c.T[: len(y)], lower=1, clean=0)
+    if failed:
+        return Measured(-math.inf, c)
+    weighted = dpotrs(lower, y, lower=1)[0]
+    value = -0.5 * float(y @ weighted) - np.log(np.diag(lower)).sum() - len(y) * HALF_LOG_2PI
+    inverse = dpotri(lower, lower=1)[0].T
+    return Measured(value, _upper(0.5 * (np.outer(weighted, weighted) - inverse)))
+
+
+def posterior_lml(c: np.ndarray, y: np.ndarray) -> Measured:
+    """Return the log likelihood of the held-out targets given the others; see :func:`lml`."""
+    adjoint = np.empty_like(c)
+    weights = np.zeros(len(y))
+    weights[-n_held_out(len(y)) :] = 1.0
+    return Measured(conditionals(c, y, weights, adjoint), adjoint)
+
+
+def loocv(c: np.ndarray, y: np.ndarray) -> Measured:
+    """Return the log likelihood of leave-one-out predictions (eq. 9); see :func:`lml`."""
+    inverse = _inverse(c, len(y))
+    if inverse is None:
+        return Measured(-math.inf, c)
+    a, precision = inverse @ y, np.diag(inverse)
+    value = (0.5 * np.log(precision) - 0.5 * a**2 / precision).sum() - len(y) * HALF_LOG_2PI
+    to_a = -a / precision
+    to_precision = 0.5 * (a / precision) ** 2 + 0.5 / precision
+    # dC^-1 = -C^-1 dC C^-1
+    adjoint = -np.outer(inverse @ to_a, a) - (inverse * to_precision) @ inverse
+    return Measured(float(value), _upper(0.5 * (adjoint + adjoint.T)))
+
+
+def sopl(c: np.ndarray, y: np.ndarray) -> Measured:
+    """Return the sum of posterior log likelihoods of the held-out points; see :func:`lml`."""
+    prediction = _predict(c, y)
+    if prediction is None:
+        return Measured(-math.inf, c)
+    error, variance = prediction.error, prediction.variance
+    value = (-0.5 * error**2 / variance - 0.5 * np.log(variance) - HALF_LOG_2PI).sum()
+    to_variance = 0.5 * (error / variance) ** 2 - 0.5 / variance
+    return Measured(float(value), _reverse(prediction, error / variance, to_variance))
+
+
+def rmse(c: np.ndarray, y: np.ndarray) -> Measured:
+    """Return minus the root mean square error at the held-out points; see :func:`lml`."""
+    prediction = _predict(c, y)
+    if prediction is None:
+        return Measured(-math.inf, c)
+    error = prediction.error
+    size = float(np.sqrt(np.mean(error**2)))
+    to_mean = error / (len(error) * size) if size > 0 else np.zeros(len(error))
+    return Measured(-size, _reverse(prediction, to_mean, np.zeros(len(error))))
+
+
+#: The metrics by name.
+METRICS: dict[Metric, Callable[[np.ndarray, np.ndarray], Measured]] = {
+    "lml": lml,
+    "loocv": loocv,
+    "posterior_lml": posterior_lml,
+    "sopl": sopl,
+    "rmse": rmse,
+}
+
+
+class _Prediction(NamedTuple):
+    """Predictions of t held-out points from m others.
+
+    Attributes
+    ----------
+    error, variance : ndarray, shape (t,)
+        Targets minus predicted means, and predicted variances, noise included.
+    gain : ndarray, shape (t, m)
+        W = S A^-1, with the others' covariance A and the cross-covariance S.
+    weighted : ndarray, shape (m,)
+        A^-1 times the others' targets.
+    """
+
+    error: np.ndarray
+    variance: np.ndarray
+    gain: np.ndarray
+    weighted: np.ndarray
+
+
+def _predict(c: np.ndarray, y: np.ndarray) -> _Prediction | None:
+    """Return the prediction; None if a covariance isn't positive definite."""
+    n = len(y)
+    m = n - n_held_out(n)
+    lower, failed = dpotrf(c[:m, :m].T, lower=1, clean=0)
+    if failed:
+        return None
+    cross = c[:m, m:n].T
+    gain = dpotrs(lower, cross.T, lower=1)[0].T
+    variance = np.diag(c)[m:n] - (gain * cross).sum(axis=1)
+    if not (variance > 0).all():
+        return None
+    return _Prediction(y[m:] - gain @ y[:m], variance, gain, dpotrs(lower, y[:m], lower=1)[0])
+
+
+def _reverse(prediction: _Prediction, to_mean: np.ndarray, to_variance: np.ndarray) -> np.ndarray:
+    """Return derivatives in the covariance from those in predicted means and variances (t,)."""
+    t, m = prediction.gain.shape
+    adjoint = np.zeros((m + t, padded(m + t)))
+    scaled = to_variance[:, None] * prediction.gain
+    others = prediction.gain.T @ (scaled - np.outer(to_mean, prediction.weighted))
+    adjoint[:m, :m] = _upper(0.5 * (others + others.T))
+    adjoint[:m, m : m + t] = (np.outer(to_mean, prediction.weighted) - 2 * scaled).T
+    held_out = np.arange(m, m + t)
+    adjoint[held_out, held_out] = to_variance
+    return adjoint
+
+
+def _inverse(c: np.ndarray, n: int) -> np.ndarray | None:
+    """Return the inverse (n, n) of a covariance; None if it isn't positive definite."""
+    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
+    if failed:
+        return None
+    half = np.tril(dpotri(lower, lower=1)[0])
+    return half + np.tril(half, -1).T
+
+
+def _upper(adjoint: np.ndarray) -> np.ndarray:
+    """Return derivatives in the upper triangle from symmetric ones in all entries."""
+    doubled = np.multiply(2.0, adjoint, order="C")
+    np.fill_diagonal(doubled, np.diag(adjoint))
+    return doubled

@@ -1,0 +1,136 @@
+"""The objective of fits: a metric of one data set under a tree, with its gradient."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc._jit.decorators import compiled
+from kem_pymc._jit.simd import padded
+from kem_pymc.search.evocov.interpreter import (
+    FINE,
+    INDEFINITE,
+    OVERFLOW,
+    covariance,
+    natural,
+    pullback,
+)
+from kem_pymc.search.evocov.metrics import METRICS, Metric
+from kem_pymc.search.evocov.tape import Tape, lower
+from kem_pymc.search.evocov.tree import Tree
+
+
+class Evaluated(NamedTuple):
+    """Value of an objective at a point.
+
+    Attributes
+    ----------
+    height : float
+        Value of the metric; minus infinity if there is none.
+    gradient : ndarray, shape (k + 1,)
+        Zero if there is none.
+    outcome : int
+        `FINE`, or why there is no value (:data:`kem_pymc.search.evocov.interpreter.OUTCOMES`).
+    """
+
+    height: float
+    gradient: np.ndarray
+    outcome: int
+
+
+class Objective:
+    """A metric of one data set under a kernel with white noise, and a mean of zero.
+
+    It is a function of k + 1 coordinates: the logs of the positive hyperparameters and the values
+    of the others, in the order of :attr:`Tree.hyperparameters`, then the log of the noise variance.
+
+    Parameters
+    ----------
+    tree : Tree
+    x : ndarray, shape (n, D)
+        Inputs.
+    y : ndarray, shape (n,)
+        Targets.
+    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+    """
+
+    def __init__(self, tree: Tree, x: np.ndarray, y: np.ndarray, metric: Metric = "lml") -> None:
+        self.tape = lower(tree)
+        self.x = np.array(x.T, dtype=np.float64, order="C")
+        self.y = np.array(y, dtype=np.float64)
+        self.metric = METRICS[metric]
+        self._waves = np.empty((2, len(self.tape.frequencies), *self.x.shape))
+        self._natural = np.empty(len(self.tape.positive))
+
+    def evaluate(self, values: np.ndarray) -> Evaluated:
+        """Return the metric and its gradient at coordinates (k + 1,)."""
+        n, gradient = len(self.y), np.zeros(len(values))
+        sines, cosines = self._waves
+        c = np.zeros((n, padded(n)))
+        outcome = noisy_covariance(self.tape, values, self.x, self._natural, sines, cosines, c)
+        if outcome != FINE:
+            return Evaluated(-np.inf, gradient, outcome)
+        height, adjoint = self.metric(c, self.y)
+        if height == -np.inf:
+            return Evaluated(height, gradient, INDEFINITE)
+        finite = noisy_pullback(
+            self.tape, values, self.x, self._natural, sines, cosines, adjoint, gradient
+        )
+        if not (finite and np.isfinite(height)):
+            return Evaluated(-np.inf, np.zeros(len(values)), OVERFLOW)
+        return Evaluated(height, gradient, FINE)
+
+
+@compiled
+def noisy_covariance(tape, values, x, h, sines, cosines, out):
+    """Write covariance plus noise at coordinates to `out`; see :func:`covariance`."""
+    natural(tape, values, h)
+    found = covariance(tape, h, x, sines, cosines, out)
+    noise = np.exp(values[h.shape[0]])
+    for i in range(x.shape[1]):
+        out[i, i] += noise
+    return found
+
+
+@compiled
+def noisy_pullback(tape, values, x, h, sines, cosines, adjoint, gradient):
+    """Write the gradient in all coordinates; return whether it is finite; see :func:`pullback`."""
+    k = h.shape[0]
+    pullback(tape, h, x, sines, cosines, adjoint, gradient)
+    trace = 0.0
+    for i in range(x.shape[1]):
+        trace += adjoint[i, i]
+    gradient[k] = trace * np.exp(values[k])
+    finite = True
+    for i in range(k + 1):
+        finite = finite and np.isfinite(gradient[i])
+    return finite
+
+
+def covariances(tree: Tree, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the covariance of a kernel, without noise, and the outcome.
+
+    Parameters
+    ----------
+    tree : Tree
+    x : ndarray, shape (n, D)
+        Inputs.
+    values : ndarray, shape (at least k,)
+        Coordinates of the hyperparameters, see :class:`Objective`.
+
+    Returns
+    -------
+    covariance : ndarray, shape (n, n)
+    outcome : int
+        `FINE`, or why the covariance isn't finite.
+    """
+    return tape_covariances(lower(tree), np.array(x.T, dtype=np.float64, order="C"), values)
+
+
+def tape_covariances(tape: Tape, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the covariance of a tape at points (D, n); see :func:`covariances`."""
+    sines, cosines = np.empty((2, len(tape.frequencies), *x.shape))
+    h = np.empty(len(tape.positive))
+    out = np.zeros((x.shape[1], x.shape[1]))
+    natural(tape, values, h)
+    outcome = covariance(tape, h, x, sines, cosines, out)
+    return np.triu(out) + np.triu(out, 1).T, outcome

@@ -1,0 +1,217 @@
+"""Expression trees of kernels: text, hyperparameters, formulas, and PyTensor expressions."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pytensor.tensor as pt
+from deap import gp
+from pytensor.scalar.basic import autocast_float_as
+
+from kem_pymc.errors import InputError
+from kem_pymc.search.evocov.primitives import Hyperparameter, primitive_set
+
+#: Largest depth of a tree, in levels of nodes.
+DEEPEST = 40
+
+# Binding strengths of formulas.
+SUM, PRODUCT, POWER, ATOM = range(4)
+
+
+class Tree(gp.PrimitiveTree):
+    """An expression tree of a kernel, as a list of DEAP's nodes in prefix order.
+
+    Its text, such as ``exp(multiply(-0.5, sq_dist(euc(x), h0)))``, has the names of table 2.
+    Hyperparameters are named in the order in which they occur; all leaves with one name are the
+    same hyperparameter.
+    """
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(str(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the tree with a text.
+
+        Parameters
+        ----------
+        text : str
+            Names of primitives and constants, with parentheses, as :class:`str` gives it.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        InputError
+            If a name is unknown, a type is wrong, or the tree is incomplete or deeper than 40
+            levels.
+        """
+        primitives = primitive_set()
+        # DEAP evaluates names that it doesn't know as Python code.
+        names = re.findall(r"[^\s(),]+", text)
+        for name in names:
+            if name not in primitives.mapping:
+                raise InputError(
+                    f"There is no primitive {name!r} in the kernel {_short(text)}. "
+                    f"Use {', '.join(primitives.mapping)}."
+                )
+        try:
+            tree = cls.from_string(text, primitives)
+            complete = bool(tree) and tree.searchSubtree(0).stop == len(tree)
+        except TypeError as error:
+            raise InputError(f"The kernel {_short(text)} has a wrong type: {error}") from None
+        except IndexError:
+            complete = False
+        if not complete or "".join(str(tree).split()) != "".join(text.split()):
+            raise InputError(
+                f"The kernel {_short(text)} isn't one complete expression. "
+                "Give every primitive its arguments, in parentheses and separated by commas."
+            )
+        if tree[0].ret is not primitives.ret:
+            raise InputError(
+                f"The kernel {_short(text)} gives {tree[0].ret.__name__}, not a covariance. "
+                "Begin with sq_dist, dot_prod, hp, a constant, or a function of these."
+            )
+        if tree.depth > DEEPEST:
+            raise InputError(
+                f"The kernel {_short(text)} has {tree.depth} levels. Give at most {DEEPEST}."
+            )
+        return tree
+
+    @property
+    def depth(self) -> int:
+        """Number of levels of nodes."""
+        return self.height + 1
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """Names of the k hyperparameters in the order in which they first occur."""
+        return tuple(dict.fromkeys(node.name for node in self if is_hyperparameter(node)))
+
+    @property
+    def positive(self) -> tuple[bool, ...]:
+        """Whether each of the k hyperparameters is positive: all are that aren't only shifts."""
+        shifts, others = set(), set()
+        for i, node in enumerate(self):
+            if node.name == "dot_prod":
+                shifts.add(self.searchSubtree(i + 1).stop)
+        for i, node in enumerate(self):
+            if is_hyperparameter(node) and i not in shifts:
+                others.add(node.name)
+        return tuple(name in others for name in self.hyperparameters)
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return the tree with other names of hyperparameters."""
+        mapping = primitive_set().mapping
+        return type(self)(
+            mapping[names[node.name]] if is_hyperparameter(node) else node for node in self
+        )
+
+    def to_pytensor(self, x: Any, z: Any, hyperparameters: Sequence[Any]) -> Any:
+        """Return the covariance of two sets of points as a PyTensor expression.
+
+        Parameters
+        ----------
+        x, z : tensor variables, shape (n, D) and (m, D)
+        hyperparameters : sequence of k scalars
+            Natural values, in the order of :attr:`hyperparameters`.
+
+        Returns
+        -------
+        tensor variable, shape (n, m)
+            Where the kernel doesn't depend on the points, it may have shape (1, 1).
+        """
+        primitives = primitive_set()
+        values = dict(zip(self.hyperparameters, hyperparameters, strict=True))
+        function = gp.compile(self, primitives)
+        with autocast_float_as("float64"):  # constants would be of single precision
+            value = function((x, z), *(values.get(name) for name in primitives.arguments[1:]))
+            return pt.atleast_2d(pt.as_tensor_variable(value))
+
+    def formula(self) -> str:
+        """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""
+        return _formula(self, _TEXT)
+
+    def latex(self) -> str:
+        r"""Return the kernel as a formula in LaTeX, with hyperparameters \\theta_0, ..."""
+        return _formula(self, _LATEX)
+
+
+def is_hyperparameter(node: Any) -> bool:
+    """Return whether a node of a tree is a hyperparameter."""
+    return node.ret is Hyperparameter
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+#: For each primitive the template, the binding strength of its result, and the least binding
+#: strengths of its arguments. Pairs of features have two parts, which templates name by [0], [1].
+type Templates = dict[str, tuple[str, int, tuple[int, ...]]]
+
+_TEXT: Templates = {
+    "sq_dist": ("|{0[0]} - {0[1]}|^2 / {1}^2", PRODUCT, (ATOM, ATOM)),
+    "dot_prod": ("({0[0]} - {1})·({0[1]} - {1}) / {2}", PRODUCT, (ATOM, ATOM, ATOM)),
+    "hp": ("{0}", ATOM, (ATOM,)),
+    "power": ("{0}^{1}", POWER, (ATOM, ATOM)),
+    "add": ("{0} + {1}", SUM, (SUM, SUM)),
+    "multiply": ("{0} * {1}", PRODUCT, (PRODUCT, PRODUCT)),
+    "div": ("1 / {0}", PRODUCT, (POWER,)),
+    "exp": ("exp({0})", ATOM, (SUM,)),
+    "sqrt": ("sqrt({0})", ATOM, (SUM,)),
+    "square": ("{0}^2", POWER, (ATOM,)),
+}
+
+_LATEX: Templates = {
+    "sq_dist": (
+        r"\frac{{\lVert {0[0]} - {0[1]} \rVert^2}}{{{1}^2}}",
+        PRODUCT,
+        (ATOM, ATOM),
+    ),
+    "dot_prod": (
+        r"\frac{{({0[0]} - {1})^\top ({0[1]} - {1})}}{{{2}}}",
+        PRODUCT,
+        (ATOM, ATOM, ATOM),
+    ),
+    "hp": ("{0}", ATOM, (ATOM,)),
+    "power": ("{0}^{{{1}}}", POWER, (ATOM, SUM)),
+    "add": ("{0} + {1}", SUM, (SUM, SUM)),
+    "multiply": (r"{0} \, {1}", PRODUCT, (PRODUCT, PRODUCT)),
+    "div": (r"\frac{{1}}{{{0}}}", PRODUCT, (SUM,)),
+    "exp": (r"\exp\left({0}\right)", ATOM, (SUM,)),
+    "sqrt": (r"\sqrt{{{0}}}", ATOM, (SUM,)),
+    "square": ("{0}^2", POWER, (ATOM,)),
+}
+
+
+def _formula(tree: Tree, templates: Templates) -> str:
+    """Return a formula, from the leaves to the root."""
+    latex = templates is _LATEX
+    opening, closing = (r"\left(", r"\right)") if latex else ("(", ")")
+    wave = r"\operatorname{{sincos}}({0} {1})" if latex else "sincos({0} {1})"
+    stack: list[tuple[Any, int]] = []
+    for node in reversed(tree):
+        given = [stack.pop() for _ in range(node.arity)]
+        if node.name in templates:
+            template, strength, least = templates[node.name]
+            parts = [
+                f"{opening}{text}{closing}" if own < needed else text
+                for (text, own), needed in zip(given, least, strict=True)
+            ]
+            stack.append((template.format(*parts), strength))
+        elif node.name == "x":
+            stack.append((("x", "x'"), ATOM))
+        elif node.name == "euc":
+            stack.append(given[0])
+        elif node.name == "spectral":
+            (points, _), (frequency, _) = given
+            stack.append((tuple(wave.format(frequency, point) for point in points), ATOM))
+        elif is_hyperparameter(node):
+            number = node.name.removeprefix("h")
+            stack.append((rf"\theta_{{{number}}}" if latex else node.name, ATOM))
+        else:  # a negative constant is like a product: it may be a factor or a summand
+            stack.append((f"{node.value:g}", ATOM if node.value >= 0 else PRODUCT))
+    return stack[0][0]

@@ -1,0 +1,112 @@
+"""The compiled interpreter beside PyTensor, finite differences and closed forms."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from kem_pymc.search.evocov.interpreter import (
+    DIVISION,
+    FINE,
+    OVERFLOW,
+    UNDEFINED,
+    covariance,
+    natural,
+    pullback,
+)
+from kem_pymc.search.evocov.objective import Objective, covariances
+from kem_pymc.search.evocov.tape import lower
+from kem_pymc.search.evocov.tree import Tree
+from tests.search.evocov.trees import PRIMITIVES, TABLE_1
+
+#: Enough points for a whole block of pairs and a part of one.
+POINTS = 30
+
+
+def points(dimension, n=POINTS):
+    return np.random.default_rng(0).uniform(size=(n, dimension))
+
+
+def coordinates(tree, seed=1):
+    return np.random.default_rng(seed).normal(0, 0.5, len(tree.hyperparameters))
+
+
+def in_pytensor(tree, x, values, adjoint):
+    """Return the covariance and the gradient, from PyTensor."""
+    v = pt.dvector("v")
+    natural_values = [pt.exp(v[i]) if p else v[i] for i, p in enumerate(tree.positive)]
+    k = tree.to_pytensor(pt.as_tensor(x), pt.as_tensor(x), natural_values)
+    k = pt.broadcast_to(k, adjoint.shape)
+    total = (k * np.triu(adjoint)).sum()
+    with pytensor.config.change_flags(cxx=""):
+        return pytensor.function([v], [k, pt.grad(total, v)], mode="FAST_COMPILE")(values)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_values_and_gradients_are_those_of_pytensor(name, dimension):
+    """Every primitive, also where its argument is zero, as distances are on the diagonal.
+
+    Catches wrong derivatives, rows of a tape in the wrong order, and adjoints lost between blocks.
+    """
+    tree, x = Tree.parse(PRIMITIVES[name]), points(dimension)
+    values = coordinates(tree)
+    adjoint = np.random.default_rng(2).normal(size=(POINTS, POINTS))
+    expected, slopes = in_pytensor(tree, x, values, adjoint)
+    k, outcome = covariances(tree, x, values)
+    assert outcome == FINE
+    np.testing.assert_allclose(k, expected, rtol=1e-12, atol=1e-14)
+    tape, transposed = lower(tree), np.ascontiguousarray(x.T)
+    waves = np.empty((2, len(tape.frequencies), *transposed.shape))
+    h, gradient = np.empty(len(values)), np.empty(len(values))
+    natural(tape, values, h)
+    covariance(tape, h, transposed, *waves, np.empty_like(adjoint))
+    pullback(tape, h, transposed, *waves, adjoint, gradient)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_gradients_are_those_of_finite_differences(name):
+    """The log marginal likelihood, noise included, whatever PyTensor's gradient is."""
+    tree = Tree.parse(PRIMITIVES[name])
+    # Not all are positive semi-definite: noise makes them so.
+    values = np.append(coordinates(tree), 4.0)
+    x = points(2)
+    objective = Objective(tree, x, np.sin(5 * x[:, 0]))
+    found = objective.evaluate(values)
+    assert found.outcome == FINE
+    steps = 1e-5 * np.eye(len(values))
+    numeric = [
+        (objective.evaluate(values + e).height - objective.evaluate(values - e).height) / 2e-5
+        for e in steps
+    ]
+    np.testing.assert_allclose(found.gradient, numeric, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_well_known_kernels_are_closed_forms(name):
+    """Table 1 is a part of the search space."""
+    text, closed_form, hyperparameters = TABLE_1[name]
+    tree, x = Tree.parse(text), points(1)
+    shown = np.array(hyperparameters)
+    positive = np.array(tree.positive)
+    values = np.where(positive, np.log(np.where(positive, shown, 1.0)), shown)
+    k, outcome = covariances(tree, x, values)
+    assert outcome == FINE
+    np.testing.assert_allclose(k, closed_form(x, *hyperparameters), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("div(sq_dist(euc(x), h0))", DIVISION),
+        ("exp(exp(exp(exp(2.0))))", OVERFLOW),
+        ("sqrt(multiply(-1.0, sq_dist(euc(x), h0)))", UNDEFINED),
+        ("power(-1.0, h0)", UNDEFINED),
+        ("multiply(sq_dist(euc(x), h0), div(add(1.0, -1.0)))", DIVISION),
+        ("div(div(sq_dist(euc(x), h0)))", FINE),
+    ],
+)
+def test_says_why_a_covariance_is_not_finite(text, outcome):
+    tree = Tree.parse(text)
+    assert covariances(tree, points(1), coordinates(tree))[1] == outcome
