@@ -109,6 +109,10 @@ class Tree(gp.PrimitiveTree):
             mapping[names[node.name]] if is_hyperparameter(node) else node for node in self
         )
 
+    def numbered(self) -> Self:
+        """Return the tree with hyperparameters h0, h1, ... in the order in which they occur."""
+        return self.renamed({name: f"h{i}" for i, name in enumerate(self.hyperparameters)})
+
     def to_pytensor(self, x: Any, z: Any, hyperparameters: Sequence[Any]) -> Any:
         """Return the covariance of two sets of points as a PyTensor expression.
 

@@ -1,0 +1,44 @@
+"""Random trees."""
+
+import numpy as np
+
+from kem_pymc.search.evocov.growth import grow, random_tree
+from kem_pymc.search.evocov.primitives import Features, Hyperparameter, primitive_set
+from kem_pymc.search.evocov.tree import Tree
+
+
+def trees(seed, number=200):
+    rng = np.random.default_rng(seed)
+    return [random_tree(rng) for _ in range(number)]
+
+
+def test_types_and_depths():
+    """Catches branches of a wrong type, and ones that are cut or continued at a wrong level.
+
+    The smallest depth is 5, but a hyperparameter is a leaf wherever it is an argument.
+    """
+    found = trees(0)
+    for tree in found:
+        assert Tree.parse(str(tree)) == tree
+        assert tree.hyperparameters == tuple(f"h{i}" for i in range(len(tree.hyperparameters)))
+    depths = [tree.depth for tree in found]
+    assert min(depths) >= 4
+    assert 10 < max(depths) <= 15
+
+
+def test_every_primitive_occurs():
+    names = {node.name for tree in trees(1) for node in tree}
+    assert names >= {name for name in primitive_set().mapping if not name.startswith("h")}
+
+
+def test_any_type_can_grow():
+    """A mutation replaces branches of all types."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        assert grow(rng, Features)[0].name in ("euc", "spectral")
+        assert [node.ret for node in grow(rng, Hyperparameter)] == [Hyperparameter]
+
+
+def test_seed_decides():
+    assert trees(3, 20) == trees(3, 20)
+    assert trees(3, 20) != trees(4, 20)
