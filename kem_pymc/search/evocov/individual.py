@@ -1,0 +1,117 @@
+"""Individuals: kernels with fitted hyperparameters, and kernels that have yet to be fitted."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kem_pymc.errors import InputError
+from kem_pymc.search.evocov.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Offspring:
+    """A kernel to fit, with the values that it inherits from its parents.
+
+    Attributes
+    ----------
+    tree : Tree
+        Its hyperparameters are h0, h1, ... in the order in which they occur.
+    inherited : ndarray, shape (k + 1,)
+        Natural hyperparameters and noise variance; NaN where there is nothing to inherit.
+    """
+
+    tree: Tree
+    inherited: np.ndarray
+
+    @classmethod
+    def of(cls, tree: Tree) -> Self:
+        """Return a kernel without parents."""
+        return cls(tree, np.full(len(tree.hyperparameters) + 1, math.nan))
+
+
+class _File(BaseModel):
+    """An individual in JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kernel: str
+    hyperparameters: dict[str, float]
+    noise: float
+    log_likelihood: float
+    bic: float
+    evaluations: int
+
+
+@dataclass(frozen=True, eq=False)
+class Individual:
+    """A kernel with fitted hyperparameters.
+
+    Attributes
+    ----------
+    tree : Tree
+    natural : ndarray, shape (k + 1,)
+        Hyperparameters, in the order of :attr:`Tree.hyperparameters`, and the noise variance.
+    log_likelihood : float
+        Log marginal likelihood; minus infinity if the kernel can't be evaluated.
+    bic : float
+        Bayesian information criterion (eq. 10), smaller for better kernels; infinite if the kernel
+        can't be evaluated.
+    evaluations : int
+        Number of evaluations of the metric with its gradient.
+    """
+
+    tree: Tree
+    natural: np.ndarray
+    log_likelihood: float
+    bic: float
+    evaluations: int
+
+    def to_json(self) -> str:
+        """Return the individual as a JSON object."""
+        *hyperparameters, noise = self.natural.tolist()
+        file = _File(
+            kernel=str(self.tree),
+            hyperparameters=dict(zip(self.tree.hyperparameters, hyperparameters, strict=True)),
+            noise=noise,
+            log_likelihood=self.log_likelihood,
+            bic=self.bic,
+            evaluations=self.evaluations,
+        )
+        return json.dumps(file.model_dump())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the individual that :meth:`to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            If the text isn't a JSON object of an individual, the kernel is invalid, or values are
+            missing or out of range.
+        """
+        try:
+            file = _File.model_validate(json.loads(text))
+        except (ValidationError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"This isn't an evolved kernel: {error}. Give the text that to_json returned."
+            ) from None
+        tree = Tree.parse(file.kernel)
+        if set(file.hyperparameters) != set(tree.hyperparameters):
+            raise InputError(
+                f"There are values of {', '.join(file.hyperparameters)} for the hyperparameters "
+                f"{', '.join(tree.hyperparameters)}. Give one value of each."
+            )
+        values = [file.hyperparameters[name] for name in tree.hyperparameters]
+        natural = np.array([*values, file.noise])
+        wrong = ~np.isfinite(natural) | (np.array([*tree.positive, True]) & (natural <= 0))
+        if wrong.any():
+            name = [*tree.hyperparameters, "noise"][int(np.argmax(wrong))]
+            raise InputError(
+                f"{name} of {file.kernel} is {natural[np.argmax(wrong)]}. "
+                "Give a finite value, positive unless it is a shift."
+            )
+        return cls(tree, natural, file.log_likelihood, file.bic, file.evaluations)

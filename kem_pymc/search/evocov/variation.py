@@ -1,0 +1,139 @@
+"""Variation of evolved kernels: crossover and mutation (Roman et al. 2019, section 4.2)."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from deap import gp
+
+from kem_pymc.search.evocov.growth import grow
+from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, Covariance, primitive_set
+from kem_pymc.search.evocov.tree import DEEPEST, Tree, is_hyperparameter
+
+#: Probability of a crossover; otherwise there is a mutation.
+CROSSOVER = 0.6
+
+#: Number of attempts to vary a kernel.
+ATTEMPTS = 250
+
+#: A hyperparameter of a parent: the parent's number, and the name there.
+type Origin = tuple[int, str]
+
+
+def vary(
+    parents: Sequence[Individual], check: Callable[[Tree], bool], rng: np.random.Generator
+) -> Offspring:
+    """Return a random variation of kernels, by crossover or mutation.
+
+    The operator is repeated until the kernel is another one, has at most 40 levels and 20
+    hyperparameters, and is positive semi-definite. After 250 attempts a parent is returned
+    unchanged.
+
+    Parameters
+    ----------
+    parents : sequence of Individual
+        Kernels from which the parents are chosen. A single one is only mutated.
+    check : callable
+        Whether a kernel is positive semi-definite, :class:`PsdCheck`.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Offspring
+    """
+    crossing = len(parents) > 1 and rng.random() < CROSSOVER
+    chosen = [parents[i] for i in rng.choice(len(parents), 2 if crossing else 1, replace=False)]
+    trees = [parent.tree for parent in chosen]
+    for _ in range(ATTEMPTS):
+        nodes = crossover(trees[0], trees[1], rng) if crossing else mutation(trees[0], rng)
+        tree, origins = numbered(nodes)
+        if len(origins) > HYPERPARAMETERS or tree.depth > DEEPEST or tree in trees:
+            continue
+        if check(tree):
+            return Offspring(tree, inherit(chosen, origins))
+    return Offspring(trees[0], chosen[0].natural)
+
+
+def crossover(one: Tree, other: Tree, rng: np.random.Generator) -> list[tuple[int, Any]]:
+    """Return the sum or the product of two random subtrees, of type `Covariance`.
+
+    Returns
+    -------
+    list of tuple of int and DEAP node
+        The nodes in prefix order, each with the number of the parent it comes from.
+    """
+    join = ("add", "multiply")[rng.integers(2)]
+    nodes: list[tuple[int, Any]] = [(0, primitive_set().mapping[join])]
+    for number, tree in enumerate((one, other)):
+        places = [i for i, node in enumerate(tree) if node.ret is Covariance]
+        chosen = tree.searchSubtree(places[rng.integers(len(places))])
+        nodes += [(number, node) for node in tree[chosen]]
+    return nodes
+
+
+def mutation(tree: Tree, rng: np.random.Generator) -> list[tuple[int, Any]]:
+    """Return the nodes of a kernel after one of DEAP's mutations, with the parent's number 0.
+
+    An operator is inserted, a branch is replaced by one of its arguments or by a random one, or a
+    node is replaced by another of the same types.
+    """
+    mutant = Tree(tree)
+    kind = rng.integers(4)
+    with python_random(rng):
+        if kind == 0:
+            gp.mutInsert(mutant, primitive_set())
+        elif kind == 1:
+            gp.mutShrink(mutant)
+        elif kind == 2:
+            gp.mutUniform(mutant, lambda type_, **_: grow(rng, type_), primitive_set())
+        else:
+            gp.mutNodeReplacement(mutant, primitive_set())
+    return [(0, node) for node in mutant]
+
+
+def numbered(nodes: Sequence[tuple[int, Any]]) -> tuple[Tree, list[Origin]]:
+    """Return a tree with hyperparameters h0, h1, ..., and where each of them comes from.
+
+    Hyperparameters of different parents are different ones, whatever their names. If there are more
+    than 20, those after them have the name of the last.
+    """
+    origins: dict[Origin, str] = {}
+    mapping = primitive_set().mapping
+    tree = Tree([])
+    for number, node in nodes:
+        if is_hyperparameter(node):
+            name = f"h{min(len(origins), HYPERPARAMETERS - 1)}"
+            node = mapping[origins.setdefault((number, node.name), name)]
+        tree.append(node)
+    return tree, list(origins)
+
+
+def inherit(parents: Sequence[Individual], origins: Sequence[Origin]) -> np.ndarray:
+    """Return natural values (k + 1,) from the parents, NaN where they have none.
+
+    The noise is that of the first parent.
+    """
+    known = [
+        dict(zip(parent.tree.hyperparameters, parent.natural[:-1], strict=True))
+        for parent in parents
+    ]
+    values = [known[number].get(name, np.nan) for number, name in origins]
+    return np.array([*values, parents[0].natural[-1]])
+
+
+@contextmanager
+def python_random(rng: np.random.Generator) -> Iterator[None]:
+    """Seed Python's global generator while DEAP draws from it, and restore it afterwards.
+
+    DEAP's operators accept no generator. The seed is drawn from `rng`, so that results depend on
+    `rng` alone, and users' own draws from the global generator don't depend on us.
+    """
+    state = random.getstate()
+    random.seed(int(rng.integers(2**63)))
+    try:
+        yield
+    finally:
+        random.setstate(state)
