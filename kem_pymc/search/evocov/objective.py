@@ -61,6 +61,11 @@ class Objective:
         self._waves = np.empty((2, len(self.tape.frequencies), *self.x.shape))
         self._natural = np.empty(len(self.tape.positive))
 
+    @property
+    def size(self) -> int:
+        """Number of coordinates k + 1."""
+        return len(self.tape.positive) + 1
+
     def evaluate(self, values: np.ndarray) -> Evaluated:
         """Return the metric and its gradient at coordinates (k + 1,)."""
         n, gradient = len(self.y), np.zeros(len(values))

@@ -1,0 +1,137 @@
+"""Fit the hyperparameters of evolved kernels (Roman et al. 2019, section 4.3)."""
+
+import math
+from collections import Counter
+
+import numpy as np
+from scipy.optimize import minimize
+
+from kem_pymc._system.resources import one_blas_thread
+from kem_pymc.gp.fit import bic
+from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
+from kem_pymc.search.evocov.metrics import Metric
+from kem_pymc.search.evocov.objective import Objective
+
+#: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance.
+LOGS, SHIFTS, LOG_NOISES = (-7.0, 7.0), (-3.0, 3.0), (-14.0, 2.0)
+
+#: Standard deviation of the normal noise that is added to inherited coordinates.
+SPREAD = 0.1
+
+#: What optimisers minimise, where there is no height. An infinite one would stop them.
+PENALTY = 1e10
+
+#: Number of points for which a budget of evaluations is stated.
+REFERENCE = 350
+
+
+def budget(reference: int, n: int) -> int:
+    """Return the number of evaluations for n points that take as long as `reference` for 350."""
+    return max(1, round(reference * (REFERENCE / n) ** 2))
+
+
+class Fitter:
+    """Procedure that fits kernels to one data set by L-BFGS with gradients, from several starts.
+
+    Starts are uniform within bounds, or, where values are inherited, normal around these with
+    standard deviation 0.1 in the coordinates. Starts follow each other until the budget is spent.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n, D)
+        Inputs, scaled to [0, 1].
+    y : ndarray, shape (n,)
+        Standardised targets.
+    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+        What the hyperparameters are fitted to. Kernels are compared by BIC, whatever it is.
+    evaluations : int
+        Number of evaluations of the metric with its gradient, per kernel. The last search may take
+        a few more, to the end of its step.
+
+    Attributes
+    ----------
+    counts : Counter of str
+        Number of evaluations, by the outcome.
+    """
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, metric: Metric, evaluations: int) -> None:
+        self.x, self.y = x, y
+        self.metric: Metric = metric
+        self.evaluations = evaluations
+        self.counts: Counter[str] = Counter()
+
+    @one_blas_thread()
+    def fit(self, offspring: Offspring, rng: np.random.Generator) -> Individual:
+        """Fit a kernel.
+
+        Parameters
+        ----------
+        offspring : Offspring
+        rng : numpy.random.Generator
+            Generator for the starts.
+
+        Returns
+        -------
+        Individual
+        """
+        tree = offspring.tree
+        positive = np.array([*tree.positive, True])
+        bounds = [*(LOGS if p else SHIFTS for p in tree.positive), LOG_NOISES]
+        low, high = np.transpose(bounds)
+        inherited = coordinates_of(offspring.inherited, positive)
+        search = _Search(Objective(tree, self.x, self.y, self.metric))
+        while search.used < self.evaluations:
+            near = rng.normal(inherited, SPREAD)
+            start = np.clip(np.where(np.isnan(near), rng.uniform(low, high), near), low, high)
+            if search(start)[0] < PENALTY:
+                left = {"maxfun": max(1, self.evaluations - search.used)}
+                minimize(search, start, jac=True, method="L-BFGS-B", bounds=bounds, options=left)
+        self.counts += search.counts
+        values, likelihood = search.best
+        if self.metric != "lml":
+            likelihood = Objective(tree, self.x, self.y).evaluate(values).height
+        score = math.inf
+        if likelihood > -math.inf:
+            score = bic(likelihood, len(values), len(self.y)).value
+        natural = np.where(positive, np.exp(np.where(positive, values, 0.0)), values)
+        return Individual(tree, natural, likelihood, score, search.used)
+
+
+class _Search:
+    """The objective as a function to minimise, which remembers its best point.
+
+    Attributes
+    ----------
+    best : tuple of ndarray and float
+        Coordinates (k + 1,), and the height there.
+    used : int
+        Number of evaluations.
+    counts : Counter of str
+        Number of evaluations, by the outcome.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self.best = (np.zeros(objective.size), -math.inf)
+        self.used = 0
+        self.counts: Counter[str] = Counter()
+
+    def __call__(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        height, gradient, outcome = self._objective.evaluate(values)
+        self.used += 1
+        self.counts[OUTCOMES[outcome]] += 1
+        if height > self.best[1]:
+            self.best = (values.copy(), height)
+        return (-height if outcome == FINE else PENALTY), -gradient
+
+
+def coordinates_of(natural: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return coordinates (k + 1,) of natural values; NaN where there is none.
+
+    A value that a parent had as a shift may be negative where the offspring needs a positive one;
+    nothing is inherited then.
+    """
+    usable = ~positive | (natural > 0)
+    logs = np.log(np.where(positive & usable, natural, 1.0))
+    return np.where(usable, np.where(positive, logs, natural), math.nan)

@@ -1,0 +1,86 @@
+"""Fits of evolved kernels."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kem_pymc.search.evocov.fitting import Fitter, budget, coordinates_of
+from kem_pymc.search.evocov.individual import Offspring
+from kem_pymc.search.evocov.metrics import METRICS
+from kem_pymc.search.evocov.tree import Tree
+from tests.search.evocov.trees import SE, TABLE_1
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, N)[:, None]
+    k = np.exp(-0.5 * ((x - x.T) / 0.1) ** 2) + 0.05 * np.eye(N)
+    return x, rng.multivariate_normal(np.zeros(N), k), k
+
+
+def test_likelihood_is_at_least_that_of_the_truth(data):
+    x, y, k = data
+    fitter = Fitter(x, y, "lml", 300)
+    found = fitter.fit(Offspring.of(Tree.parse(SE)), np.random.default_rng(1))
+    truth = stats.multivariate_normal(cov=k).logpdf(y)
+    assert truth < found.log_likelihood < truth + 10
+    assert found.bic == pytest.approx(3 * math.log(N) - 2 * found.log_likelihood)
+    assert 300 <= found.evaluations == fitter.counts.total() < 330
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_score_is_that_of_the_likelihood_whatever_the_metric(metric, data):
+    x, y, _ = data
+    offspring = Offspring(Tree.parse(SE), np.array([1.0, 0.1, 0.05]))
+    found = Fitter(x, y, metric, 50).fit(offspring, np.random.default_rng(2))
+    k = found.natural[0] ** 2 * np.exp(-0.5 * ((x - x.T) / found.natural[1]) ** 2)
+    k += found.natural[2] * np.eye(N)
+    exact = stats.multivariate_normal(cov=k, allow_singular=True).logpdf(y)
+    assert found.log_likelihood == pytest.approx(exact, rel=1e-5, abs=1e-4)
+
+
+def test_inherited_values_are_where_searches_start(data):
+    """With standard deviation 0.1; a new hyperparameter may be anywhere."""
+    x = data[0]
+    fitter = Fitter(x, np.zeros(N), "rmse", 1)  # without errors there is nothing to improve
+    offspring = Offspring(Tree.parse(SE), np.array([0.7, math.nan, 0.02]))
+    rng = np.random.default_rng(3)
+    found = np.log([fitter.fit(offspring, rng).natural for _ in range(60)])
+    np.testing.assert_allclose(found[:, [0, 2]].mean(axis=0), np.log([0.7, 0.02]), atol=0.05)
+    np.testing.assert_allclose(found[:, [0, 2]].std(axis=0), 0.1, rtol=0.3)
+    assert np.ptp(found[:, 1]) > 8
+
+
+def test_negative_shifts_are_not_inherited_by_positive_hyperparameters():
+    natural = np.array([-0.5, -0.5, 2.0, math.nan])
+    found = coordinates_of(natural, np.array([True, False, True, True]))
+    np.testing.assert_array_equal(found, [math.nan, -0.5, math.log(2.0), math.nan])
+
+
+def test_kernels_that_cannot_be_evaluated_are_the_worst(data):
+    x, y, _ = data
+    fitter = Fitter(x, y, "lml", 20)
+    tree = Tree.parse("div(sq_dist(euc(x), h0))")
+    found = fitter.fit(Offspring.of(tree), np.random.default_rng(4))
+    assert (found.log_likelihood, found.bic) == (-math.inf, math.inf)
+    assert fitter.counts == {"division by zero": 20}
+
+
+def test_seed_decides(data):
+    x, y, _ = data
+    offspring = Offspring.of(Tree.parse(TABLE_1["periodic"][0]))
+    one, again, other = (
+        Fitter(x, y, "lml", 30).fit(offspring, np.random.default_rng(seed)) for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one.natural, again.natural)
+    assert (one.natural != other.natural).any()
+
+
+def test_budget_is_that_of_the_same_time():
+    assert budget(300, 350) == 300
+    assert budget(300, 129) == 2208
