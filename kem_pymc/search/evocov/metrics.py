@@ -20,7 +20,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import LARGE
@@ -29,21 +28,6 @@ Metric = Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"]
 
 #: Share of the points that is held out, the last ones, as in the experiments' test sets.
 HELD_OUT = 0.1
-
-
-class Measured(NamedTuple):
-    """Value of a metric, and its derivatives.
-
-    Attributes
-    ----------
-    value : float
-        Minus infinity where the covariance isn't positive definite.
-    adjoint : ndarray, shape (n, at least n)
-        Derivatives in the entries C[i, j], i <= j; what is below the diagonal has no meaning.
-    """
-
-    value: float
-    adjoint: np.ndarray
 
 
 def n_held_out(n: int) -> int:
@@ -75,7 +59,7 @@ def conditionals(a, y, weights, adjoint):
     return total
 
 
-def lml(c: np.ndarray, y: np.ndarray) -> Measured:
+def lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return the log marginal likelihood (eq. 8).
 
     Parameters
@@ -84,70 +68,80 @@ def lml(c: np.ndarray, y: np.ndarray) -> Measured:
         Covariance, of which the upper triangle is read. It is overwritten.
     y : ndarray, shape (n,)
         Targets.
+    adjoint : ndarray, shape (n, padded(n))
+        Derivatives in the entries C[i, j], i <= j, are written here; what is below the diagonal has
+        no meaning.
 
     Returns
     -------
-    Measured
+    float
+        Minus infinity where the covariance isn't positive definite.
     """
-    if len(y) < LARGE:
-        adjoint = np.empty_like(c)
-        return Measured(conditionals(c, y, np.ones(len(y)), adjoint), adjoint)
+    n = len(y)
+    if n < LARGE:
+        return conditionals(c, y, np.ones(n), adjoint)
     # For large matrices LAPACK is faster, see kem_pymc.gp.large.
-    lower, failed = dpotrf(c.T[: len(y)], lower=1, clean=0)
+    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
     if failed:
-        return Measured(-math.inf, c)
+        return -math.inf
     weighted = dpotrs(lower, y, lower=1)[0]
-    value = -0.5 * float(y @ weighted) - np.log(np.diag(lower)).sum() - len(y) * HALF_LOG_2PI
+    value = -0.5 * float(y @ weighted) - float(np.log(np.diag(lower)).sum()) - n * HALF_LOG_2PI
     inverse = dpotri(lower, lower=1)[0].T
-    return Measured(value, _upper(0.5 * (np.outer(weighted, weighted) - inverse)))
+    adjoint[:, :n] = _upper(0.5 * (np.outer(weighted, weighted) - inverse))
+    return value
 
 
-def posterior_lml(c: np.ndarray, y: np.ndarray) -> Measured:
+def posterior_lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return the log likelihood of the held-out targets given the others; see :func:`lml`."""
-    adjoint = np.empty_like(c)
     weights = np.zeros(len(y))
     weights[-n_held_out(len(y)) :] = 1.0
-    return Measured(conditionals(c, y, weights, adjoint), adjoint)
+    return conditionals(c, y, weights, adjoint)
 
 
-def loocv(c: np.ndarray, y: np.ndarray) -> Measured:
+def loocv(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return the log likelihood of leave-one-out predictions (eq. 9); see :func:`lml`."""
-    inverse = _inverse(c, len(y))
-    if inverse is None:
-        return Measured(-math.inf, c)
+    n = len(y)
+    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
+    if failed:
+        return -math.inf
+    half = np.tril(dpotri(lower, lower=1)[0])
+    inverse = half + np.tril(half, -1).T
     a, precision = inverse @ y, np.diag(inverse)
-    value = (0.5 * np.log(precision) - 0.5 * a**2 / precision).sum() - len(y) * HALF_LOG_2PI
+    value = (0.5 * np.log(precision) - 0.5 * a**2 / precision).sum() - n * HALF_LOG_2PI
     to_a = -a / precision
     to_precision = 0.5 * (a / precision) ** 2 + 0.5 / precision
     # dC^-1 = -C^-1 dC C^-1
-    adjoint = -np.outer(inverse @ to_a, a) - (inverse * to_precision) @ inverse
-    return Measured(float(value), _upper(0.5 * (adjoint + adjoint.T)))
+    every = -np.outer(inverse @ to_a, a) - (inverse * to_precision) @ inverse
+    adjoint[:, :n] = _upper(0.5 * (every + every.T))
+    return float(value)
 
 
-def sopl(c: np.ndarray, y: np.ndarray) -> Measured:
+def sopl(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return the sum of posterior log likelihoods of the held-out points; see :func:`lml`."""
     prediction = _predict(c, y)
     if prediction is None:
-        return Measured(-math.inf, c)
+        return -math.inf
     error, variance = prediction.error, prediction.variance
     value = (-0.5 * error**2 / variance - 0.5 * np.log(variance) - HALF_LOG_2PI).sum()
     to_variance = 0.5 * (error / variance) ** 2 - 0.5 / variance
-    return Measured(float(value), _reverse(prediction, error / variance, to_variance))
+    _reverse(prediction, error / variance, to_variance, adjoint)
+    return float(value)
 
 
-def rmse(c: np.ndarray, y: np.ndarray) -> Measured:
+def rmse(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return minus the root mean square error at the held-out points; see :func:`lml`."""
     prediction = _predict(c, y)
     if prediction is None:
-        return Measured(-math.inf, c)
+        return -math.inf
     error = prediction.error
     size = float(np.sqrt(np.mean(error**2)))
     to_mean = error / (len(error) * size) if size > 0 else np.zeros(len(error))
-    return Measured(-size, _reverse(prediction, to_mean, np.zeros(len(error))))
+    _reverse(prediction, to_mean, np.zeros(len(error)), adjoint)
+    return -size
 
 
 #: The metrics by name.
-METRICS: dict[Metric, Callable[[np.ndarray, np.ndarray], Measured]] = {
+METRICS: dict[Metric, Callable[[np.ndarray, np.ndarray, np.ndarray], float]] = {
     "lml": lml,
     "loocv": loocv,
     "posterior_lml": posterior_lml,
@@ -190,30 +184,22 @@ def _predict(c: np.ndarray, y: np.ndarray) -> _Prediction | None:
     return _Prediction(y[m:] - gain @ y[:m], variance, gain, dpotrs(lower, y[:m], lower=1)[0])
 
 
-def _reverse(prediction: _Prediction, to_mean: np.ndarray, to_variance: np.ndarray) -> np.ndarray:
-    """Return derivatives in the covariance from those in predicted means and variances (t,)."""
+def _reverse(
+    prediction: _Prediction, to_mean: np.ndarray, to_variance: np.ndarray, adjoint: np.ndarray
+) -> None:
+    """Write derivatives in the covariance, from those in predicted means and variances (t,)."""
     t, m = prediction.gain.shape
-    adjoint = np.zeros((m + t, padded(m + t)))
     scaled = to_variance[:, None] * prediction.gain
     others = prediction.gain.T @ (scaled - np.outer(to_mean, prediction.weighted))
+    adjoint[:] = 0.0
     adjoint[:m, :m] = _upper(0.5 * (others + others.T))
     adjoint[:m, m : m + t] = (np.outer(to_mean, prediction.weighted) - 2 * scaled).T
     held_out = np.arange(m, m + t)
     adjoint[held_out, held_out] = to_variance
-    return adjoint
-
-
-def _inverse(c: np.ndarray, n: int) -> np.ndarray | None:
-    """Return the inverse (n, n) of a covariance; None if it isn't positive definite."""
-    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
-    if failed:
-        return None
-    half = np.tril(dpotri(lower, lower=1)[0])
-    return half + np.tril(half, -1).T
 
 
 def _upper(adjoint: np.ndarray) -> np.ndarray:
     """Return derivatives in the upper triangle from symmetric ones in all entries."""
-    doubled = np.multiply(2.0, adjoint, order="C")
+    doubled = 2.0 * adjoint
     np.fill_diagonal(doubled, np.diag(adjoint))
     return doubled

@@ -60,6 +60,8 @@ class Objective:
         self.metric = METRICS[metric]
         self._waves = np.empty((2, len(self.tape.frequencies), *self.x.shape))
         self._natural = np.empty(len(self.tape.positive))
+        # New matrices of this size in every evaluation would take a twentieth of its time.
+        self._matrices = np.zeros((2, len(y), padded(len(y))))
 
     @property
     def size(self) -> int:
@@ -68,13 +70,13 @@ class Objective:
 
     def evaluate(self, values: np.ndarray) -> Evaluated:
         """Return the metric and its gradient at coordinates (k + 1,)."""
-        n, gradient = len(self.y), np.zeros(len(values))
+        gradient = np.zeros(len(values))
         sines, cosines = self._waves
-        c = np.zeros((n, padded(n)))
+        c, adjoint = self._matrices
         outcome = noisy_covariance(self.tape, values, self.x, self._natural, sines, cosines, c)
         if outcome != FINE:
             return Evaluated(-np.inf, gradient, outcome)
-        height, adjoint = self.metric(c, self.y)
+        height = self.metric(c, self.y, adjoint)
         if height == -np.inf:
             return Evaluated(height, gradient, INDEFINITE)
         finite = noisy_pullback(
