@@ -25,8 +25,9 @@ from rich.table import Table
 
 FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
 
-#: Measured only on request, as they need other libraries (installed by `uv run --extra peers`).
-ASKED = ("peers", "search")
+#: Measured only on request: peers and search need other libraries (`uv run --extra peers`), and
+#: evocov measures one method of search.
+ASKED = ("peers", "search", "evocov")
 
 #: Smallest ratio of a measurement to its target that the plot shows.
 SHORTEST = 0.02
