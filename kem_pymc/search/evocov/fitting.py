@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -31,13 +32,14 @@ def budget(reference: int, n: int) -> int:
     return max(1, round(reference * (REFERENCE / n) ** 2))
 
 
+@dataclass(frozen=True, eq=False)
 class Fitter:
     """Procedure that fits kernels to one data set by L-BFGS with gradients, from several starts.
 
     Starts are uniform within bounds, or, where values are inherited, normal around these with
     standard deviation 0.1 in the coordinates. Starts follow each other until the budget is spent.
 
-    Parameters
+    Attributes
     ----------
     x : ndarray, shape (n, D)
         Inputs, scaled to [0, 1].
@@ -48,18 +50,12 @@ class Fitter:
     evaluations : int
         Number of evaluations of the metric with its gradient, per kernel. The last search may take
         a few more, to the end of its step.
-
-    Attributes
-    ----------
-    counts : Counter of str
-        Number of evaluations, by the outcome.
     """
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, metric: Metric, evaluations: int) -> None:
-        self.x, self.y = x, y
-        self.metric: Metric = metric
-        self.evaluations = evaluations
-        self.counts: Counter[str] = Counter()
+    x: np.ndarray
+    y: np.ndarray
+    metric: Metric
+    evaluations: int
 
     @one_blas_thread()
     def fit(self, offspring: Offspring, rng: np.random.Generator) -> Individual:
@@ -81,13 +77,12 @@ class Fitter:
         low, high = np.transpose(bounds)
         inherited = coordinates_of(offspring.inherited, positive)
         search = _Search(Objective(tree, self.x, self.y, self.metric))
-        while search.used < self.evaluations:
+        while search.outcomes.total() < self.evaluations:
             near = rng.normal(inherited, SPREAD)
             start = np.clip(np.where(np.isnan(near), rng.uniform(low, high), near), low, high)
             if search(start)[0] < PENALTY:
-                left = {"maxfun": max(1, self.evaluations - search.used)}
+                left = {"maxfun": max(1, self.evaluations - search.outcomes.total())}
                 minimize(search, start, jac=True, method="L-BFGS-B", bounds=bounds, options=left)
-        self.counts += search.counts
         values, likelihood = search.best
         if self.metric != "lml":
             likelihood = Objective(tree, self.x, self.y).evaluate(values).height
@@ -95,7 +90,7 @@ class Fitter:
         if likelihood > -math.inf:
             score = bic(likelihood, len(values), len(self.y)).value
         natural = np.where(positive, np.exp(np.where(positive, values, 0.0)), values)
-        return Individual(tree, natural, likelihood, score, search.used)
+        return Individual(tree, natural, likelihood, score, search.outcomes)
 
 
 class _Search:
@@ -105,22 +100,18 @@ class _Search:
     ----------
     best : tuple of ndarray and float
         Coordinates (k + 1,), and the height there.
-    used : int
-        Number of evaluations.
-    counts : Counter of str
+    outcomes : Counter of str
         Number of evaluations, by the outcome.
     """
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
         self.best = (np.zeros(objective.size), -math.inf)
-        self.used = 0
-        self.counts: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
 
     def __call__(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         height, gradient, outcome = self._objective.evaluate(values)
-        self.used += 1
-        self.counts[OUTCOMES[outcome]] += 1
+        self.outcomes[OUTCOMES[outcome]] += 1
         if height > self.best[1]:
             self.best = (values.copy(), height)
         return (-height if outcome == FINE else PENALTY), -gradient

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -43,7 +44,7 @@ class _File(BaseModel):
     noise: float
     log_likelihood: float
     bic: float
-    evaluations: int
+    outcomes: dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +61,21 @@ class Individual:
     bic : float
         Bayesian information criterion (eq. 10), smaller for better kernels; infinite if the kernel
         can't be evaluated.
-    evaluations : int
-        Number of evaluations of the metric with its gradient.
+    outcomes : mapping of str to int
+        Number of evaluations of the metric with its gradient, by the outcome, such as "fine" or
+        "overflow".
     """
 
     tree: Tree
     natural: np.ndarray
     log_likelihood: float
     bic: float
-    evaluations: int
+    outcomes: Mapping[str, int]
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations of the metric with its gradient."""
+        return sum(self.outcomes.values())
 
     def to_json(self) -> str:
         """Return the individual as a JSON object."""
@@ -79,7 +86,7 @@ class Individual:
             noise=noise,
             log_likelihood=self.log_likelihood,
             bic=self.bic,
-            evaluations=self.evaluations,
+            outcomes=dict(self.outcomes),
         )
         return json.dumps(file.model_dump())
 
@@ -114,4 +121,4 @@ class Individual:
                 f"{name} of {file.kernel} is {natural[np.argmax(wrong)]}. "
                 "Give a finite value, positive unless it is a shift."
             )
-        return cls(tree, natural, file.log_likelihood, file.bic, file.evaluations)
+        return cls(tree, natural, file.log_likelihood, file.bic, file.outcomes)

@@ -29,6 +29,9 @@ class Tree(gp.PrimitiveTree):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(str(self))
 
+    def __reduce__(self) -> Any:
+        return type(self).parse, (str(self),)  # DEAP's nodes would be ten times as long
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return the tree with a text.

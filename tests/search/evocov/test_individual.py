@@ -10,7 +10,7 @@ from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import SE
 
-INDIVIDUAL = Individual(Tree.parse(SE), np.array([0.1, 1 / 3, 1e-7]), -12.5, 30.25, 200)
+INDIVIDUAL = Individual(Tree.parse(SE), np.array([0.1, 1 / 3, 1e-7]), -12.5, 30.25, {"fine": 3})
 
 
 def test_json_keeps_everything():
@@ -18,6 +18,7 @@ def test_json_keeps_everything():
     assert again.tree == INDIVIDUAL.tree
     np.testing.assert_array_equal(again.natural, INDIVIDUAL.natural)
     assert again.to_json() == INDIVIDUAL.to_json()
+    assert again.evaluations == 3
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.search.evocov.trees import SE, TABLE_1
 
 def fitted(text, natural):
     tree = Tree.parse(text)
-    return Individual(tree, np.array([*natural, 0.1]), 0.0, 0.0, 1)
+    return Individual(tree, np.array([*natural, 0.1]), 0.0, 0.0, {})
 
 
 PARENTS = [fitted(text, natural) for text, _, natural in TABLE_1.values()]
@@ -68,7 +68,7 @@ def test_offspring_is_positive_semi_definite_and_within_the_limits():
             assert len(child.inherited) == len(child.tree.hyperparameters) + 1 <= 21
             assert child.tree.depth <= 40
         parents = [
-            Individual(child.tree, np.nan_to_num(child.inherited, nan=1.0), 0.0, 0.0, 1)
+            Individual(child.tree, np.nan_to_num(child.inherited, nan=1.0), 0.0, 0.0, {})
             for child in offspring
         ]
 
