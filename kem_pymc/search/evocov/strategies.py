@@ -1,0 +1,167 @@
+"""Strategies: which kernels to fit next (Roman et al. 2019, algorithm 1 and section 4.5)."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from kem_pymc.search.evocov.growth import random_tree
+from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.evocov.variation import vary
+
+#: EvoCov: number of kernels of a generation (N), and of those that are selected (mu).
+GENERATION, SELECTED = 141, 14
+
+#: EvoCov: relative improvement of the best BIC (beta) at or below which a generation is restarted.
+IMPROVEMENT = 1e-5
+
+#: Go With The First: number of kernels that climb (G), and of their mutations before the worst one
+#: is left out (N).
+CLIMBERS, MUTATIONS = 13, 200
+
+
+class Strategy(Protocol):
+    """Protocol of strategies.
+
+    A strategy proposes kernels, and is then given these with fitted hyperparameters, in turns. It
+    proposes the same kernels whenever it is given the same ones.
+    """
+
+    def propose(self) -> list[Offspring]:
+        """Return the next kernels, which may be fitted in parallel; none if there are no more."""
+
+    def observe(self, fitted: Sequence[Individual]) -> None:
+        """Take note of the proposed kernels, fitted, in the order of the proposal."""
+
+
+class Evolution:
+    """EvoCov: truncation selection, variation and restarts (algorithm 1).
+
+    The best kernels of a generation are selected. They are fitted again, from their own values, in
+    the next one, together with their offspring. If the best BIC doesn't improve, the next
+    generation is random.
+
+    Parameters
+    ----------
+    check : callable
+        Whether a kernel is positive semi-definite, :class:`PsdCheck`.
+    rng : numpy.random.Generator
+    size, selected : int
+        Number of kernels of a generation, and of those that are selected.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Tree], bool],
+        rng: np.random.Generator,
+        size: int = GENERATION,
+        selected: int = SELECTED,
+    ) -> None:
+        self.check, self.rng = check, rng
+        self.size, self.selected = size, selected
+        self.parents: list[Individual] = []
+        self.before = math.inf
+
+    def propose(self) -> list[Offspring]:
+        """Return a generation: the selected kernels, then others; see :class:`Strategy`."""
+        own = [Offspring(parent.tree, parent.natural) for parent in self.parents]
+        left = self.size - len(own)
+        if own:
+            return own + [vary(self.parents, self.check, self.rng) for _ in range(left)]
+        return [random_kernel(self.check, self.rng) for _ in range(left)]
+
+    def observe(self, fitted: Sequence[Individual]) -> None:
+        """Select the best of a generation, or none; see :class:`Strategy`."""
+        again = list(map(better, fitted, self.parents))  # the selected ones come first
+        generation = sorted([*again, *fitted[len(again) :]], key=lambda found: found.bic)
+        best = generation[0].bic
+        if math.isfinite(best) and self.before - best > IMPROVEMENT * abs(best):
+            self.parents, self.before = generation[: self.selected], best
+        else:
+            self.parents, self.before = [], math.inf
+
+
+class RandomSearch:
+    """Random kernels (section 4.5.1).
+
+    Parameters
+    ----------
+    check, rng
+        As for :class:`Evolution`.
+    size : int
+        Number of kernels that are proposed at a time.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Tree], bool],
+        rng: np.random.Generator,
+        size: int = GENERATION,
+    ) -> None:
+        self.check, self.rng, self.size = check, rng, size
+
+    def propose(self) -> list[Offspring]:
+        """Return random kernels; see :class:`Strategy`."""
+        return [random_kernel(self.check, self.rng) for _ in range(self.size)]
+
+    def observe(self, fitted: Sequence[Individual]) -> None:
+        """Take note of nothing; see :class:`Strategy`."""
+
+
+class GoWithTheFirst:
+    """Hill climbing by mutations from several random kernels, the worst of which is left out.
+
+    Every kernel is mutated `mutations` times, and replaced by its mutant whenever that is better;
+    then the worst kernel is left out, until one is left (section 4.5.2).
+
+    Parameters
+    ----------
+    check, rng
+        As for :class:`Evolution`.
+    climbers, mutations : int
+        Number of kernels, and of mutations of each before one is left out.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Tree], bool],
+        rng: np.random.Generator,
+        climbers: int = CLIMBERS,
+        mutations: int = MUTATIONS,
+    ) -> None:
+        self.check, self.rng = check, rng
+        self.climbers, self.mutations = climbers, mutations
+        self.population: list[Individual] = []
+        self.rounds = 0
+
+    def propose(self) -> list[Offspring]:
+        """Return one mutant of each kernel; see :class:`Strategy`."""
+        if not self.population:
+            return [random_kernel(self.check, self.rng) for _ in range(self.climbers)]
+        if self.rounds == self.climbers * self.mutations:
+            return []
+        return [vary([found], self.check, self.rng) for found in self.population]
+
+    def observe(self, fitted: Sequence[Individual]) -> None:
+        """Keep the better one of each kernel and its mutant; see :class:`Strategy`."""
+        if not self.population:
+            self.population = list(fitted)
+            return
+        self.population = list(map(better, fitted, self.population))
+        self.rounds += 1
+        if self.rounds % self.mutations == 0 and len(self.population) > 1:
+            self.population.remove(max(self.population, key=lambda found: found.bic))
+
+
+def random_kernel(check: Callable[[Tree], bool], rng: np.random.Generator) -> Offspring:
+    """Return a random kernel that passes the check."""
+    while not check(tree := random_tree(rng)):
+        pass
+    return Offspring.of(tree)
+
+
+def better(new: Individual, old: Individual) -> Individual:
+    """Return the kernel with the smaller BIC, of equal ones the old one."""
+    return new if new.bic < old.bic else old

@@ -1,0 +1,38 @@
+"""Whole searches, short ones."""
+
+import numpy as np
+import pytest
+
+from kem_pymc._system.executors import Processes
+from kem_pymc.search.evocov.exploration import explore
+from kem_pymc.search.evocov.fitting import Fitter
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import Evolution
+
+
+def searched(executor=None, budget=40, seed=0):
+    x = np.linspace(0, 1, 30)[:, None]
+    y = np.sin(20 * x[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=30)
+    rng = np.random.default_rng(seed)
+    strategy = Evolution(PsdCheck(1, rng), rng, size=12, selected=3)
+    arrived = []
+    found = explore(strategy, Fitter(x, y, "lml", 30), budget, seed, executor, arrived.append)
+    assert {own.to_json() for own in arrived} == {own.to_json() for own in found}
+    return [own.to_json() for own in found]
+
+
+def test_seed_decides_and_the_budget_is_kept():
+    found = searched()
+    assert len(found) == 40
+    assert searched() == found
+    assert searched(seed=1) != found
+    assert searched(budget=15) == found[:15]
+
+
+@pytest.mark.integration
+def test_processes_find_what_this_process_does():
+    executor = Processes(2)
+    try:
+        assert searched(executor) == searched()
+    finally:
+        executor.close()

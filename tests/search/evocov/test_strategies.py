@@ -1,0 +1,84 @@
+"""Strategies on kernels whose BIC is given, in place of a fit."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.search.evocov.individual import Individual
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch
+
+
+def fitted(offspring, bics):
+    return [
+        Individual(own.tree, np.nan_to_num(own.inherited, nan=1.0), -bic / 2, float(bic), {})
+        for own, bic in zip(offspring, bics, strict=True)
+    ]
+
+
+@pytest.fixture
+def evolution():
+    rng = np.random.default_rng(0)
+    return Evolution(PsdCheck(1, rng), rng, size=12, selected=3)
+
+
+def test_the_best_are_selected_and_fitted_again(evolution):
+    """Catches selection of the largest BIC, and offspring of kernels that weren't selected."""
+    first = fitted(evolution.propose(), range(12, 0, -1))
+    evolution.observe(first)
+    second = evolution.propose()
+    assert len(second) == 12
+    assert [own.tree for own in second[:3]] == [own.tree for own in first[:-4:-1]]
+    np.testing.assert_array_equal(second[0].inherited, first[-1].natural)
+
+
+def test_a_worse_second_fit_of_a_selected_kernel_is_dropped(evolution):
+    evolution.observe(fitted(evolution.propose(), [1, 2, 3] + 9 * [50]))
+    best = evolution.parents[0]
+    evolution.observe(fitted(evolution.propose(), [40, 40, 40, 0.5] + 8 * [50]))
+    assert [own.bic for own in evolution.parents] == [0.5, 1, 2]
+    assert evolution.parents[1] is best
+
+
+@pytest.mark.parametrize("best", [1.0, 1 - 1e-6, math.inf])
+def test_restarts_without_improvement(evolution, best):
+    """By at most 1e-5 of the BIC; the next generation then inherits nothing."""
+    evolution.observe(fitted(evolution.propose(), [1.0] + 11 * [50]))
+    evolution.observe(fitted(evolution.propose(), 3 * [60] + [best] + 8 * [50]))
+    assert not evolution.parents
+    assert all(np.isnan(own.inherited).all() for own in evolution.propose())
+    evolution.observe(fitted(evolution.propose(), 12 * [math.inf]))
+    assert not evolution.parents
+
+
+def test_negative_bic_improves_too(evolution):
+    """Improvement is relative to the absolute value."""
+    evolution.observe(fitted(evolution.propose(), [-10.0] + 11 * [50]))
+    evolution.observe(fitted(evolution.propose(), [-10.0, 60, 60, -10.1] + 8 * [50]))
+    assert evolution.before == -10.1
+
+
+def test_go_with_the_first_keeps_the_better_and_leaves_out_the_worst():
+    rng = np.random.default_rng(1)
+    strategy = GoWithTheFirst(PsdCheck(1, rng), rng, climbers=3, mutations=2)
+    first = fitted(strategy.propose(), [10, 20, 30])
+    strategy.observe(first)
+    strategy.observe(fitted(strategy.propose(), [15, 12, 30]))
+    assert [own.bic for own in strategy.population] == [10, 12, 30]
+    assert strategy.population[0] is first[0]
+    assert strategy.population[2] is first[2]
+    sizes = []
+    while proposed := strategy.propose():
+        sizes.append(len(proposed))
+        strategy.observe(fitted(proposed, len(proposed) * [100]))
+    assert sizes == [3, 2, 2, 1, 1]
+    assert strategy.population == [first[0]]
+
+
+def test_random_search_proposes_kernels_that_pass():
+    rng = np.random.default_rng(2)
+    check = PsdCheck(1, rng)
+    proposed = RandomSearch(check, rng, size=5).propose()
+    assert len(proposed) == 5
+    assert check.counts["passed"] == 5
