@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from deap import gp
 
-from kem_pymc.search.evocov.primitives import NESTABLE_NAMES, Covariance, primitive_set
+from kem_pymc.search.evocov.primitives import NESTABLE, Covariance, primitive_set
 from kem_pymc.search.evocov.tree import Tree
 
 #: Smallest and largest depth of random trees, in levels of nodes.
@@ -43,8 +43,8 @@ def grow(
     """
     primitives = primitive_set()
     leaves, inner = primitives.terminals[kind], primitives.primitives[kind]
-    nestable = [node for node in inner if node.name in NESTABLE_NAMES]
-    others = [node for node in inner if node.name not in NESTABLE_NAMES]
+    nestable = [node for node in inner if node.name in NESTABLE]
+    others = [node for node in inner if node.name not in NESTABLE]
     candidates: list[Any] = []
     if shallowest <= 3:
         candidates += others

@@ -297,8 +297,8 @@ def outcome(tape, values, size):
 def covariance(tape, h, x, sines, cosines, out):
     """Write the upper triangle of the covariance of points x (D, n) to `out` (n, at least n).
 
-    Return
-    ------
+    Returns
+    -------
     int
         `FINE`, or why the covariance isn't finite; it is then incomplete.
     """

@@ -107,17 +107,14 @@ def sqrt(w: Any) -> Any:
 
 #: Primitives that have an argument of the type that they return, in the order of table 2.
 NESTABLE = {
-    power: (Covariance, Hyperparameter),
-    add: (Covariance, Covariance),
-    multiply: (Covariance, Covariance),
-    div: (Covariance,),
-    pt.exp: (Covariance,),
-    sqrt: (Covariance,),
-    pt.sqr: (Covariance,),
+    "power": (power, [Covariance, Hyperparameter]),
+    "add": (add, [Covariance, Covariance]),
+    "multiply": (multiply, [Covariance, Covariance]),
+    "div": (div, [Covariance]),
+    "exp": (pt.exp, [Covariance]),
+    "sqrt": (sqrt, [Covariance]),
+    "square": (pt.sqr, [Covariance]),
 }
-
-#: Names of the nestable primitives.
-NESTABLE_NAMES = ("power", "add", "multiply", "div", "exp", "sqrt", "square")
 
 
 @cache
@@ -135,8 +132,8 @@ def primitive_set() -> gp.PrimitiveSetTyped:
     primitives.addPrimitive(sq_dist, [Features, Hyperparameter], Covariance)
     primitives.addPrimitive(dot_prod, [Features, Hyperparameter, Hyperparameter], Covariance)
     primitives.addPrimitive(hp, [Hyperparameter], Covariance)
-    for (function, takes), name in zip(NESTABLE.items(), NESTABLE_NAMES, strict=True):
-        primitives.addPrimitive(function, list(takes), Covariance, name)
+    for name, (function, takes) in NESTABLE.items():
+        primitives.addPrimitive(function, takes, Covariance, name)
     for constant in CONSTANTS:
         primitives.addTerminal(constant, Covariance)
     return primitives

@@ -26,9 +26,6 @@ class Tree(gp.PrimitiveTree):
     same hyperparameter.
     """
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(str(self))
-
     def __reduce__(self) -> Any:
         return type(self).parse, (str(self),)  # DEAP's nodes would be ten times as long
 
