@@ -58,6 +58,7 @@ class Fitter:
     evaluations: int
 
     @one_blas_thread()
+    @np.errstate(all="ignore")  # what isn't finite is counted
     def fit(self, offspring: Offspring, rng: np.random.Generator) -> Individual:
         """Fit a kernel.
 
