@@ -6,8 +6,11 @@ import pytest
 from kem_pymc._system.executors import Processes
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
+from kem_pymc.search.evocov.individual import Offspring
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.strategies import Evolution
+from kem_pymc.search.evocov.tree import Tree
+from tests.search.evocov.trees import SE
 
 
 def searched(executor=None, budget=40, seed=0):
@@ -27,6 +30,21 @@ def test_seed_decides_and_the_budget_is_kept():
     assert searched() == found
     assert searched(seed=1) != found
     assert searched(budget=15) == found[:15]
+
+
+def test_a_kernel_that_is_proposed_again_has_other_starts():
+    """Else the second fit of a selected kernel would be in vain."""
+
+    class Repeating:
+        def propose(self):
+            return [Offspring.of(Tree.parse(SE))]
+
+        def observe(self, fitted):
+            pass
+
+    x = np.linspace(0, 1, 10)[:, None]
+    one, two = explore(Repeating(), Fitter(x, np.sin(9 * x[:, 0]), "lml", 1), 2)
+    assert (one.natural != two.natural).all()
 
 
 @pytest.mark.integration

@@ -26,6 +26,13 @@ def test_types_and_depths():
     assert 10 < max(depths) <= 15
 
 
+def test_branches_end_in_time():
+    """Few random trees are as deep as they may be, so the limit is a small one here."""
+    rng = np.random.default_rng(5)
+    depths = [Tree(grow(rng, shallowest=5, deepest=6)).depth for _ in range(100)]
+    assert max(depths) == 6
+
+
 def test_every_primitive_occurs():
     names = {node.name for tree in trees(1) for node in tree}
     assert names >= {name for name in primitive_set().mapping if not name.startswith("h")}

@@ -27,6 +27,8 @@ def test_well_known_kernels_pass(name, dimension):
         ("exp(multiply(-0.5, square(sq_dist(euc(x), h0))))", "negative eigenvalue"),
         (f"add({SE}, multiply(-0.5, {SE.replace('h1', 'h2')}))", "negative eigenvalue"),
         (TABLE_1["gamma-exponential"][0], "negative eigenvalue"),  # beyond an exponent of 2
+        # Far smaller than the largest eigenvalue, but not rounding error.
+        ("add(square(square(5.0)), multiply(-0.5, sq_dist(euc(x), h0)))", "negative eigenvalue"),
         (f"multiply(-1.0, {SE})", "negative variance"),
         ("div(sq_dist(euc(x), h0))", "division by zero"),
         ("sqrt(multiply(-1.0, sq_dist(euc(x), h0)))", "undefined value"),

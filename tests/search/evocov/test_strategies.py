@@ -53,10 +53,12 @@ def test_restarts_without_improvement(evolution, best):
 
 
 def test_negative_bic_improves_too(evolution):
-    """Improvement is relative to the absolute value."""
+    """Improvement is relative to the absolute value: else there would be no restart below zero."""
     evolution.observe(fitted(evolution.propose(), [-10.0] + 11 * [50]))
     evolution.observe(fitted(evolution.propose(), [-10.0, 60, 60, -10.1] + 8 * [50]))
     assert evolution.before == -10.1
+    evolution.observe(fitted(evolution.propose(), 12 * [-10.1]))
+    assert not evolution.parents
 
 
 def test_go_with_the_first_keeps_the_better_and_leaves_out_the_worst():
