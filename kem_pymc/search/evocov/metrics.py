@@ -26,7 +26,8 @@ from kem_pymc.gp.objective import LARGE
 
 Metric = Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"]
 
-#: Share of the points that is held out, the last ones, as in the experiments' test sets.
+#: Share of the points that is held out, as in the experiments' test sets. They are the last ones in
+#: the order of the data, which should be that of time.
 HELD_OUT = 0.1
 
 
