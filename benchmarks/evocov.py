@@ -4,7 +4,9 @@ Kernels are random trees that pass the check of positive semi-definiteness, on 1
 input, as of the training part of the airline data. Ours is the log marginal likelihood with its
 gradient. The floor is the value alone of the same tree: elementwise NumPy functions on whole
 matrices, then LAPACK's Cholesky factorisation and solution. Both use one thread; times are CPU
-seconds of calls from Python. Log likelihoods are first checked to be equal.
+seconds of calls from Python. Log likelihoods are first checked to be equal. Run it twice after a
+change of compiled code: the process that compiles the interpreter may run functions that were
+optimised less, and takes up to twice as long.
 
     uv run python benchmarks/evocov.py
 """
