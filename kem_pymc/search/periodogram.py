@@ -6,6 +6,9 @@ from scipy.signal import find_peaks, lombscargle
 #: Number of frequencies per independent one.
 OVERSAMPLING = 4
 
+#: Number of entries of a matrix of frequencies by points.
+ENTRIES = 1_000_000
+
 #: Degree of the polynomial that is subtracted first: a trend would have the largest power.
 DEGREE = 2
 
@@ -35,7 +38,9 @@ def periods(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
     if not rest.std() > 1e-10 * y.std():
         return np.empty(0)
     frequencies = np.arange(2.0, different / 2, 1 / OVERSAMPLING)
-    power = lombscargle(x, rest, 2 * np.pi * frequencies)
+    # SciPy makes matrices of frequencies by points: at once they would take gigabytes.
+    parts = np.array_split(2 * np.pi * frequencies, 1 + len(frequencies) * len(x) // ENTRIES)
+    power = np.concatenate([lombscargle(x, rest, part) for part in parts])
     peaks, _ = find_peaks(np.pad(power, 1))
     peaks -= 1
     highest = peaks[np.argsort(-power[peaks], kind="stable")[:count]]
