@@ -19,15 +19,16 @@ MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
 
 @cache
 def source_stamp() -> str:
-    """Return a hash of all source files with compiled functions, or types of their arguments.
+    """Return a hash of all sources of compiled functions, types of their arguments, and `_jit`.
 
     Numba detects changes in the file of a compiled function, but not in the files of functions
-    that it calls. With the stamp, every cached function depends on all of these files.
+    that it calls, or of how they are compiled. With the stamp, every cached function depends on all
+    of these files.
     """
     digest = sha256(numba.__version__.encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_bytes()
-        if any(mark in source for mark in MARKS):
+        if path.parent == PACKAGE / "_jit" or any(mark in source for mark in MARKS):
             digest.update(source)
     return digest.hexdigest()
 

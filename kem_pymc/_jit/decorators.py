@@ -24,6 +24,7 @@ import pytensor
 import pytensor.link.numba.dispatch
 import pytensor.scalar as ps
 from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
 from numba.core.types import WrapperAddressProtocol
 from numba.experimental.function_type import FunctionModel
 from numba.extending import NativeValue, register_model, typeof_impl, unbox
@@ -37,18 +38,19 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomGeneratorType
 
 from kem_pymc._jit.cache import package_locators, several_may_write
-from kem_pymc._jit.compiler import InnerCompiler
+from kem_pymc._jit.compiler import InnerCache, InnerCompiler
 from kem_pymc._jit.vector_math import vectorisable
 from kem_pymc.errors import InputError
 
 GENERATOR = numba.typeof(np.random.default_rng(0))
 
 
-def _njit(function: Callable, **options: Any) -> Any:
+def _njit(function: Callable, cache: type[FunctionCache] = FunctionCache, **options: Any) -> Any:
     """Return a Numba function with a cache on disk, which several processes may write."""
-    options.update(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    options.update(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    made = numba.njit(**options)(function)
     with package_locators():
-        made = numba.njit(**options)(function)
+        made._cache = cache(function)
     return several_may_write(made)
 
 
@@ -80,7 +82,7 @@ class Compiled:
         self.entry = _njit(function)
         inner = FunctionType(function.__code__, function.__globals__, argdefs=function.__defaults__)
         inner.__qualname__ = f"{function.__qualname__}.inner"  # it names files in the cache
-        self.inner = _njit(inner, no_cpython_wrapper=True, pipeline_class=InnerCompiler)
+        self.inner = _njit(inner, InnerCache, no_cpython_wrapper=True, pipeline_class=InnerCompiler)
         update_wrapper(self, function)
 
     @property

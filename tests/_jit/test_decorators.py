@@ -62,6 +62,18 @@ def outside(x):
     return inside(x) + 1
 
 
+@Compiled
+def positive(x):
+    if x <= 0:
+        raise ValueError("x isn't positive")
+    return x
+
+
+@Compiled
+def square(x):
+    return positive(x) ** 2
+
+
 class TestCompiled:
     def test_called_from_python_and_from_compiled_code(self):
         assert least(3.0) == 1.0
@@ -73,6 +85,29 @@ class TestCompiled:
         assert len(outside.entry.overloads) == 1
         assert not outside.inner.overloads
         assert not inside.entry.overloads
+
+    def test_inner_code_is_machine_code_in_its_callers_only(self):
+        # Otherwise, callers that don't inline it run code that wasn't optimised.
+        inside.inner.compile((numba.float32,))
+        made = inside.inner.overloads[numba.float32,]
+        engine = made.library._codegen._engine
+        assert made.fndesc.mangled_name in [f.name for f in made.library.get_defined_functions()]
+        assert not engine.is_symbol_defined(made.fndesc.mangled_name)
+
+    def test_inner_code_from_the_cache_is_the_same(self):
+        inside.inner.compile((numba.float32,))
+        made = inside.inner.overloads[numba.float32,]
+        impl = inside.inner._cache._impl
+        payload = pickle.loads(pickle.dumps(impl.reduce(made)))
+        loaded = impl.rebuild(made.target_context, payload)
+        bitcode, expected = (f.library._final_module.as_bitcode() for f in (loaded, made))
+        assert bitcode == expected
+        assert loaded.signature == made.signature
+
+    def test_inner_code_raises_errors(self):
+        assert square(3.0) == 9.0
+        with pytest.raises(ValueError, match="isn't positive"):
+            square(-1.0)
 
     def test_is_pickled_by_name(self):
         assert pickle.loads(pickle.dumps(least)) is least
