@@ -23,7 +23,7 @@ from measure import Row, at_least
 from kem_pymc.search.evaluation import Evaluator, coordinates_of
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.run import scaled
+from kem_pymc.search.points import scaled
 
 try:
     from sklearn.gaussian_process import GaussianProcessRegressor

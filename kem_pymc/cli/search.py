@@ -1,7 +1,7 @@
 """``kem search``: search for the kernel of one data set."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -13,16 +13,21 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pandas as pd
+    from matplotlib.axes import Axes
 
-    from kem_pymc.search.result import SearchResult
+    from kem_pymc.search.evocov.result import EvolutionResult
+    from kem_pymc.search.result import Found, SearchResult
 
 EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --out found"
 
 #: Files that the command writes, beside those of the search itself.
 PATH, COMPONENTS, PREDICTIONS = "path.csv", "components.csv", "predictions.csv"
 
+#: Files of an evolved kernel: its values, and its formula in LaTeX.
+BEST, FORMULA = "best.json", "formula.tex"
+
 #: Pictures that the command draws.
-PICTURES = ("path.png", "components.png")
+PATH_PICTURE, COMPONENTS_PICTURE, KERNEL_PICTURE = "path.png", "components.png", "kernel.png"
 
 #: Number of columns that are named in a message.
 NAMED = 10
@@ -66,14 +71,21 @@ def search(
         ),
     ] = None,
     method: Annotated[
-        Literal["cks", "boms", "random"],
+        Literal["cks", "boms", "random", "evocov"],
         typer.Option(
-            help="cks: greedy search. boms: Bayesian optimisation. random: random walks.",
+            help="cks: greedy search. boms: Bayesian optimisation. random: random walks. "
+            "evocov: kernels evolved from elementary expressions.",
         ),
     ] = "cks",
     budget: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of kernels to evaluate.")
-    ] = 40,
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of kernels to evaluate; by default 40, and 2,820 for evocov.",
+            show_default=False,
+        ),
+    ] = None,
     bases: Annotated[
         str, typer.Option(metavar="SE,PER,...", help="Base kernels, each on every input.")
     ] = "SE,RQ,LIN,PER",
@@ -89,14 +101,16 @@ def search(
         int, typer.Option(min=0, metavar="N", help="Random seed; the same seed, the same kernels.")
     ] = 0,
 ) -> None:
-    """Search for the kernel of one data set: a sum of products of base kernels.
+    """Search for the kernel of one data set: a sum of products of base kernels, or a formula.
 
-    Every kernel is evaluated as soon as it is chosen, and written to the folder, so an interrupted
-    command can be continued, also with a larger budget. At the end, the folder has the evaluated
-    kernels (path.csv), the components of the best model with descriptions and shares of the
-    variance (components.csv), predictions (predictions.csv) and pictures of these.
+    Every kernel is evaluated as soon as it is chosen, and written to the folder (with evocov, after
+    every generation), so an interrupted command can be continued, also with a larger budget. At the
+    end, the folder has the evaluated kernels (path.csv), predictions (predictions.csv) and
+    pictures; for sums of products, the components of the best model with descriptions and shares of
+    the variance (components.csv); for evocov, the best kernel's values (best.json) and formula
+    (formula.tex).
     """
-    from kem_pymc.search.description import describe
+    from kem_pymc.search.result import SearchResult
     from kem_pymc.search.run import search as run
 
     names, x, y, first = _points(table, target, options.listed(features), missing == "drop")
@@ -112,10 +126,12 @@ def search(
         seed=seed,
         out=out,
     )
-    parts = describe(found.selection, names)
-    _print(found, parts, target)
-    with folders.alone(out):
-        _write(found, parts, names, target, x, y, coming, out)
+    labels = _Names(tuple(names), target)
+    if isinstance(found, SearchResult):
+        _write_composition(found, labels, out)
+    else:
+        _write_evolved(found, labels, out)
+    _write_predictions(found, labels, x, y, coming, out)
     screen.say(f"Results: {out}")
 
 
@@ -200,51 +216,86 @@ def _inputs(
     return np.column_stack([numbers(used, name) for name in names])
 
 
-def _print(found: "SearchResult", parts: "pd.DataFrame", target: str) -> None:
-    score = found.path["score_per_point"].max()
-    screen.heading(f"Best model: {found.best}")
+def _print_best(found: "Found[Any]", model: str) -> None:
+    screen.heading(f"Best model: {model}")
     screen.say(
-        f"Score per point {score:.3f}; {len(found.evaluations)} kernels evaluated in "
-        f"{found.seconds:.1f} s, of which the search itself took {found.overhead:.1%}."
+        f"Score per point {found.path['score_per_point'].max():.3f}; "
+        f"{len(found.evaluations)} kernels evaluated in {found.seconds:.1f} s, of which the search "
+        f"itself took {found.overhead:.1%}."
     )
+
+
+def _write_composition(found: "SearchResult", names: _Names, out: Path) -> None:
+    """Print the components of the best composition, and write their table and picture."""
+    from kem_pymc.plots.parts import components
+    from kem_pymc.search.description import describe
+
+    parts = describe(found.selection, names.features)
+    _print_best(found, str(found.best))
     made = screen.table(
         "component", "description", "share of variance", right=("share of variance",)
     )
     for row in parts.itertuples(index=False):
         made.add_row(row.component, row.description, f"{row.share:.1%}")
-    screen.heading(f"{target} is the sum of")
+    screen.heading(f"{names.target} is the sum of")
     screen.console.print(made)
+    with folders.alone(out):
+        _write_table(parts, out / COMPONENTS)
+        _draw(components(found.selection, study=names)[0], out / COMPONENTS_PICTURE)
 
 
-def _write(
-    found: "SearchResult",
-    parts: "pd.DataFrame",
-    names: "Sequence[str]",
-    target: str,
+def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
+    """Print the best evolved kernel, and write its values, formula and picture."""
+    from kem_pymc._system.files import write_atomically
+    from kem_pymc.plots.evolved import evolved_kernel
+
+    selection = found.selection
+    _print_best(found, found.best.formula())
+    made = screen.table("hyperparameter", "value", right=("value",))
+    for name, value in {**selection.hyperparameters, "noise": selection.noise}.items():
+        made.add_row(name, f"{value:.4g}")
+    screen.heading("Values, for inputs from 0 to 1 and standardised targets")
+    screen.console.print(made)
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
+    screen.say(f"Evaluations of the likelihood: {counts}.")
+    with folders.alone(out):
+        write_atomically(out / BEST, f"{selection.best.to_json()}\n".encode())
+        write_atomically(out / FORMULA, f"{found.best.latex()}\n".encode())
+        _draw(evolved_kernel(selection, study=names)[0], out / KERNEL_PICTURE)
+
+
+def _write_predictions(
+    found: "Found[Any]",
+    names: _Names,
     x: "np.ndarray",
     y: "np.ndarray",
     coming: "np.ndarray | None",
     out: Path,
 ) -> None:
-    """Write tables and pictures to the folder of the search."""
+    """Write the path of the search, and predictions at the points and in the future."""
     import numpy as np
     import pandas as pd
 
-    from kem_pymc._system.files import write_atomically
-    from kem_pymc._system.spreadsheet import escape
-    from kem_pymc.plots.parts import components
     from kem_pymc.plots.search import search_path
 
     at = x if coming is None else np.concatenate([x, coming])
     predicted = found.selection.predict(at, include_noise=True)
-    table = pd.DataFrame(at, columns=list(names))
-    table[target] = np.concatenate([y, np.full(len(at) - len(y), np.nan)])
+    table = pd.DataFrame(at, columns=list(names.features))
+    table[names.target] = np.concatenate([y, np.full(len(at) - len(y), np.nan)])
     table["mean"], table["sd"] = predicted.mean, predicted.sd
     table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-    tables = {PATH: found.path.reset_index(), COMPONENTS: parts, PREDICTIONS: table}
-    for name, own in tables.items():
-        write_atomically(out / name, escape(own).to_csv(index=False).encode())
-    named = _Names(tuple(names), target)
-    figures = search_path(found).figure, components(found.selection, study=named)[0].figure
-    for name, figure in zip(PICTURES, figures, strict=True):
-        figure.savefig(out / name, dpi=150, bbox_inches="tight")
+    with folders.alone(out):
+        _write_table(found.path.reset_index(), out / PATH)
+        _write_table(table, out / PREDICTIONS)
+        _draw(search_path(found), out / PATH_PICTURE)
+
+
+def _write_table(table: "pd.DataFrame", file: Path) -> None:
+    from kem_pymc._system.files import write_atomically
+    from kem_pymc._system.spreadsheet import escape
+
+    write_atomically(file, escape(table).to_csv(index=False).encode())
+
+
+def _draw(ax: "Axes", file: Path) -> None:
+    ax.figure.get_figure(root=True).savefig(file, dpi=150, bbox_inches="tight")

@@ -32,6 +32,26 @@ FEW_CELLS = 0.5
 NAMELESS = re.compile(r"Unnamed: \d+")
 
 
+def new_inputs(x: npt.ArrayLike, dimension: int) -> np.ndarray:
+    """Return inputs to predict at, shape (m, D) or (m,) if D is 1, as an array (m, D).
+
+    Raises
+    ------
+    InputError
+        If the inputs aren't finite numbers, or aren't rows.
+    """
+    inputs = np.asarray(x)
+    if inputs.dtype.kind not in "biuf" or not np.isfinite(inputs).all():
+        raise InputError("The inputs aren't all finite numbers. Give an array of real numbers.")
+    if dimension == 1 and inputs.ndim == 1:
+        inputs = inputs[:, None]
+    if inputs.ndim != 2:
+        raise InputError(
+            f"The inputs have shape {inputs.shape}. Give one row per point and {dimension} columns."
+        )
+    return inputs
+
+
 def check_points(
     x: npt.ArrayLike, y: npt.ArrayLike, dimension: int
 ) -> tuple[np.ndarray, np.ndarray]:

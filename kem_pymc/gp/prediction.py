@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mixture import Mixture, TransformedMixture, transformed_moments
@@ -209,6 +210,29 @@ def _joined(weights: np.ndarray, own: Sequence[Mixture]) -> Mixture | None:
     return Mixture(
         weights, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
     )
+
+
+def in_target_unit(scaled: Prediction, scaling: Scaling) -> Prediction:
+    """Return a prediction of scaled targets in the target's unit.
+
+    With a transform, the prediction may only be that of a single kernel.
+    """
+    mixture = scaled.mixture
+    made = Prediction(
+        mean=scaling.mean_back(scaled.mean),
+        sd=scaling.sd_back(scaled.sd),
+        components={
+            label: Component(scaling.sd_back(part.mean), scaling.sd_back(part.sd))
+            for label, part in scaled.components.items()
+        },
+        noise=float(scaling.variance_back(scaled.noise)),
+        include_noise=scaled.include_noise,
+        offset=scaling.target_mean,
+        mixture=None
+        if mixture is None
+        else Mixture(mixture.weights, scaling.mean_back(mixture.mean), scaling.sd_back(mixture.sd)),
+    )
+    return made if scaling.transform is None else back_transformed(made, scaling.transform)
 
 
 def back_transformed(prediction: Prediction, transform: Transform) -> Prediction:

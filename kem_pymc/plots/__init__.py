@@ -11,6 +11,7 @@ cell that ends in ``traces(idata).viz["figure"].item()`` shows the figure.
 
 from kem_pymc.plots.convergence import edges_by_chain, traces
 from kem_pymc.plots.curves import few_and_many, predictions
+from kem_pymc.plots.evolved import evolved_kernel
 from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.mean_process import mean_process
@@ -27,6 +28,7 @@ __all__ = [
     "composition_colours",
     "edges_by_chain",
     "evolution_graph",
+    "evolved_kernel",
     "few_and_many",
     "hyperparameters",
     "inclusion",

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from kem_pymc.errors import InputError
 from kem_pymc.gp.predict import covariance_factor, solve_lower
 from kem_pymc.plots import style
+from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.selection.selection import Selection
 
 #: Number of points of each curve.
@@ -164,7 +165,7 @@ def few_and_many(
     return axes
 
 
-def points_of(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+def points_of(selection: Selection | EvolvedSelection) -> tuple[np.ndarray, np.ndarray]:
     """Return the user's points, inputs (n, D) and targets (n,), in the user's units."""
     scaling = selection.scaling
     extent = scaling.feature_high - scaling.feature_low

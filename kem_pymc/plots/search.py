@@ -1,17 +1,16 @@
 """Plot of the best score of a search against the number of models evaluated."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kem_pymc.plots import style
-from kem_pymc.search.result import SCORES, SearchResult
+from kem_pymc.search.result import SCORES, Found
 
 
-def search_path(
-    results: SearchResult | Mapping[str, SearchResult], *, ax: Axes | None = None
-) -> Axes:
+def search_path(results: Found[Any] | Mapping[str, Found[Any]], *, ax: Axes | None = None) -> Axes:
     """Draw the best score per point against the number of models evaluated.
 
     The scores of single models are drawn as crosses, as far as they are within the range of the
@@ -19,7 +18,7 @@ def search_path(
 
     Parameters
     ----------
-    results : SearchResult, or mapping of str to SearchResult
+    results : SearchResult or EvolutionResult, or mapping of str to these
         One search, or several for the same data by name, each with a colour of its own.
     ax : Axes, optional
         By default the axes of a new figure.
@@ -28,7 +27,7 @@ def search_path(
     -------
     Axes
     """
-    named = {results.method: results} if isinstance(results, SearchResult) else results
+    named = {results.method: results} if isinstance(results, Found) else results
     ax = style.axes_or_new(ax, 5.5, 3.4)
     looks = style.line_styles(list(named))
     for name, result in named.items():
@@ -41,7 +40,7 @@ def search_path(
     low, high = min(own.min() for own in best), max(own.max() for own in best)
     margin = 0.05 * (high - low) or 0.5
     ax.set_ylim(low - margin, high + margin)
-    criterion = next(iter(named.values())).evaluator.criterion
+    criterion = next(iter(named.values())).criterion
     ax.set(xlabel="models evaluated", ylabel=f"{SCORES[criterion]} per point")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(named) > 1:

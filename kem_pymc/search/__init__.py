@@ -1,4 +1,4 @@
-"""Search for the kernel of one data set: compositional kernel search and BOMS."""
+"""Search for the kernel of one data set: compositional kernel search, BOMS and EvoCov."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,8 @@ from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
     from kem_pymc.search.description import describe as describe
+    from kem_pymc.search.evocov.result import EvolutionResult as EvolutionResult
+    from kem_pymc.search.evocov.run import evolve as evolve
     from kem_pymc.search.grammar import Grammar as Grammar
     from kem_pymc.search.hyperpriors import Hyperpriors as Hyperpriors
     from kem_pymc.search.result import SearchResult as SearchResult
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
 __getattr__, __all__ = lazily(
     __name__,
     {
+        "EvolutionResult": "evocov.result",
         "Grammar": "grammar",
         "Hyperpriors": "hyperpriors",
         "SearchResult": "result",
         "SearchSelector": "selector",
         "describe": "description",
+        "evolve": "evocov.run",
         "search": "run",
     },
 )

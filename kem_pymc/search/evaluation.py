@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -42,6 +42,39 @@ STEP = 1e-4
 MEAN = Candidate()
 
 
+class Evaluated(Protocol):
+    """A model that a search evaluated.
+
+    Attributes
+    ----------
+    model : str
+        The kernel as text.
+    score : float
+        What the search maximises.
+    log_likelihood : float
+        Log marginal likelihood at the fitted values.
+    gradients : int
+        Number of evaluations of what the values are fitted to, with its gradient.
+    seconds : float
+        Duration of the evaluation.
+    elapsed : float
+        Seconds from the start of the search to the end of the evaluation.
+    """
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def score(self) -> float: ...
+    @property
+    def log_likelihood(self) -> float: ...
+    @property
+    def gradients(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def elapsed(self) -> float: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """A model that was evaluated.
@@ -72,6 +105,11 @@ class Evaluation:
     gradients: int
     seconds: float
     elapsed: float = 0.0
+
+    @property
+    def model(self) -> str:
+        """The expression as text."""
+        return str(self.expression)
 
 
 def coordinates_of(expression: Composition, dimension: int) -> Coordinates:
@@ -330,6 +368,6 @@ def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> 
     return found if found is not None and place(found)[0] else None
 
 
-def best(evaluations: Sequence[Evaluation]) -> Evaluation:
+def best[E: Evaluated](evaluations: Sequence[E]) -> E:
     """Return the evaluation with the largest score; of equal ones the first."""
     return max(evaluations, key=lambda evaluation: evaluation.score)

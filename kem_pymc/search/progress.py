@@ -1,15 +1,17 @@
 """Progress of a search: a bar on a terminal, otherwise a line of text at intervals."""
 
-from collections.abc import Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kem_pymc.runs.progress import Lines, time_left
-from kem_pymc.search.evaluation import Evaluation, best
+from kem_pymc.search.evaluation import Evaluated
+
+#: Maximum number of characters of a model that are shown.
+LONGEST = 60
 
 
 class Line:
@@ -26,6 +28,7 @@ class Line:
     def __init__(self, budget: int, shown: bool) -> None:
         console = Console(stderr=True)
         self._budget, self._began = budget, monotonic()
+        self._count, self._best = 0, cast(Evaluated | None, None)
         self._lines = Lines(console.print) if shown and not console.is_terminal else None
         self._progress = Progress(
             BarColumn(bar_width=24),
@@ -50,11 +53,18 @@ class Line:
     ) -> None:
         self._progress.stop()
 
-    def show(self, found: Sequence[Evaluation]) -> None:
-        """Show the number of evaluations and the best model so far."""
-        top = best(found)
-        text = f"best so far: {top.expression} ({top.score:.1f})"
-        self._progress.update(self._task, completed=len(found), description=text, refresh=True)
+    def add(self, evaluation: Evaluated) -> None:
+        """Show the number of evaluations, with this one, and the best model so far."""
+        self._count += 1
+        if self._best is None or evaluation.score > self._best.score:
+            self._best = evaluation
+        text = f"best so far: {shorten(self._best.model)} ({self._best.score:.1f})"
+        self._progress.update(self._task, completed=self._count, description=text, refresh=True)
         if self._lines is not None:
-            left = time_left(len(found), self._budget, monotonic() - self._began)
+            left = time_left(self._count, self._budget, monotonic() - self._began)
             self._lines.say(f"{left}, {text}")
+
+
+def shorten(model: str) -> str:
+    """Return the text of a model, cut off if it is long."""
+    return model if len(model) <= LONGEST else f"{model[: LONGEST - 3]}..."

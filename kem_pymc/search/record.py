@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from importlib.metadata import version
@@ -21,30 +22,27 @@ from kem_pymc.search.evaluation import Evaluation, coordinates_of
 #: Files in the folder of a search.
 SETTINGS, EVALUATIONS = "search.json", "evaluations.jsonl"
 
+#: Fields that an evaluation of an expression and its line have in common.
+COPIED = ("log_likelihood", "log_prior", "score", "gradients", "seconds", "elapsed")
 
-class _Line(BaseModel):
-    """One evaluation in a file, with the fitted coordinates by name, in scaled units."""
+
+class Line(BaseModel):
+    """Base of what a line of the file of evaluations contains."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str
-    coordinates: dict[str, float]
-    log_likelihood: float
-    log_prior: float
-    score: float
-    gradients: int
     seconds: float
     elapsed: float
 
 
-class Record:
-    """Evaluations in the folder of a search; without a folder nothing is read or written.
+class Record[L: Line, P, E](ABC):
+    """Evaluations E in the folder of a search; without a folder nothing is read or written.
+
+    Subclasses convert evaluations of what is proposed, P, to lines of the file, L, and back.
 
     Parameters
     ----------
     folder : Path or None
-    dimension : int
-        Number of input columns D.
 
     Raises
     ------
@@ -52,14 +50,15 @@ class Record:
         If the file of evaluations is damaged before its last line.
     """
 
-    def __init__(self, folder: Path | None, dimension: int) -> None:
+    line: type[L]
+
+    def __init__(self, folder: Path | None) -> None:
         self._path = None if folder is None else folder / EVALUATIONS
-        self._dimension = dimension
-        self._known: list[_Line] = []
+        self._known: list[L] = []
         if self._path is not None and self._path.exists():
             self._read(self._path)
 
-    def known(self, number: int, expression: Composition) -> Evaluation | None:
+    def known(self, number: int, proposed: P) -> E | None:
         """Return an evaluation from the file by its number; None if the file ends before it.
 
         Raises
@@ -70,60 +69,58 @@ class Record:
         if number >= len(self._known):
             return None
         line = self._known[number]
-        if line.model != str(expression):
+        there, expected = self.model_of(line), self.text_of(proposed)
+        if there != expected:
             raise InputError(
-                f"Evaluation {number + 1} in {self._path} is of {line.model}, but this version of "
-                f"kem_pymc would evaluate {expression}. Use the version in {SETTINGS}, or start "
+                f"Evaluation {number + 1} in {self._path} is of {there}, but this version of "
+                f"kem_pymc would evaluate {expected}. Use the version in {SETTINGS}, or start "
                 "anew in another folder."
             )
-        names = coordinates_of(expression, self._dimension).names
-        if set(names) != set(line.coordinates):
+        evaluation = self.evaluation_of(line, proposed)
+        if evaluation is None:
             raise InputError(
-                f"Line {number + 1} of {self._path} doesn't have the coordinates of {expression}. "
+                f"Line {number + 1} of {self._path} doesn't have the hyperparameters of {there}. "
                 "Delete it and the lines after it; these evaluations are then computed again."
             )
-        return Evaluation(
-            expression=expression,
-            values=np.array([line.coordinates[name] for name in names]),
-            log_likelihood=line.log_likelihood,
-            log_prior=line.log_prior,
-            score=line.score,
-            gradients=line.gradients,
-            seconds=line.seconds,
-            elapsed=line.elapsed,
-        )
+        return evaluation
 
-    def add(self, evaluation: Evaluation) -> None:
-        """Append an evaluation to the file, durably.
+    def add(self, evaluations: Sequence[E]) -> None:
+        """Append evaluations to the file, durably.
 
         Raises
         ------
         OSError
             If the file can't be written.
         """
-        if self._path is None:
+        if self._path is None or not evaluations:
             return
-        names = coordinates_of(evaluation.expression, self._dimension).names
-        line = _Line(
-            model=str(evaluation.expression),
-            coordinates=dict(zip(names, evaluation.values.tolist(), strict=True)),
-            log_likelihood=evaluation.log_likelihood,
-            log_prior=evaluation.log_prior,
-            score=evaluation.score,
-            gradients=evaluation.gradients,
-            seconds=evaluation.seconds,
-            elapsed=evaluation.elapsed,
-        )
+        lines = [json.dumps(self.line_of(own).model_dump()) + "\n" for own in evaluations]
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line.model_dump()) + "\n")
+            file.write("".join(lines))
             file.flush()
             os.fsync(file.fileno())
+
+    @abstractmethod
+    def text_of(self, proposed: P) -> str:
+        """Return the text of a proposed model."""
+
+    @abstractmethod
+    def model_of(self, line: L) -> str:
+        """Return the text of the model in a line."""
+
+    @abstractmethod
+    def line_of(self, evaluation: E) -> L:
+        """Return the line of an evaluation."""
+
+    @abstractmethod
+    def evaluation_of(self, line: L, proposed: P) -> E | None:
+        """Return the evaluation in a line; None if its values aren't those of the model."""
 
     def _read(self, path: Path) -> None:
         *lines, torn = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines, start=1):
             try:
-                self._known.append(_Line.model_validate(json.loads(line)))
+                self._known.append(self.line.model_validate(json.loads(line)))
             except (ValueError, ValidationError) as error:
                 raise InputError(
                     f"Line {number} of {path} is damaged. Delete it and the lines after it; these "
@@ -133,16 +130,70 @@ class Record:
             write_atomically(path, b"".join(line + b"\n" for line in lines))
 
 
+class CompositionLine(Line):
+    """One evaluation in a file, with the fitted coordinates by name, in scaled units."""
+
+    model: str
+    coordinates: dict[str, float]
+    log_likelihood: float
+    log_prior: float
+    score: float
+    gradients: int
+
+
+class CompositionRecord(Record[CompositionLine, Composition, Evaluation]):
+    """Evaluations of expressions of the grammar.
+
+    Parameters
+    ----------
+    folder : Path or None
+    dimension : int
+        Number of input columns D.
+    """
+
+    line = CompositionLine
+
+    def __init__(self, folder: Path | None, dimension: int) -> None:
+        self._dimension = dimension
+        super().__init__(folder)
+
+    def text_of(self, proposed: Composition) -> str:
+        """Return the text of an expression; see :class:`Record`."""
+        return str(proposed)
+
+    def model_of(self, line: CompositionLine) -> str:
+        """Return the text of the expression in a line; see :class:`Record`."""
+        return line.model
+
+    def line_of(self, evaluation: Evaluation) -> CompositionLine:
+        """Return the line of an evaluation; see :class:`Record`."""
+        names = coordinates_of(evaluation.expression, self._dimension).names
+        return CompositionLine(
+            model=str(evaluation.expression),
+            coordinates=dict(zip(names, evaluation.values.tolist(), strict=True)),
+            **{name: getattr(evaluation, name) for name in COPIED},
+        )
+
+    def evaluation_of(self, line: CompositionLine, proposed: Composition) -> Evaluation | None:
+        """Return the evaluation in a line; see :class:`Record`."""
+        names = coordinates_of(proposed, self._dimension).names
+        if set(names) != set(line.coordinates):
+            return None
+        values = np.array([line.coordinates[name] for name in names])
+        copied = {name: getattr(line, name) for name in COPIED}
+        return Evaluation(expression=proposed, values=values, **copied)
+
+
 @contextmanager
 def opened(
     out: str | PathLike[str] | None, options: dict[str, Any], x: np.ndarray, y: np.ndarray
-) -> Iterator[Record]:
-    """Yield the record in a folder, which is created if it is missing and locked meanwhile.
+) -> Iterator[Path | None]:
+    """Yield the folder of a search, which is created if it is missing, and locked meanwhile.
 
     Parameters
     ----------
     out : path or None
-        Folder; None for a record without files.
+        Folder; None for a search without files.
     options : dict
         Options that have to be the same when a search is continued.
     x, y : ndarray, shapes (n, D) and (n,)
@@ -155,7 +206,7 @@ def opened(
         process writes to it.
     """
     if out is None:
-        yield Record(None, x.shape[1])
+        yield None
         return
     folder = Path(out)
     digest = sha256(np.ascontiguousarray(np.column_stack([x, y])).tobytes()).hexdigest()
@@ -169,7 +220,7 @@ def opened(
                 f"The folder {out} can't be written to ({error.strerror}). Choose another."
             ) from error
         _check(folder, {**options, "data": digest})
-        yield Record(folder, x.shape[1])
+        yield folder
 
 
 def _check(folder: Path, options: dict[str, Any]) -> None:

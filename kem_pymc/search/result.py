@@ -1,20 +1,25 @@
 """Result of a search: the evaluated models, and the best one, which predicts."""
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.fit import Fit
+from kem_pymc.gp.prediction import Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.search.evaluation import Evaluation, Evaluator, best
+from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
 from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 
@@ -25,39 +30,67 @@ SCORES = {"laplace": "log evidence", "bic": "-BIC / 2", "aic": "-AIC / 2"}
 SHOWN = 10
 
 
+class Best(Protocol):
+    """What the best model of a search has in common with a :class:`Selection`."""
+
+    @property
+    def hyperparameters(self) -> Mapping[str, float]: ...
+    @property
+    def noise(self) -> float: ...
+    @property
+    def noise_in_target_units(self) -> float: ...
+    def predict(self, x: npt.ArrayLike, include_noise: bool = False) -> Prediction:
+        """Predict at new inputs."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class SearchResult(Displayed):
-    """The models that a search evaluated.
+class Found[E: Evaluated](Displayed, ABC):
+    """Base of the results of searches: the evaluated models.
 
     Attributes
     ----------
-    evaluations : tuple of Evaluation
+    evaluations : tuple
         Evaluated models, in the order of evaluation.
-    method : {"cks", "boms", "random"}
-    evaluator : Evaluator
-        The scaled data, and the procedure that evaluated the models.
+    method : str
     scaling : Scaling
+    seed : int
+        Seed of the search.
     """
 
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[E, ...]
     method: str
-    evaluator: Evaluator
     scaling: Scaling
+    seed: int
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scaled inputs (n, D) and targets (n,)."""
+
+    @property
+    @abstractmethod
+    def criterion(self) -> str:
+        """Criterion of the scores, of :data:`SCORES`."""
+
+    @property
+    @abstractmethod
+    def selection(self) -> Best:
+        """The best model, which predicts."""
+
+    @property
+    def at_a_time(self) -> int:
+        """Number of models that were evaluated at the same time."""
+        return 1
 
     @property
     def seconds(self) -> float:
         """Duration of the search in seconds, until the last evaluation."""
-        return self.evaluations[-1].elapsed
-
-    @property
-    def best(self) -> Composition:
-        """The expression with the largest score."""
-        return best(self.evaluations).expression
+        return max(evaluation.elapsed for evaluation in self.evaluations)
 
     @property
     def overhead(self) -> float:
         """Fraction of the duration that wasn't spent on evaluating models."""
-        evaluating = sum(evaluation.seconds for evaluation in self.evaluations)
+        evaluating = sum(evaluation.seconds for evaluation in self.evaluations) / self.at_a_time
         return max(1 - evaluating / self.seconds, 0.0) if self.seconds > 0 else 0.0
 
     @cached_property
@@ -69,11 +102,12 @@ class SearchResult(Displayed):
         `gradients` (number of evaluations of the likelihood), `seconds` (of the evaluation) and
         `elapsed` (seconds since the start of the search).
         """
+        points = len(self.data[1])
         rows = [
             {
-                "model": str(evaluation.expression),
+                "model": evaluation.model,
                 "score": evaluation.score,
-                "score_per_point": evaluation.score / len(self.evaluator.y),
+                "score_per_point": evaluation.score / points,
                 "log_likelihood": evaluation.log_likelihood,
                 "gradients": evaluation.gradients,
                 "seconds": evaluation.seconds,
@@ -85,6 +119,110 @@ class SearchResult(Displayed):
         table.insert(3, "best_per_point", table["score_per_point"].cummax())
         return table
 
+    def to_datatree(self) -> xr.DataTree:
+        """Return the search as a DataTree.
+
+        Group ``search`` has the columns of :attr:`path`; ``fitted`` the hyperparameters of the best
+        model, in scaled units; ``observed_data`` and ``constant_data`` the data, in the user's
+        units.
+        """
+        table = self.path
+        search = xr.Dataset(
+            {name: ("evaluation", table[name].to_numpy()) for name in table if name != "model"},
+            coords={
+                "evaluation": table.index.to_numpy(),
+                "model": ("evaluation", table["model"].to_numpy(dtype=str)),
+            },
+            attrs={
+                "method": self.method,
+                "criterion": self.criterion,
+                "seed": self.seed,
+                "inference_library": "kem_pymc",
+                "inference_library_version": version("kem-pymc"),
+                "sampling_time": self.seconds,
+            },
+        )
+        values = {**self.selection.hyperparameters, "noise": self.selection.noise}
+        fitted = xr.Dataset(
+            {"value": ("hyperparameter", list(values.values()))},
+            coords={"hyperparameter": list(values)},
+        )
+        x, y = self.data
+        low, high = self.scaling.feature_low, self.scaling.feature_high
+        return xr.DataTree.from_dict(
+            {
+                "search": search,
+                "fitted": fitted,
+                "observed_data": xr.Dataset({"y": ("point", self.scaling.mean_back(y))}),
+                "constant_data": xr.Dataset({"x": (("point", "feature"), low + (high - low) * x)}),
+            }
+        )
+
+    def _facts(self) -> dict[str, str]:
+        """Return facts for the display, by name."""
+        return {
+            "Points": str(len(self.data[1])),
+            "Models evaluated": str(len(self.evaluations)),
+            "Time": f"{self.seconds:.2g} s, {self.overhead:.0%} of it not for evaluations",
+            "Sd of the noise": number(self.selection.noise_in_target_units**0.5),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.method}, best {best(self.evaluations).model}, "
+            f"{len(self.evaluations)} models evaluated in {self.seconds:.1f} s)"
+        )
+
+    def _display(self) -> Display:
+        order = self.path.sort_values("score", ascending=False, kind="stable")
+        order = order.drop_duplicates("model")
+        rows = [
+            (row.model, row.score, row.score_per_point, row.seconds)
+            for row in order.head(SHOWN).itertuples()
+        ]
+        scored = SCORES[self.criterion]
+        listing = Listing(
+            ("model", scored, "per point", "seconds"),
+            rows,
+            {scored: ".1f", "per point": ".3f", "seconds": ".2f"},
+            more=beyond(SHOWN, len(order), "models are shown."),
+        )
+        title = f"Search for a kernel ({self.method}): {best(self.evaluations).model}"
+        return Display(title, self._facts(), [listing])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchResult(Found[Evaluation]):
+    """The models that a search among compositions evaluated.
+
+    Attributes
+    ----------
+    evaluations : tuple of Evaluation
+        Evaluated models, in the order of evaluation.
+    method : {"cks", "boms", "random"}
+    scaling : Scaling
+    seed : int
+    evaluator : Evaluator
+        The scaled data, and the procedure that evaluated the models.
+    """
+
+    evaluator: Evaluator
+
+    @property
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scaled inputs (n, D) and targets (n,)."""
+        return self.evaluator.x, self.evaluator.y
+
+    @property
+    def criterion(self) -> str:
+        """Criterion of the scores: "laplace", "bic" or "aic"."""
+        return self.evaluator.criterion
+
+    @property
+    def best(self) -> Composition:
+        """The expression with the largest score."""
+        return best(self.evaluations).expression
+
     @cached_property
     def selection(self) -> Selection:
         """The best model, which predicts.
@@ -92,24 +230,13 @@ class SearchResult(Displayed):
         Predictions average over all models with at least 1 % of the weight, which is proportional
         to exp(score), and over draws of their hyperparameters.
         """
-        ordered = sorted(self.evaluations, key=lambda evaluation: -evaluation.score)
-        weights = self._weights(ordered)
         rows = [
             self._considered(evaluation, weight)
-            for evaluation, weight in zip(ordered, weights, strict=True)
-            if weight >= LEAST_WEIGHT or evaluation is ordered[0]
+            for evaluation, weight in weighted(self.evaluations)
         ]
         candidates = dict.fromkeys(c for row in rows for c in row.composition)
         pool = CandidatePool(candidates, len(self.scaling.feature_low))
-        x, y = self.evaluator.x, self.evaluator.y
-        return Selection(tuple(rows), pool, self.scaling, x, y, self.seconds)
-
-    def _weights(self, ordered: list[Evaluation]) -> list[float]:
-        """Return weights proportional to exp(score), given evaluations by decreasing score."""
-        if ordered[0].score == -math.inf:
-            return [1 / len(ordered)] * len(ordered)
-        weights = np.exp([evaluation.score - ordered[0].score for evaluation in ordered])
-        return (weights / weights.sum()).tolist()
+        return Selection(tuple(rows), pool, self.scaling, *self.data, self.seconds)
 
     def _considered(self, evaluation: Evaluation, weight: float) -> Considered:
         objective = self.evaluator.objective(evaluation.expression)
@@ -131,77 +258,20 @@ class SearchResult(Displayed):
             draws=draws_around(objective, fitted),
         )
 
-    def to_datatree(self) -> xr.DataTree:
-        """Return the search as a DataTree.
 
-        Group ``search`` has the columns of :attr:`path`; ``fitted`` the hyperparameters of the best
-        model, in scaled units; ``observed_data`` and ``constant_data`` the data, in the user's
-        units.
-        """
-        table = self.path
-        search = xr.Dataset(
-            {name: ("evaluation", table[name].to_numpy()) for name in table if name != "model"},
-            coords={
-                "evaluation": table.index.to_numpy(),
-                "model": ("evaluation", table["model"].to_numpy(dtype=str)),
-            },
-            attrs={
-                "method": self.method,
-                "criterion": self.evaluator.criterion,
-                "seed": self.evaluator.seed,
-                "inference_library": "kem_pymc",
-                "inference_library_version": version("kem-pymc"),
-                "sampling_time": self.seconds,
-            },
-        )
-        values = {**self.selection.hyperparameters, "noise": self.selection.noise}
-        fitted = xr.Dataset(
-            {"value": ("hyperparameter", list(values.values()))},
-            coords={"hyperparameter": list(values)},
-        )
-        y = self.scaling.target_mean + self.scaling.target_sd * self.evaluator.y
-        low, high = self.scaling.feature_low, self.scaling.feature_high
-        return xr.DataTree.from_dict(
-            {
-                "search": search,
-                "fitted": fitted,
-                "observed_data": xr.Dataset({"y": ("point", y)}),
-                "constant_data": xr.Dataset(
-                    {"x": (("point", "feature"), low + (high - low) * self.evaluator.x)}
-                ),
-            }
-        )
+def weighted[E: Evaluated](evaluations: Sequence[E]) -> list[tuple[E, float]]:
+    """Return the best evaluations, by decreasing score, with weights proportional to exp(score).
 
-    def __repr__(self) -> str:
-        return (
-            f"SearchResult({self.method}, best {self.best}, "
-            f"{len(self.evaluations)} models evaluated in {self.seconds:.1f} s)"
-        )
-
-    def _display(self) -> Display:
-        order = self.path.sort_values("score", ascending=False, kind="stable")
-        rows = [
-            (row.model, row.score, row.score_per_point, row.seconds)
-            for row in order.head(SHOWN).itertuples()
-        ]
-        return Display(
-            f"Search for a kernel ({self.method}): {self.best}",
-            {
-                "Points": str(len(self.evaluator.y)),
-                "Models evaluated": str(len(self.evaluations)),
-                "Time": f"{self.seconds:.2g} s, {self.overhead:.0%} of it not for evaluations",
-                "Sd of the noise": number(self.selection.noise_in_target_units**0.5),
-            },
-            [
-                Listing(
-                    ("model", self._scored, "per point", "seconds"),
-                    rows,
-                    {self._scored: ".1f", "per point": ".3f", "seconds": ".2f"},
-                    more=beyond(SHOWN, len(self.evaluations), "models are shown."),
-                )
-            ],
-        )
-
-    @property
-    def _scored(self) -> str:
-        return SCORES[self.evaluator.criterion]
+    The first one and those with at least 1 % of the weight are returned.
+    """
+    ordered = sorted(evaluations, key=lambda evaluation: -evaluation.score)
+    if ordered[0].score == -math.inf:
+        weights = np.full(len(ordered), 1 / len(ordered))
+    else:
+        weights = np.exp([evaluation.score - ordered[0].score for evaluation in ordered])
+        weights /= weights.sum()
+    return [
+        (evaluation, float(weight))
+        for evaluation, weight in zip(ordered, weights, strict=True)
+        if weight >= LEAST_WEIGHT or evaluation is ordered[0]
+    ]

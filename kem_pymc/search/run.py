@@ -1,58 +1,60 @@
 """Search for the kernel of one data set."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
 from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator, most_similar
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import Line
-from kem_pymc.search.record import Record, opened
+from kem_pymc.search.record import CompositionRecord, opened
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random, Strategy
 
-#: Methods of search, and criteria.
+if TYPE_CHECKING:
+    from kem_pymc.search.evocov.result import EvolutionResult
+
+#: Methods of search among compositions, and criteria.
 METHODS, CRITERIA = ("cks", "boms", "random"), ("laplace", "bic", "aic")
 
 Method = Literal["cks", "boms", "random"]
 
-#: Smallest number of points.
-FEWEST = 5
+#: Default numbers of models to evaluate, and of starting points of a fit.
+BUDGET, STARTS = 40, 3
 
 
 def search(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
-    method: Method = "cks",
+    method: Method | Literal["evocov"] = "cks",
     *,
-    budget: int = 40,
+    budget: int | None = None,
     bases: Sequence[str] = BASES,
     changes: bool = False,
     criterion: Criterion = "laplace",
     hyperpriors: Hyperpriors | None = None,
     initial: Iterable[Composition | str] = (),
-    starts: int = 3,
+    starts: int = STARTS,
     draws: int = DRAWS,
     seed: int = 0,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
-) -> SearchResult:
-    """Search for the kernel of one data set, among sums of products of base kernels.
+) -> "SearchResult | EvolutionResult":
+    """Search for the kernel of one data set.
 
-    Inputs are scaled to [0, 1] and targets are standardised. Every model has a constant mean and
-    Gaussian noise.
+    Inputs are scaled to [0, 1] and targets are standardised. Every model has Gaussian noise, and,
+    except for "evocov", a constant mean.
 
     Parameters
     ----------
@@ -60,11 +62,13 @@ def search(
         Inputs. The same inputs may occur several times.
     y : array_like, shape (n,)
         Targets.
-    method : {"cks", "boms", "random"}
-        Compositional kernel search, which is greedy (Duvenaud et al. 2013); Bayesian optimisation
-        for model search (Malkomes et al. 2016); or random walks.
-    budget : int
-        Number of models to evaluate.
+    method : {"cks", "boms", "random", "evocov"}
+        Among sums of products of base kernels: compositional kernel search, which is greedy
+        (Duvenaud et al. 2013); Bayesian optimisation for model search (Malkomes et al. 2016); or
+        random walks. Among elementary mathematical expressions: evolution (Roman et al. 2019),
+        whose other options are those of :func:`kem_pymc.search.evolve`.
+    budget : int, optional
+        Number of models to evaluate; by default 40, and 2,820 for "evocov".
     bases : sequence of str
         Names of base kernels.
     changes : bool
@@ -90,14 +94,15 @@ def search(
 
     Returns
     -------
-    SearchResult
+    SearchResult or EvolutionResult
+        EvolutionResult for "evocov".
 
     Raises
     ------
     InputError
-        If there are fewer than 5 points, the shapes don't match, a value isn't a finite number, the
-        targets or an input column are constant, an option is unknown or out of range, or the folder
-        contains anything else.
+        If there are fewer than 5 points (10 for "evocov"), the shapes don't match, a value isn't a
+        finite number, the targets or an input column are constant, an option is unknown, out of
+        range, or not one of the method, or the folder contains anything else.
 
     Examples
     --------
@@ -105,6 +110,18 @@ def search(
     >>> found.best
     >>> found.selection.predict(coming_years, include_noise=True)
     """
+    if method == "evocov":
+        compositional = {
+            "bases": tuple(bases) != BASES,
+            "changes": changes,
+            "criterion": criterion != "laplace",
+            "hyperpriors": hyperpriors is not None,
+            "initial": bool(tuple(initial)),
+            "starts": starts != STARTS,
+            "draws": draws != DRAWS,
+        }
+        return _evolve(x, y, compositional, budget, seed, out, progressbar)
+    budget = BUDGET if budget is None else budget
     x, y, scaling = scaled(x, y)
     check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
     hyperpriors = Hyperpriors() if hyperpriors is None else hyperpriors
@@ -123,10 +140,33 @@ def search(
         "seed": seed,
     }
     rng = np.random.default_rng(seed)
-    with opened(out, options, x, y) as record, Line(budget, progressbar) as line:
+    with opened(out, options, x, y) as folder, Line(budget, progressbar) as line:
+        record = CompositionRecord(folder, grammar.dimension)
         strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
-        found = explore(strategy, evaluator, budget, first, record, line.show)
-    return SearchResult(tuple(found), method, evaluator, scaling)
+        found = explore(strategy, evaluator, budget, first, record, line.add)
+    return SearchResult(tuple(found), method, scaling, seed, evaluator)
+
+
+def _evolve(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    compositional: Mapping[str, bool],
+    budget: int | None,
+    seed: int,
+    out: str | PathLike[str] | None,
+    progressbar: bool,
+) -> "EvolutionResult":
+    """Search among elementary expressions, without the options that are for compositions."""
+    from kem_pymc.search.evocov import run
+
+    given = [name for name, there in compositional.items() if there]
+    if given:
+        raise InputError(
+            f'method="evocov" has no {", ".join(given)}, because its kernels are no compositions. '
+            "Leave these options out."
+        )
+    budget = run.BUDGET if budget is None else budget
+    return run.evolve(x, y, budget=budget, seed=seed, out=out, progressbar=progressbar)
 
 
 def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:
@@ -138,41 +178,11 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
         If an option is unknown or out of range.
     """
     if method not in METHODS:
-        raise InputError(f"There is no method {method!r}. Use one of {', '.join(METHODS)}.")
+        known = ", ".join([*METHODS, "evocov"])
+        raise InputError(f"There is no method {method!r}. Use one of {known}.")
     if criterion not in CRITERIA:
         raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}.")
-    for name, value in numbers.items():
-        if value < 1:
-            raise InputError(f"{name}={value} is too small. Give 1 or more.")
-    if seed < 0:
-        raise InputError(f"seed={seed} is negative. Give 0 or more.")
-
-
-def scaled(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray, Scaling]:
-    """Return inputs scaled to [0, 1], standardised targets, and the scaling.
-
-    Raises
-    ------
-    InputError
-        As for :func:`search`.
-    """
-    x, y = number_array("inputs", x), number_array("targets", y)
-    x = x[:, None] if x.ndim == 1 else x
-    if x.ndim != 2 or y.shape != (len(x),) or not x.shape[1]:
-        raise InputError(
-            f"There are inputs of shape {x.shape} and targets of shape {y.shape}. "
-            "Give one row of inputs per target, and at least one column."
-        )
-    if len(y) < FEWEST:
-        raise InputError(f"There are {len(y)} points. Give at least {FEWEST} to search a kernel.")
-    low, high = x.min(axis=0), x.max(axis=0)
-    if (low == high).any():
-        column = int(np.argmax(low == high))
-        raise InputError(f"Input column {column} is constant at {low[column]}. Leave it out.")
-    if np.ptp(y) == 0:
-        raise InputError(f"All targets are {y[0]}. Give targets that vary.")
-    scaling = Scaling(low, high, float(y.mean()), float(y.std()))
-    return scaling.inputs(x), scaling.targets(y), scaling
+    check_numbers(seed, **numbers)
 
 
 def make_strategy(
@@ -195,8 +205,8 @@ def explore(
     evaluator: Evaluator,
     budget: int,
     first: Sequence[Composition] = (),
-    record: Record | None = None,
-    callback: Callable[[Sequence[Evaluation]], object] | None = None,
+    record: CompositionRecord | None = None,
+    callback: Callable[[Evaluation], object] = lambda _: None,
 ) -> list[Evaluation]:
     """Evaluate what a strategy proposes until the budget is spent, or there is nothing new.
 
@@ -208,10 +218,10 @@ def explore(
         Number of models to evaluate.
     first : sequence of Composition
         Expressions to evaluate before those that the strategy proposes.
-    record : Record, optional
+    record : CompositionRecord, optional
         Files of the search. Evaluations that they contain aren't computed again.
     callback : callable, optional
-        Called with all evaluations so far after each one.
+        Called with every evaluation.
 
     Returns
     -------
@@ -229,11 +239,10 @@ def explore(
             evaluation = evaluator.evaluate(expression, most_similar(expression, found))
             evaluation = replace(evaluation, elapsed=time.perf_counter() - began)
             if record is not None:
-                record.add(evaluation)
+                record.add([evaluation])
         else:  # the clock goes on where it stopped
             began = time.perf_counter() - evaluation.elapsed
         found.append(evaluation)
         strategy.observe(evaluation)
-        if callback is not None:
-            callback(found)
+        callback(evaluation)
     return found

@@ -96,7 +96,7 @@ class SearchSelector:
         strategy = make_strategy(self.method, self.grammar, x, self.hyperpriors, rng)
         evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
         found = explore(strategy, evaluator, self.budget, self._first(previous))
-        return SearchResult(tuple(found), self.method, evaluator, self.scaling).selection
+        return SearchResult(tuple(found), self.method, self.scaling, self.seed, evaluator).selection
 
     def _first(self, previous: Previous) -> list[Composition]:
         last = as_composition(previous, self.grammar.dimension) - MEAN

@@ -15,14 +15,13 @@ from scipy.special import expit, logit, logsumexp
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
+from kem_pymc.data.validation import check_points, new_inputs
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
-from kem_pymc.gp.mixture import Mixture
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
-from kem_pymc.gp.prediction import Component, Prediction, averaged, back_transformed
+from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.considered import Considered, Draw
@@ -147,16 +146,7 @@ class Selection(Displayed):
             If the inputs don't have one column per feature, aren't finite numbers, or are so large
             that the prediction isn't finite.
         """
-        x_new = np.asarray(x)
-        if x_new.dtype.kind not in "biuf" or not np.isfinite(x_new).all():
-            raise InputError("The inputs aren't all finite numbers. Give an array of real numbers.")
-        if self.pool.dimension == 1 and x_new.ndim == 1:
-            x_new = x_new[:, None]
-        if x_new.ndim != 2:
-            raise InputError(
-                f"The inputs have shape {x_new.shape}. "
-                f"Give one row per point and {self.pool.dimension} columns."
-            )
+        x_new = new_inputs(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
             found = self._predicted(self.scaling.inputs(x_new), include_noise, single)
         if not np.isfinite([found.mean, found.sd]).all():
@@ -169,17 +159,18 @@ class Selection(Displayed):
     def _predicted(self, x_new: np.ndarray, include_noise: bool, single: bool) -> Prediction:
         """Predict at inputs in scaled units."""
         if single:
-            return self._back(self._conditioned().predict(x_new, include_noise))
+            own = self._conditioned().predict(x_new, include_noise)
+            return in_target_unit(own, self.scaling)
         predicted = [
             of._conditioned(part.place, part.number).predict(x_new, include_noise)
             for of, part, _ in self._mixed
         ]
         if len(predicted) == 1:
-            return self._back(predicted[0])
+            return in_target_unit(predicted[0], self.scaling)
         weights = [weight for *_, weight in self._mixed]
         if self.scaling.transform is not None:  # moments of a mixture can't be transformed
-            return averaged([self._back(own) for own in predicted], weights)
-        return self._back(averaged(predicted, weights))
+            return averaged([in_target_unit(own, self.scaling) for own in predicted], weights)
+        return in_target_unit(averaged(predicted, weights), self.scaling)
 
     @cached_property
     def _mixed(self) -> list[tuple["Selection", _Part, float]]:
@@ -236,25 +227,6 @@ class Selection(Displayed):
     @cached_property
     def _factors(self) -> dict[tuple[int, int], Conditioned]:
         return {}
-
-    def _back(self, scaled: Prediction) -> Prediction:
-        """Return a prediction in the target's unit; with a transform, only for a single kernel."""
-        back, mixture = self.scaling, scaled.mixture
-        made = Prediction(
-            mean=back.mean_back(scaled.mean),
-            sd=back.sd_back(scaled.sd),
-            components={
-                label: Component(back.sd_back(part.mean), back.sd_back(part.sd))
-                for label, part in scaled.components.items()
-            },
-            noise=float(back.variance_back(scaled.noise)),
-            include_noise=scaled.include_noise,
-            offset=back.target_mean,
-            mixture=None
-            if mixture is None
-            else Mixture(mixture.weights, back.mean_back(mixture.mean), back.sd_back(mixture.sd)),
-        )
-        return made if back.transform is None else back_transformed(made, back.transform)
 
     @property
     def objective(self) -> Objective:

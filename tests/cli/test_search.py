@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kem_pymc.search.evocov.individual import Individual
 from tests.cli.conftest import fine, refused, run
 from tests.search.conftest import series
 
@@ -41,6 +42,24 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     fine("search", sales, *OPTIONS[:2], "--budget", "4", "--out", out)
     assert (out / "evaluations.jsonl").read_text().startswith(before)
     assert len(pd.read_csv(out / "path.csv")) == 4
+
+
+def test_a_formula(sales, tmp_path):
+    out = tmp_path / "found"
+    options = ("--target", "sales", "--method", "evocov", "--features", "year", "--out", out)
+    text = fine("search", sales, *options, "--budget", "20")
+    assert "20 kernels evaluated" in text
+    assert "Evaluations of the likelihood" in text
+    assert len(pd.read_csv(out / "path.csv")) == 20
+    best = Individual.from_json((out / "best.json").read_text())
+    assert (out / "formula.tex").read_text().strip() == best.tree.latex()
+    assert f"Best model: {best.tree.formula()}"[:40] in text
+    predicted = pd.read_csv(out / "predictions.csv")
+    assert (predicted["lower_95"] < predicted["mean"]).all()
+    for name in ("path.png", "kernel.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    message = refused(run("search", sales, *options, "--bases", "SE,PER"))
+    assert "no bases" in message
 
 
 def test_dates_become_days(tmp_path):

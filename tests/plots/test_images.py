@@ -20,6 +20,9 @@ from kem_pymc import plots
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import Evaluation, Evaluator
+from kem_pymc.search.evocov.individual import Individual
+from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult
 from tests.diagnostics.conftest import mixing, posterior_of
@@ -64,11 +67,24 @@ class Maker:
             method: SearchResult(
                 tuple(Evaluation(Composition(), np.zeros(1), 0, 0, s, 1, 0.1) for s in own),
                 method,
-                evaluator,
                 Scaling.identity(1),
+                0,
+                evaluator,
             )
             for method, own in scores.items()
         }
+
+    def evolved(self):
+        """Return an evolved kernel, a decaying rhythm, on 30 points."""
+        text = (
+            "multiply(exp(multiply(-0.5, sq_dist(euc(x), h0))),"
+            "exp(multiply(-0.5, sq_dist(spectral(x, h1), h2))))"
+        )
+        kernel = Individual(Tree.parse(text), np.array([2.0, 20.0, 1.0, 0.02]), 0.0, 0.0, {})
+        x = np.linspace(0, 1, 30)
+        y = np.sin(20 * x) + 0.1 * np.random.default_rng(0).normal(size=30)
+        scaling = Scaling(np.zeros(1), np.full(1, 2.0), 5.0, 3.0)
+        return EvolvedSelection(((kernel, 1.0),), scaling, x[:, None], y)
 
     def varied(self):
         """Return evolutions whose clusters differ in their values."""
@@ -108,6 +124,7 @@ PICTURES = {
     "predictions_left_out": lambda m: plots.predictions(m.selection("SE0 x SE1", 20, 2)),
     "few_and_many": lambda m: plots.few_and_many([m.selection(n=4), m.selection(n=15)]),
     "components": lambda m: plots.components(m.selection("LIN1 + PER0 + SE0 x SE1", 20, 2)),
+    "evolved_kernel": lambda m: plots.evolved_kernel(m.evolved()),
     "search_path": lambda m: plots.search_path(m.searches()),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),

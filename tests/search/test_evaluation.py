@@ -18,7 +18,7 @@ from kem_pymc.search.evaluation import (
 )
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.run import scaled
+from kem_pymc.search.points import scaled
 from tests.search.conftest import series
 
 GRAMMAR = Grammar()

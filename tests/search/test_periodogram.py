@@ -5,7 +5,7 @@ from kem_pymc.search.evaluation import Evaluator
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.periodogram import periods
-from kem_pymc.search.run import scaled
+from kem_pymc.search.points import scaled
 
 
 def rhythm(period, n=400, seed=0):

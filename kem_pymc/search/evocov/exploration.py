@@ -1,16 +1,23 @@
 """Exploration: fit the kernels that a strategy proposes, in this process or in others."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from kem_pymc._system.executors import Executor, Serial, in_order
+from kem_pymc._system.executors import Executor, Serial
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.record import EvolvedRecord
 from kem_pymc.search.evocov.strategies import Strategy
 
-#: A kernel to fit, and the seed of its starts.
-type Task = tuple[Offspring, list[int]]
+#: Kernels to fit, each with the seed of its starts.
+type Task = list[tuple[Offspring, list[int]]]
+
+#: Number of kernels per task: a fit to few points takes as long as sending it to another process.
+BLOCK = 8
 
 
 def explore(
@@ -20,6 +27,9 @@ def explore(
     seed: int = 0,
     executor: Executor | None = None,
     callback: Callable[[Individual], object] = lambda _: None,
+    *,
+    seconds: float = math.inf,
+    record: EvolvedRecord | None = None,
 ) -> list[Individual]:
     """Fit what a strategy proposes until the budget is spent, or there is nothing new.
 
@@ -35,6 +45,10 @@ def explore(
         By default kernels are fitted in this process.
     callback : callable
         Called with every fitted kernel, on arrival.
+    seconds : float
+        Time after which nothing more is proposed. What was proposed is completed.
+    record : EvolvedRecord, optional
+        Files of the search. Kernels that they contain aren't fitted again.
 
     Returns
     -------
@@ -43,22 +57,40 @@ def explore(
 
     Raises
     ------
+    InputError
+        If the files contain other kernels than those that are proposed.
     WorkerError
         If workers keep dying.
     """
     executor = Serial() if executor is None else executor
+    record = EvolvedRecord(None) if record is None else record
 
-    def fit(task: Task) -> Individual:
-        offspring, key = task
-        return fitter.fit(offspring, np.random.default_rng(key))
+    def fit(task: Task) -> list[Individual]:
+        return [fitter.fit(offspring, np.random.default_rng(key)) for offspring, key in task]
 
     found: list[Individual] = []
-    while len(found) < budget:
+    began = time.perf_counter()
+    while len(found) < budget and time.perf_counter() - began < seconds:
         proposed: Sequence[Offspring] = strategy.propose()[: budget - len(found)]
         if not proposed:
             break
-        tasks = [(own, [seed, number]) for number, own in enumerate(proposed, len(found))]
-        fitted = in_order(executor, fit, tasks, callback)
-        strategy.observe(fitted)
-        found += fitted
+        fitted = {}
+        for number, offspring in enumerate(proposed):
+            known = record.known(len(found) + number, offspring)
+            if known is not None:
+                fitted[number] = known
+                began = time.perf_counter() - known.elapsed  # the clock goes on where it stopped
+                callback(known)
+        first = len(fitted)
+        left = [(own, [seed, len(found) + first + i]) for i, own in enumerate(proposed[first:])]
+        blocks = [left[i : i + BLOCK] for i in range(0, len(left), BLOCK)]
+        for number, block in executor.map_unordered(fit, blocks):
+            elapsed = time.perf_counter() - began
+            for i, own in enumerate(block, first + number * BLOCK):
+                fitted[i] = replace(own, elapsed=elapsed)
+                callback(fitted[i])
+        generation = [fitted[number] for number in range(len(proposed))]
+        record.add(generation[first:])
+        strategy.observe(generation)
+        found += generation
     return found

@@ -1,6 +1,7 @@
 """Fit the hyperparameters of evolved kernels (Roman et al. 2019, section 4.3)."""
 
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -22,14 +23,6 @@ SPREAD = 0.1
 
 #: What optimisers minimise, where there is no height. An infinite one would stop them.
 PENALTY = 1e10
-
-#: Number of points for which a budget of evaluations is stated.
-REFERENCE = 350
-
-
-def budget(reference: int, n: int) -> int:
-    """Return the number of evaluations for n points that take as long as `reference` for 350."""
-    return max(1, round(reference * (REFERENCE / n) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +65,7 @@ class Fitter:
         -------
         Individual
         """
+        began = time.perf_counter()
         tree = offspring.tree
         positive = np.array([*tree.positive, True])
         bounds = [*(LOGS if p else SHIFTS for p in tree.positive), LOG_NOISES]
@@ -91,7 +85,8 @@ class Fitter:
         if likelihood > -math.inf:
             score = bic(likelihood, len(values), len(self.y)).value
         natural = np.where(positive, np.exp(np.where(positive, values, 0.0)), values)
-        return Individual(tree, natural, likelihood, score, search.outcomes)
+        seconds = time.perf_counter() - began
+        return Individual(tree, natural, likelihood, score, search.outcomes, seconds)
 
 
 class _Search:

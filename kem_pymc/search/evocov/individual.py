@@ -34,8 +34,8 @@ class Offspring:
         return cls(tree, np.full(len(tree.hyperparameters) + 1, math.nan))
 
 
-class _File(BaseModel):
-    """An individual in JSON."""
+class FittedKernel(BaseModel):
+    """A fitted kernel in JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,6 +64,10 @@ class Individual:
     outcomes : mapping of str to int
         Number of evaluations of the metric with its gradient, by the outcome, such as "fine" or
         "overflow".
+    seconds : float
+        Duration of the fit.
+    elapsed : float
+        Seconds from the start of the search to the end of the fit.
     """
 
     tree: Tree
@@ -71,16 +75,28 @@ class Individual:
     log_likelihood: float
     bic: float
     outcomes: Mapping[str, int]
+    seconds: float = 0.0
+    elapsed: float = 0.0
 
     @property
-    def evaluations(self) -> int:
+    def model(self) -> str:
+        """The kernel as a formula, without noise."""
+        return self.tree.formula()
+
+    @property
+    def score(self) -> float:
+        """-1/2 times BIC, which is larger for better kernels."""
+        return -self.bic / 2
+
+    @property
+    def gradients(self) -> int:
         """Number of evaluations of the metric with its gradient."""
         return sum(self.outcomes.values())
 
-    def to_json(self) -> str:
-        """Return the individual as a JSON object."""
+    def to_file(self) -> FittedKernel:
+        """Return what files contain of the individual."""
         *hyperparameters, noise = self.natural.tolist()
-        file = _File(
+        return FittedKernel(
             kernel=str(self.tree),
             hyperparameters=dict(zip(self.tree.hyperparameters, hyperparameters, strict=True)),
             noise=noise,
@@ -88,7 +104,10 @@ class Individual:
             bic=self.bic,
             outcomes=dict(self.outcomes),
         )
-        return json.dumps(file.model_dump())
+
+    def to_json(self) -> str:
+        """Return the individual as a JSON object."""
+        return json.dumps(self.to_file().model_dump())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -101,11 +120,22 @@ class Individual:
             missing or out of range.
         """
         try:
-            file = _File.model_validate(json.loads(text))
+            file = FittedKernel.model_validate(json.loads(text))
         except (ValidationError, ValueError, RecursionError) as error:
             raise InputError(
                 f"This isn't an evolved kernel: {error}. Give the text that to_json returned."
             ) from None
+        return cls.from_file(file)
+
+    @classmethod
+    def from_file(cls, file: FittedKernel) -> Self:
+        """Return the individual in a file.
+
+        Raises
+        ------
+        InputError
+            If the kernel is invalid, or values are missing or out of range.
+        """
         tree = Tree.parse(file.kernel)
         if set(file.hyperparameters) != set(tree.hyperparameters):
             raise InputError(

@@ -18,7 +18,7 @@ def test_json_keeps_everything():
     assert again.tree == INDIVIDUAL.tree
     np.testing.assert_array_equal(again.natural, INDIVIDUAL.natural)
     assert again.to_json() == INDIVIDUAL.to_json()
-    assert again.evaluations == 3
+    assert again.gradients == 3
 
 
 @pytest.mark.parametrize(

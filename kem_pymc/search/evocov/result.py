@@ -1,0 +1,86 @@
+"""Result of a search for evolved kernels."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kem_pymc.search.evaluation import best
+from kem_pymc.search.evocov.fitting import Fitter
+from kem_pymc.search.evocov.individual import Individual
+from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.result import Found, weighted
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvolutionResult(Found[Individual]):
+    """The kernels that a search fitted.
+
+    Attributes
+    ----------
+    evaluations : tuple of Individual
+        Fitted kernels, in the order in which they were proposed.
+    method : {"evocov", "random", "go_with_the_first"}
+    scaling : Scaling
+    seed : int
+    fitter : Fitter
+        The scaled data, and the procedure that fitted the kernels.
+    cores : int
+        Number of processes that fitted kernels at the same time.
+    """
+
+    fitter: Fitter
+    cores: int = 1
+
+    @property
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scaled inputs (n, D) and targets (n,)."""
+        return self.fitter.x, self.fitter.y
+
+    @property
+    def criterion(self) -> str:
+        """Criterion of the scores: "bic"."""
+        return "bic"
+
+    @property
+    def at_a_time(self) -> int:
+        """Number of kernels that were fitted at the same time."""
+        return self.cores
+
+    @property
+    def best(self) -> Tree:
+        """The kernel with the smallest BIC."""
+        return best(self.evaluations).tree
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Number of evaluations of the metric by outcome, such as "fine" or "overflow"."""
+        total: Counter[str] = Counter()
+        for evaluation in self.evaluations:
+            total.update(evaluation.outcomes)
+        return total
+
+    @cached_property
+    def selection(self) -> EvolvedSelection:
+        """The best kernel, which predicts.
+
+        Predictions average over all kernels with at least 1 % of the weight, which is proportional
+        to exp(-BIC / 2). Of several fits of one kernel, the best one counts.
+        """
+        single: dict[str, Individual] = {}
+        for own in self.evaluations:
+            known = single.setdefault(str(own.tree), own)
+            if own.score > known.score:
+                single[str(own.tree)] = own
+        return EvolvedSelection(tuple(weighted(list(single.values()))), self.scaling, *self.data)
+
+    def _facts(self) -> dict[str, str]:
+        most = self.outcomes.most_common()
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in most)
+        return {
+            **super()._facts(),
+            "Hyperparameters": f"{len(self.selection.best.natural)}, with the noise",
+            "Evaluations": counted,
+        }

@@ -1,0 +1,143 @@
+"""Search for kernels that evolve from elementary mathematical expressions."""
+
+import math
+from contextlib import closing
+from os import PathLike
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc._system.executors import make_executor
+from kem_pymc.errors import InputError
+from kem_pymc.search.evocov.exploration import explore
+from kem_pymc.search.evocov.fitting import Fitter
+from kem_pymc.search.evocov.metrics import METRICS, Metric
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.record import EvolvedRecord
+from kem_pymc.search.evocov.result import EvolutionResult
+from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch, Strategy
+from kem_pymc.search.points import check_numbers, scaled
+from kem_pymc.search.progress import Line
+from kem_pymc.search.record import opened
+
+#: Strategies, by method.
+STRATEGIES: dict[str, type[Evolution] | type[RandomSearch] | type[GoWithTheFirst]] = {
+    "evocov": Evolution,
+    "random": RandomSearch,
+    "go_with_the_first": GoWithTheFirst,
+}
+
+Method = Literal["evocov", "random", "go_with_the_first"]
+
+#: Smallest number of points.
+FEWEST = 10
+
+#: Number of kernels to fit, which are 20 generations, and of evaluations to fit one.
+BUDGET, EVALUATIONS = 2820, 50
+
+
+def evolve(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    method: Method = "evocov",
+    *,
+    budget: int = BUDGET,
+    seconds: float = math.inf,
+    metric: Metric = "lml",
+    evaluations: int = EVALUATIONS,
+    seed: int = 0,
+    cores: int | None = None,
+    out: str | PathLike[str] | None = None,
+    progressbar: bool = True,
+) -> EvolutionResult:
+    """Search for the kernel of one data set, among elementary mathematical expressions.
+
+    Kernels are expression trees of the primitives of Roman et al. (2019), table 2, plus white
+    noise; the mean is zero. Inputs are scaled to [0, 1] and targets are standardised.
+
+    Parameters
+    ----------
+    x : array_like, shape (n, D), or (n,) if D is 1
+        Inputs, without repetitions.
+    y : array_like, shape (n,)
+        Targets.
+    method : {"evocov", "random", "go_with_the_first"}
+        Evolution (algorithm 1), random kernels (section 4.5.1), or hill climbing from several
+        random kernels (section 4.5.2).
+    budget : int
+        Number of kernels to fit. Generations have 141.
+    seconds : float
+        Time in seconds after which no other generation begins. Results are those of a smaller
+        budget, which depends on the machine.
+    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+        What hyperparameters are fitted to (section 6.3). Kernels are compared by BIC.
+    evaluations : int
+        Number of evaluations of the metric, with its gradient, to fit a kernel.
+    seed : int
+        The same data, options and seed give the same kernels, for any `cores`.
+    cores : int, optional
+        Number of processes that fit kernels; by default, one per core.
+    out : path, optional
+        Folder to which fitted kernels are written after every generation. If the folder contains a
+        search with the same data and options except the budget, that search is continued.
+    progressbar : bool
+        Whether to show the progress, on the error stream.
+
+    Returns
+    -------
+    EvolutionResult
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 10 points, the shapes don't match, a value isn't a finite number,
+        inputs are repeated, the targets or an input column are constant, an option is unknown or
+        out of range, or the folder contains anything else.
+    WorkerError
+        If workers keep dying.
+
+    Examples
+    --------
+    >>> found = evolve(years, passengers, budget=1410)
+    >>> found.best.formula()
+    >>> found.selection.predict(coming_years, include_noise=True)
+    """
+    x, y, scaling = scaled(x, y, FEWEST)
+    repeated = len(x) - len(np.unique(x, axis=0))
+    if repeated:
+        raise InputError(
+            f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
+            'use method="cks" or "boms".'
+        )
+    if method not in STRATEGIES:
+        raise InputError(f"There is no method {method!r}. Use one of {', '.join(STRATEGIES)}.")
+    if metric not in METRICS:
+        raise InputError(f"There is no metric {metric!r}. Use one of {', '.join(METRICS)}.")
+    check_numbers(seed, budget=budget, evaluations=evaluations)
+    if not seconds > 0:
+        raise InputError(f"seconds={seconds} is no time to search in. Give more than 0.")
+    options = {"method": method, "metric": metric, "evaluations": evaluations, "seed": seed}
+    fitter = Fitter(x, y, metric, evaluations)
+    with (
+        opened(out, options, x, y) as folder,
+        Line(budget, progressbar) as line,
+        closing(make_executor(cores)) as executor,
+    ):
+        found = explore(
+            make_strategy(method, x.shape[1], seed),
+            fitter,
+            budget,
+            seed,
+            executor,
+            line.add,
+            seconds=seconds,
+            record=EvolvedRecord(folder),
+        )
+    return EvolutionResult(tuple(found), method, scaling, seed, fitter, executor.cores)
+
+
+def make_strategy(method: str, dimension: int, seed: int) -> Strategy:
+    """Return the strategy of a method, for a number of input columns D."""
+    rng = np.random.default_rng(seed)
+    return STRATEGIES[method](PsdCheck(dimension, rng), rng)

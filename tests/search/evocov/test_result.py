@@ -1,0 +1,62 @@
+import math
+from html import escape
+
+import numpy as np
+import pytest
+
+from kem_pymc.search.evocov.prediction import predict
+from tests.search.evocov.conftest import rhythm
+
+X, Y = rhythm()
+COMING = X[-1] + np.arange(1, 6) / 10
+
+
+def test_best_is_the_kernel_with_the_smallest_bic(evolved):
+    least = min(evolved.evaluations, key=lambda own: own.bic)
+    assert evolved.best == least.tree
+    assert evolved.path["score"].max() == -least.bic / 2
+    assert evolved.selection.best.bic == least.bic
+    assert least.tree.formula() in repr(evolved)
+    assert escape(least.tree.formula()) in evolved._repr_html_()
+
+
+def test_outcomes_are_counted(evolved):
+    assert evolved.outcomes.total() == evolved.path["gradients"].sum()
+    assert f"{evolved.outcomes['fine']} fine" in evolved._repr_html_()
+
+
+def test_weights_of_different_kernels(evolved):
+    kernels = evolved.selection.kernels
+    texts = [str(kernel.tree) for kernel, _ in kernels]
+    assert len(set(texts)) == len(texts)
+    for kernel, weight in kernels:
+        ratio = math.exp((kernels[0][0].bic - kernel.bic) / 2)
+        assert weight / kernels[0][1] == pytest.approx(ratio)
+        assert kernel.bic == min(o.bic for o in evolved.evaluations if o.tree == kernel.tree)
+
+
+def test_predictions_are_the_mixture_in_the_targets_unit(evolved):
+    selection, scaling = evolved.selection, evolved.scaling
+    at = scaling.inputs(COMING[:, None])
+    own = [predict(kernel, selection.x, selection.y, at, True) for kernel, _ in selection.kernels]
+    weights = np.array([weight for _, weight in selection.kernels])
+    weights /= weights.sum()
+    assert len(own) > 1
+    found = selection.predict(COMING, include_noise=True)
+    mean = weights @ [p.mean for p in own]
+    np.testing.assert_allclose(found.mean, scaling.mean_back(mean), rtol=1e-10)
+    squares = weights @ [p.sd**2 + p.mean**2 for p in own] - mean**2
+    np.testing.assert_allclose(found.sd, scaling.target_sd * np.sqrt(squares), rtol=1e-6)
+    single = selection.predict(COMING, include_noise=True, single=True)
+    np.testing.assert_allclose(single.mean, scaling.mean_back(own[0].mean), rtol=1e-10)
+
+
+def test_datatree(evolved):
+    tree = evolved.to_datatree()
+    assert tree["search"].attrs["method"] == "evocov"
+    assert tree["search"].attrs["criterion"] == "bic"
+    np.testing.assert_allclose(tree["observed_data"]["y"], Y)
+    np.testing.assert_allclose(tree["constant_data"]["x"][:, 0], X)
+    names = list(tree["fitted"]["hyperparameter"].values)
+    assert names == [*evolved.best.hyperparameters, "noise"]
+    np.testing.assert_array_equal(tree["fitted"]["value"], evolved.selection.best.natural)

@@ -1,0 +1,107 @@
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.search import search
+from kem_pymc.search.evocov.record import EvolvedRecord
+from kem_pymc.search.record import EVALUATIONS
+from tests.refusals import refused
+from tests.search.conftest import paths
+from tests.search.evocov.conftest import quiet, rhythm
+
+X, Y = rhythm()
+
+
+def test_search_is_evolve(evolved):
+    found = search(X, Y, "evocov", budget=60, seed=0, progressbar=False)
+    # Other numbers of evaluations, the same first random kernels.
+    assert list(found.path["model"]) == list(evolved.path["model"][:60])
+
+
+def test_a_search_is_continued_within_a_generation(evolved, tmp_path):
+    quiet(X, Y, budget=200, evaluations=20, out=tmp_path)
+    lines = (tmp_path / EVALUATIONS).read_text().splitlines()
+    assert len(lines) == 200
+    again = quiet(X, Y, budget=300, evaluations=20, out=tmp_path)
+    assert paths(again).equals(paths(evolved))
+    assert (tmp_path / EVALUATIONS).read_text().splitlines()[:200] == lines
+    assert again.path["elapsed"].is_monotonic_increasing
+    refused(lambda: quiet(X, Y, evaluations=21, out=tmp_path), "other evaluations")
+    (tmp_path / EVALUATIONS).write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
+    refused(lambda: quiet(X, Y, evaluations=20, out=tmp_path), "would evaluate")
+
+
+def test_another_kernels_values_are_refused(tmp_path):
+    quiet(X, Y, budget=30, evaluations=5, out=tmp_path)
+    file = tmp_path / EVALUATIONS
+    file.write_text(
+        file.read_text().replace('"hyperparameters": {', '"hyperparameters": {"h99": 1, ')
+    )
+    refused(
+        lambda: quiet(X, Y, budget=30, evaluations=5, out=tmp_path), "Line 1", "hyperparameters"
+    )
+
+
+def test_generations_are_written_before_the_next_one(tmp_path, monkeypatch):
+    """An interruption loses one generation at most."""
+    added = []
+    add = EvolvedRecord.add
+
+    def interrupt(record, evaluations):
+        if added:
+            raise KeyboardInterrupt
+        added.append(len(evaluations))
+        add(record, evaluations)
+
+    monkeypatch.setattr(EvolvedRecord, "add", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        quiet(X, Y, budget=300, evaluations=5, out=tmp_path)
+    assert added == [141]
+    assert len((tmp_path / EVALUATIONS).read_text().splitlines()) == 141
+
+
+def test_time_ends_a_search_after_a_generation():
+    assert len(quiet(X, Y, budget=1000, evaluations=2, seconds=0.01).evaluations) == 141
+
+
+@pytest.mark.parametrize("method", ["random", "go_with_the_first"])
+def test_baselines(method):
+    found = quiet(X, Y, method, budget=40, evaluations=5)
+    assert found.method == method
+    assert len(found.evaluations) == 40
+    assert math.isfinite(found.path["score"].max())
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((X[:9], Y[:9]), ("9 points", "at least 10")),
+        ((np.append(X, X[:2]), np.append(Y, Y[:2])), ("2 of 32 rows", "repeated", "Average")),
+        ((X, np.where(X[3] == X, np.nan, Y)), ("targets",)),
+        ((np.where(X[3] == X, np.inf, X), Y), ("inputs",)),
+        ((X, np.full(30, 3.0)), ("All targets are 3.0",)),
+        ((np.column_stack([X, 0 * X]), Y), ("column 1 is constant",)),
+    ],
+)
+def test_data_that_is_refused(data, words):
+    refused(lambda: quiet(*data), *words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "gp"}, ("'gp'", "evocov, random, go_with_the_first")),
+        ({"metric": "mae"}, ("'mae'", "loocv")),
+        ({"budget": 0}, ("budget=0",)),
+        ({"evaluations": 0}, ("evaluations=0",)),
+        ({"seconds": 0.0}, ("seconds=0.0",)),
+        ({"seed": -1}, ("seed=-1",)),
+    ],
+)
+def test_options_that_are_refused(options, words):
+    refused(lambda: quiet(X, Y, **options), *words)
+
+
+def test_options_of_compositions_are_refused():
+    refused(lambda: search(X, Y, "evocov", changes=True, starts=5), "no changes, starts")
