@@ -6,7 +6,7 @@
 #       extension: .py
 #       format_name: percent
 #   kem:
-#     small: {budget: 6, years: 6}
+#     small: {budget: 6, kernels: 60, years: 6}
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -18,7 +18,8 @@
 #
 # The other notebooks learn from pilot users. Sometimes there is one series only, and the question
 # is which kernel explains it. `kem_pymc.search` looks for it among sums of products of base
-# kernels: *compositional kernel search* greedily, *BOMS* by Bayesian optimisation.
+# kernels: *compositional kernel search* greedily, *BOMS* by Bayesian optimisation. *EvoCov* evolves
+# formulas instead.
 #
 # The series is simulated: monthly sales that grow, with a yearly rhythm that grows along, and slow
 # ups and downs. We know the truth, so we can see whether the search finds it.
@@ -29,12 +30,13 @@ import numpy as np
 import pandas as pd
 
 import kem_pymc as kem
-from kem_pymc.plots import components, search_path
+from kem_pymc.plots import components, evolved_kernel, search_path
 
 # %matplotlib inline
 
 # %% tags=["parameters"]
 budget = 30  # number of models that each search evaluates
+kernels = 1410  # number of formulas that EvoCov fits
 years = 11
 seed = 3
 
@@ -123,3 +125,37 @@ print(
     f"{best.best}: root mean square error {error:.1f}, of last year's values {naive:.1f}; "
     f"{inside:.0%} of the months lie in the 95 % interval."
 )
+
+# %% [markdown]
+# ## A formula instead
+#
+# EvoCov starts from random formulas, fits their hyperparameters, and selects, crosses and mutates
+# those with the smallest BIC.
+
+# %%
+evolved = kem.search.search(
+    known["year"], known["sales"], "evocov", budget=kernels, seed=seed, progressbar=False
+)
+evolved
+
+# %% [markdown]
+# As a formula has no components, the kernel itself is drawn: the covariance of any two times, and
+# functions that have it.
+
+# %%
+evolved_kernel(evolved.selection)[0].figure
+
+# %% [markdown]
+# Its forecast beside those of the other searches, and of a single smooth kernel:
+
+# %%
+smooth = kem.search.search(
+    known["year"], known["sales"], "cks", budget=1, bases=("SE",), progressbar=False
+)
+forecasts = {**found, "evocov": evolved, "SE alone": smooth}
+rows = []
+for method, result in forecasts.items():
+    own = result.selection.predict(coming["year"], include_noise=True)
+    missed = np.sqrt(np.mean((coming["sales"] - own.mean) ** 2))
+    rows.append((method, missed, own.log_predictive_density(coming["sales"]).mean()))
+pd.DataFrame(rows, columns=["method", "root mean square error", "log density"]).round(2)
