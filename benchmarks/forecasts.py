@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import norm
 
+from kem_pymc.datasets import Extrapolation, extrapolations, published_errors
 from kem_pymc.experiments.code import slug
 from kem_pymc.search.run import search
 
@@ -49,16 +50,6 @@ SEASONS = {
 TEXTBOOK = ("01-airline", "03-mauna")
 
 
-class Series(NamedTuple):
-    """Training and test part of a series."""
-
-    name: str
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
 class Forecast(NamedTuple):
     """Means and standard deviations of new observations, and what was fitted."""
 
@@ -67,10 +58,12 @@ class Forecast(NamedTuple):
     model: str = ""
 
 
-def searched(method: str, bases: tuple[str, ...], budget: int) -> Callable[[Series, int], Forecast]:
+def searched(
+    method: str, bases: tuple[str, ...], budget: int
+) -> Callable[[Extrapolation, int], Forecast]:
     """Return the forecaster of a search."""
 
-    def forecast(series: Series, seed: int) -> Forecast:
+    def forecast(series: Extrapolation, seed: int) -> Forecast:
         found = search(
             *(series.x, series.y, method),
             bases=bases,
@@ -84,7 +77,7 @@ def searched(method: str, bases: tuple[str, ...], budget: int) -> Callable[[Seri
     return forecast
 
 
-def statistical(name: str) -> Callable[[Series, int], Forecast]:
+def statistical(name: str) -> Callable[[Extrapolation, int], Forecast]:
     """Return the forecaster of a model of statsforecast."""
     try:
         from statsforecast import models
@@ -93,7 +86,7 @@ def statistical(name: str) -> Callable[[Series, int], Forecast]:
             f"{error}. Use `uv run --extra peers python benchmarks/forecasts.py`."
         ) from None
 
-    def forecast(series: Series, _seed: int) -> Forecast:
+    def forecast(series: Extrapolation, _seed: int) -> Forecast:
         order = np.argsort(series.x, kind="stable")
         model = getattr(models, name)(season_length=SEASONS.get(series.name, 1))
         found = model.forecast(series.y[order], h=len(series.y_test), level=[90])
@@ -103,7 +96,7 @@ def statistical(name: str) -> Callable[[Series, int], Forecast]:
     return forecast
 
 
-def textbook(series: Series, seed: int) -> Forecast:
+def textbook(series: Extrapolation, seed: int) -> Forecast:
     """Forecast by scikit-learn, with the kernel of its example on Mauna Loa.
 
     Other series are scaled to the standard deviation of the example's, 17 ppm, because its starting
@@ -130,19 +123,7 @@ def textbook(series: Series, seed: int) -> Forecast:
     return Forecast(level + scale * mean, scale * sd, str(fitted.kernel_))
 
 
-def load(folder: Path) -> tuple[list[Series], pd.DataFrame]:
-    """Return the series, and the table of published errors with a row for each of them."""
-    table = pd.read_csv(folder / "tsdl13" / "tsdl13_all.csv")
-    published = pd.read_csv(folder / "tsdl13" / "published_rmse.csv")
-    series = []
-    for name, own in table.groupby("series", sort=True):
-        test = (own["split_extrap_9010"] == "test").to_numpy()
-        x, y = own["x"].to_numpy(float), own["y"].to_numpy(float)
-        series.append(Series(str(name), x[~test], y[~test], x[test], y[test]))
-    return series, published.set_axis([s.name for s in series])
-
-
-def scored(forecast: Forecast, series: Series, denominator: float) -> dict[str, float]:
+def scored(forecast: Forecast, series: Extrapolation, denominator: float) -> dict[str, float]:
     """Return the standardised RMSE and the mean log density per point.
 
     Log densities are those of targets in units of their standard deviation in the training part.
@@ -187,7 +168,7 @@ def main() -> None:
     if asked.data is None:
         parser.error("Give the folder of the data files: --data FOLDER.")
     console = Console(width=130)
-    methods: dict[str, Callable[[Series, int], Forecast]] = {
+    methods: dict[str, Callable[[Extrapolation, int], Forecast]] = {
         "AutoARIMA": statistical("AutoARIMA"),
         "AutoETS": statistical("AutoETS"),
         "AutoTheta": statistical("AutoTheta"),
@@ -196,7 +177,8 @@ def main() -> None:
         "CKS": searched("cks", ("SE", "RQ", "LIN", "PER"), asked.budget),
         "BOMS": searched("boms", ("SE", "RQ", "LIN", "PER"), asked.budget),
     }
-    series, published = load(asked.data)
+    series = list(extrapolations(asked.data).values())
+    published = published_errors(asked.data)
     asked.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for method in asked.method or methods:

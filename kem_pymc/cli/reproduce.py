@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kem_pymc._system.executors import Executor
+    from kem_pymc.experiments.extrapolations import ExtrapolationTask
+    from kem_pymc.experiments.figures.output import Output
     from kem_pymc.experiments.searches import SearchTask
-    from kem_pymc.experiments.settings import Searches, Settings
+    from kem_pymc.experiments.settings import Extrapolations, Searches, Settings
     from kem_pymc.experiments.store import Store
+    from kem_pymc.experiments.stored import StoredTask
     from kem_pymc.experiments.task import Task
 
 EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
@@ -39,7 +42,7 @@ def figure_names() -> list[str]:
     """
     text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
     known = tomllib.loads(text)
-    return [*known["figures"], *known["searches"], ALL]
+    return [*known["figures"], *known["searches"], *known["extrapolations"], ALL]
 
 
 def reproduce(
@@ -49,7 +52,7 @@ def reproduce(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
-            "kem-choices, kem-all, or boms-fig2.",
+            "kem-choices, kem-all, boms-fig2, evocov-table4, evocov-table6, or evocov-table7.",
             autocompletion=figure_names,
         ),
     ],
@@ -63,6 +66,15 @@ def reproduce(
         int | None,
         typer.Option(
             min=1, metavar="N", help="Maximum number of trials; by default as in the paper."
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            metavar="SECONDS",
+            help="Time of each search, for tables of evocov; by default 180.",
+            show_default=False,
         ),
     ] = None,
     quick: options.Quick = False,
@@ -94,6 +106,13 @@ def reproduce(
 
     known = given.default() if settings is None else given.read(_text(settings))
     scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
+    if figure in known.extrapolations:
+        with closing(make_executor(cores, cluster)) as executor:
+            scale["seconds"] = budget
+            extrapolation_table(figure, known.extrapolations[figure], out, executor, scale)
+        return
+    if budget is not None:
+        raise InputError(f"{figure} has no --budget. Leave it out, or choose a table of evocov.")
     if figure in known.searches:
         with closing(make_executor(cores, cluster)) as executor:
             search_figure(figure, known.searches[figure], out, executor, scale)
@@ -101,9 +120,9 @@ def reproduce(
     names = list(known.figures) if figure == ALL else [figure]
     unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
     if unknown:
+        others = [*report.MODULES, *known.searches, *known.extrapolations]
         raise InputError(
-            f"There is no figure {unknown[0]!r}. "
-            f"Use one of {', '.join([*report.MODULES, *known.searches])}, {ALL}."
+            f"There is no figure {unknown[0]!r}. Use one of {', '.join(others)}, {ALL}."
         )
     check(out)
     wanted = {name: runner.tasks_of(known, [known.figures[name]], **scale) for name in names}
@@ -120,10 +139,7 @@ def reproduce(
             output.notes += [
                 f"Left out: {known.studies[s].title}, without data files." for s in left_out
             ]
-            heading = _heading(known, tasks, store, quick)
-            files = report.write(name, output, out, heading)
-            show(output.tables)
-            screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+            _write_figure(name, output, out, _heading(known, tasks, store, quick))
 
 
 def search_figure(
@@ -131,7 +147,6 @@ def search_figure(
 ) -> None:
     """Reproduce a figure that compares searches for the kernels of single data sets."""
     from kem_pymc.datasets import DataFileNotFoundError, single
-    from kem_pymc.experiments import report
     from kem_pymc.experiments import searches as trials
     from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.searches import make
@@ -147,23 +162,75 @@ def search_figure(
     tasks = [task for task in trials.tasks_of(searches, **scale) if task.data not in absent]
     if not tasks:
         return
-    known = {id(task) for task in tasks if task.place(out).is_file()}
+
+    def described(task: "SearchTask") -> str:
+        return f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}"
+
     with folders.alone(out):
-        with progress("Compiling, then searching", len(tasks) - len(known)) as done:
-
-            def callback(task: "SearchTask") -> None:
-                if id(task) not in known:
-                    done(f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}")
-
-            paths = trials.run_tasks(tasks, out, executor, callback)
-        output = make(searches, paths)
+        paths = _run_stored("searching", trials.run, tasks, out, executor, described)
         heading = [
             f"Made by kem_pymc {code()}, seed {scale['seed']}: "
             f"{1 + max(task.trial for task in tasks)} trials, {tasks[0].budget} models each."
         ]
-        files = report.write(name, output, out, heading)
-        show(output.tables)
-        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+        _write_figure(name, make(searches, paths), out, heading)
+
+
+def extrapolation_table(
+    name: str,
+    figure: "Extrapolations",
+    out: Path,
+    executor: "Executor",
+    scale: dict[str, Any],
+) -> None:
+    """Reproduce a table that compares evolved kernels on the thirteen time series."""
+    from kem_pymc.datasets import extrapolations, published_errors
+    from kem_pymc.experiments import extrapolations as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.extrapolations import make
+
+    check(out)
+    published = published_errors(scale["data_home"])
+    tasks = trials.tasks_of(figure, list(extrapolations(scale["data_home"])), **scale)
+
+    def described(task: "ExtrapolationTask") -> str:
+        return f"{task.series}, trial {task.trial + 1}: {task.method}, {task.metric}"
+
+    with folders.alone(out):
+        results = _run_stored("evolving kernels", trials.run, tasks, out, executor, described)
+        heading = [
+            f"Made by kem_pymc {code()}, seed {scale['seed']}: "
+            f"{1 + max(task.trial for task in tasks)} trials of {tasks[0].seconds:g} s each."
+        ]
+        _write_figure(name, make(name, figure, results, published), out, heading)
+
+
+def _run_stored[T: "StoredTask"](
+    what: str,
+    run: "Callable[[T], pd.DataFrame]",
+    tasks: list[T],
+    out: Path,
+    executor: "Executor",
+    described: Callable[[T], str],
+) -> "pd.DataFrame":
+    """Run the tasks whose results aren't stored, with progress, and return all results."""
+    from kem_pymc.experiments.stored import run_tasks
+
+    known = {id(task) for task in tasks if task.place(out).is_file()}
+    with progress(f"Compiling, then {what}", len(tasks) - len(known)) as done:
+
+        def callback(task: T) -> None:
+            if id(task) not in known:
+                done(described(task))
+
+        return run_tasks(run, tasks, out, executor, callback)
+
+
+def _write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> None:
+    from kem_pymc.experiments import report
+
+    files = report.write(name, output, out, heading)
+    show(output.tables)
+    screen.say(f"{name}: {', '.join(str(file) for file in files)}")
 
 
 def _text(path: Path) -> str:

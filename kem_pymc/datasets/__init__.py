@@ -3,6 +3,7 @@
 from kem_pymc.datasets._days import PAPER_DAYS, DayCounts
 from kem_pymc.datasets._home import DataFileNotFoundError, data_home
 from kem_pymc.datasets._study import Study
+from kem_pymc.datasets.extrapolations import Extrapolation, extrapolations, published_errors
 from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
 from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
@@ -19,6 +20,7 @@ __all__ = [
     "Counts",
     "DataFileNotFoundError",
     "DayCounts",
+    "Extrapolation",
     "Single",
     "Study",
     "Truth",
@@ -28,6 +30,7 @@ __all__ = [
     "data_home",
     "default_pool",
     "energy",
+    "extrapolations",
     "fires",
     "heartsteps",
     "heartsteps_daily",
@@ -36,6 +39,7 @@ __all__ = [
     "mimic_demo",
     "orthodont",
     "panel",
+    "published_errors",
     "single",
     "sleepstudy",
     "synthetic",

@@ -1,20 +1,15 @@
 """Trials of searches for kernels: data sets x methods x trials, stored as tables of their paths."""
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from kem_pymc._system.executors import Executor
-from kem_pymc._system.files import write_atomically
 from kem_pymc.datasets.single import single
-from kem_pymc.experiments.code import code, slug
+from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.settings import Searches
+from kem_pymc.experiments.stored import place_of
 from kem_pymc.search.run import Method, search
 
 
@@ -44,10 +39,7 @@ class SearchTask:
 
     def place(self, folder: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        settings = {k: v for k, v in asdict(self).items() if k != "data_home"}
-        digest = sha256(json.dumps([settings, code()], sort_keys=True).encode()).hexdigest()[:8]
-        name = f"{slug(self.method)}-{self.trial:02d}-{digest}.csv"
-        return folder / "runs" / self.data / name
+        return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
 
 
 def tasks_of(
@@ -95,39 +87,3 @@ def run(task: SearchTask) -> pd.DataFrame:
     return found.path.reset_index().assign(
         data=task.data, method=task.method, trial=task.trial, overhead=found.overhead
     )
-
-
-def run_tasks(
-    tasks: Sequence[SearchTask],
-    folder: Path,
-    executor: Executor,
-    callback: Callable[[SearchTask], Any] = lambda _: None,
-) -> pd.DataFrame:
-    """Run the tasks whose results aren't stored, store the results, and return all of them.
-
-    Parameters
-    ----------
-    tasks : sequence of SearchTask
-    folder : Path
-        Folder of the experiment.
-    executor : Executor
-    callback : callable
-        Called with every task that is finished or was stored before.
-
-    Returns
-    -------
-    DataFrame
-        One row for every data set, method, trial and evaluation.
-    """
-    left = []
-    for task in tasks:
-        if task.place(folder).is_file():
-            callback(task)
-        else:
-            left.append(task)
-    for number, path in executor.map_unordered(run, left):
-        place = left[number].place(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, path.to_csv(index=False).encode())
-        callback(left[number])
-    return pd.concat([pd.read_csv(task.place(folder)) for task in tasks], ignore_index=True)

@@ -4,7 +4,14 @@ import tomllib
 from importlib.resources import files
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from kem_pymc.data.transforms import Name
 from kem_pymc.errors import InputError
@@ -151,6 +158,42 @@ class Searches(_Strict):
     quick_trials: PositiveInt
 
 
+class Evolved(_Strict):
+    """A method of search for evolved kernels.
+
+    Attributes
+    ----------
+    method : {"evocov", "random", "go_with_the_first"}
+    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+        What hyperparameters are fitted to.
+    """
+
+    method: Literal["evocov", "random", "go_with_the_first"]
+    metric: Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"] = "lml"
+
+
+class Extrapolations(_Strict):
+    """Searches for evolved kernels that a table compares on the thirteen time series.
+
+    Attributes
+    ----------
+    methods : dict of str to Evolved
+        Methods by name.
+    seconds : float
+        Time of each search.
+    trials : int
+        Number of trials, which differ in the seed.
+    quick_seconds, quick_trials : float, int
+        Smaller numbers for ``--quick``.
+    """
+
+    methods: dict[str, Evolved]
+    seconds: PositiveFloat
+    trials: PositiveInt
+    quick_seconds: PositiveFloat
+    quick_trials: PositiveInt
+
+
 class Quick(_Strict):
     """Smaller numbers for ``--quick``: trials, test users, steps of a search, posterior draws."""
 
@@ -168,6 +211,7 @@ class Settings(_Strict):
     methods: dict[str, Method]
     figures: dict[str, Figure]
     searches: dict[str, Searches] = {}
+    extrapolations: dict[str, Extrapolations] = {}
     quick: Quick
 
 

@@ -8,6 +8,7 @@ from kem_pymc._system.executors import Serial
 from kem_pymc.experiments import searches
 from kem_pymc.experiments.figures.searches import make
 from kem_pymc.experiments.settings import Searches, default
+from kem_pymc.experiments.stored import run_tasks
 
 SMALL = Searches(
     data={"airline": "AIRLINE"},
@@ -38,14 +39,13 @@ def test_tasks_of_the_packages_settings():
     assert len(searches.tasks_of(SMALL, trials=5)) == 10
 
 
-def test_results_are_stored_and_not_computed_again(home, tmp_path, monkeypatch):
+def test_results_are_stored_and_not_computed_again(home, tmp_path):
     tasks = searches.tasks_of(SMALL, data_home=home)
     done = []
-    first = searches.run_tasks(tasks, tmp_path, Serial(), done.append)
+    first = run_tasks(searches.run, tasks, tmp_path, Serial(), done.append)
     assert done == tasks
     assert len(first) == 2 * 2 * 3
-    monkeypatch.setattr(searches, "run", None)
-    again = searches.run_tasks(tasks, tmp_path, Serial())
+    again = run_tasks(None, tasks, tmp_path, Serial())
     pd.testing.assert_frame_equal(first, again)
     # Trials differ; the same trial and seed gives the same path.
     of_cks = first[first["method"] == "cks"].groupby("trial")["model"].apply(list)

@@ -46,7 +46,7 @@ def explore(
     callback : callable
         Called with every fitted kernel, on arrival.
     seconds : float
-        Time after which nothing more is proposed. What was proposed is completed.
+        Time after which no more kernels are fitted, but for the first ones.
     record : EvolvedRecord, optional
         Files of the search. Kernels that they contain aren't fitted again.
 
@@ -70,7 +70,7 @@ def explore(
 
     found: list[Individual] = []
     began = time.perf_counter()
-    while len(found) < budget and time.perf_counter() - began < seconds:
+    while not found or (len(found) < budget and time.perf_counter() - began < seconds):
         proposed: Sequence[Offspring] = strategy.propose()[: budget - len(found)]
         if not proposed:
             break
@@ -89,8 +89,13 @@ def explore(
             for i, own in enumerate(block, first + number * BLOCK):
                 fitted[i] = replace(own, elapsed=elapsed)
                 callback(fitted[i])
-        generation = [fitted[number] for number in range(len(proposed))]
+            if elapsed >= seconds:
+                break
+        # Workers may have skipped kernels when the time was over.
+        complete = next((i for i in range(len(proposed)) if i not in fitted), len(proposed))
+        generation = [fitted[i] for i in range(complete)]
         record.add(generation[first:])
-        strategy.observe(generation)
         found += generation
+        if complete == len(proposed):
+            strategy.observe(generation)
     return found

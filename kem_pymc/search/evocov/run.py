@@ -68,7 +68,7 @@ def evolve(
     budget : int
         Number of kernels to fit. Generations have 141.
     seconds : float
-        Time in seconds after which no other generation begins. Results are those of a smaller
+        Time in seconds after which no more kernels are fitted. Results are those of a smaller
         budget, which depends on the machine.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
         What hyperparameters are fitted to (section 6.3). Kernels are compared by BIC.

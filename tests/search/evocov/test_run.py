@@ -61,8 +61,12 @@ def test_generations_are_written_before_the_next_one(tmp_path, monkeypatch):
     assert len((tmp_path / EVALUATIONS).read_text().splitlines()) == 141
 
 
-def test_time_ends_a_search_after_a_generation():
-    assert len(quiet(X, Y, budget=1000, evaluations=2, seconds=0.01).evaluations) == 141
+def test_time_ends_a_search_within_a_generation(evolved, tmp_path):
+    options = {"evaluations": 20, "out": tmp_path}
+    found = quiet(X, Y, budget=300, seconds=1e-6, **options)
+    assert len(found.evaluations) == 8
+    assert paths(found).equals(paths(evolved)[:8])
+    assert paths(quiet(X, Y, budget=300, **options)).equals(paths(evolved))
 
 
 @pytest.mark.parametrize("method", ["random", "go_with_the_first"])
