@@ -150,7 +150,7 @@ class BaseKernel:
 
 
 #: Names of the kernels that this module defines.
-BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT"})
+BUILT_IN = frozenset({"LIN", "PER", "SE", "RQ", "MATERN32", "MATERN52", "CAT", "PS"})
 
 _REGISTRY: dict[str, BaseKernel] = {}
 
@@ -278,6 +278,17 @@ def _periodic(x, z, lengthscale, period):  # eq. 10
     return pt.exp(-2 * pt.sqr(pt.sin(math.pi * (x - z) / period) / lengthscale))
 
 
+def _periodic_spikes(x, z, lengthscale, period):
+    """Return cos(sin(u)) exp(s cos(u) - s), with u = 2 pi (x - z) / period, s = lengthscale^-2.
+
+    Preotiuc-Pietro and Cohn (2013, section 4) print the squared distance (x - z)^2 in u. Their
+    kernel is then neither periodic nor positive semi-definite. With the distance itself, both
+    factors are cosine series with positive coefficients (Bessel functions of 1 and of s).
+    """
+    spikes = _periodic(x, z, lengthscale, period)
+    return pt.cos(pt.sin(2 * math.pi * (x - z) / period)) * spikes
+
+
 def _squared_exponential(x, z, lengthscale):  # eq. 9
     return pt.exp(-0.5 * pt.sqr((x - z) / lengthscale))
 
@@ -367,5 +378,16 @@ CAT = register_kernel(
         _categories,
         phrase="differences between levels of {feature}",
         modifier="that differs between levels of {feature}",
+    )
+)
+PS = register_kernel(
+    BaseKernel(
+        "PS",
+        ("lengthscale", "period"),
+        _periodic_spikes,
+        unitless=("lengthscale",),
+        phrase="a series of spikes at regular intervals of {feature}",
+        modifier="with spikes at regular intervals of {feature}",
+        detail="repeating every {period}",
     )
 )

@@ -17,7 +17,7 @@ NOISE_ONLY, EMPTY = "noise only", "WHITE"
 LEVEL = "a constant level"
 
 #: Base kernels that come first in a product's description, as its noun, and those that come last.
-NOUNS, LAST = ("PER",), ("LIN", "CAT", "BEFORE", "AFTER", "INSIDE", "OUTSIDE")
+NOUNS, LAST = ("PER", "PS"), ("LIN", "CAT", "BEFORE", "AFTER", "INSIDE", "OUTSIDE")
 
 
 def describe(

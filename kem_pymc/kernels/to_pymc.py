@@ -1,8 +1,8 @@
 """Convert compositions to PyMC covariance functions, for use in other PyMC models.
 
-The built-in base kernels except CAT become PyMC's own classes, with the methods that PyMC defines
-for them (such as spectral densities for ``pm.gp.HSGP``). CAT and user-defined base kernels evaluate
-their expression.
+The built-in base kernels except CAT and PS become PyMC's own classes, with the methods that PyMC
+defines for them (such as spectral densities for ``pm.gp.HSGP``). CAT, PS and user-defined base
+kernels evaluate their expression.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -23,6 +23,7 @@ DEFAULTS: Mapping[str, tuple[float, float]] = MappingProxyType(
         "CONST.amplitude": (0.0, 1e-3),
         "lengthscale": (math.log(0.1), 1.0),
         "PER.lengthscale": (math.log(2.0), math.sqrt(0.5)),
+        "PS.lengthscale": (math.log(0.5), 1.0),  # not of the paper: spikes of about 1/12 period
         "period": (math.log(0.1), math.sqrt(0.5)),
         "mixture": (math.log(0.05), math.sqrt(0.5)),
         "shift": (0.0, 1.0),

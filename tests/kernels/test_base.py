@@ -36,6 +36,7 @@ def test_built_in_kernels_have_the_papers_hyperparameters():
         "MATERN32": ("lengthscale",),
         "MATERN52": ("lengthscale",),
         "CAT": (),
+        "PS": ("lengthscale", "period"),
     }
     assert base_kernel("SE") is SE
 

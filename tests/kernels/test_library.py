@@ -28,6 +28,10 @@ CLOSED_FORMS = {
         * np.exp(-np.sqrt(5) * np.abs(x - z) / ls)
     ),
     "CAT": lambda x, z: np.vectorize(categories)(x, z),
+    "PS": lambda x, z, ls, p: (
+        np.cos(np.sin(2 * np.pi * (x - z) / p))
+        * np.exp((np.cos(2 * np.pi * (x - z) / p) - 1) / ls**2)
+    ),
 }
 HYPERPARAMETERS = {
     "LIN": [[-0.7], [0.0], [12.5]],
@@ -37,6 +41,7 @@ HYPERPARAMETERS = {
     "MATERN32": [[1.0], [0.03], [50.0]],
     "MATERN52": [[1.0], [0.03], [50.0]],
     "CAT": [[]],
+    "PS": [[0.8, 5.0], [3.0, 0.21], [0.15, 40.0]],
 }
 CASES = [(name, h) for name, rows in HYPERPARAMETERS.items() for h in rows]
 

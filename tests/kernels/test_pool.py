@@ -227,12 +227,12 @@ print(before, [k.name for k in base_kernels()][before:], pool, pool.layout.facto
     @pytest.mark.usefixtures("cosine")
     def test_kernels_of_ones_own_go_along(self):
         pool = CandidatePool(["SE0", "SE0 x COS0"])
-        assert self.sent(pool) == f"7 ['COS'] {pool} [2, 7, 2]"
+        assert self.sent(pool) == f"8 ['COS'] {pool} [2, 8, 2]"
 
     def test_built_in_kernels_do_not(self):
         pool = CandidatePool(["SE0", "LIN0"])
         assert pool.__getstate__()["kernels"] is None
-        assert self.sent(pool) == f"7 [] {pool} [2, 0]"
+        assert self.sent(pool) == f"8 [] {pool} [2, 0]"
 
     def test_coming_back_changes_nothing(self, cosine):
         pool = CandidatePool(["COS0"])

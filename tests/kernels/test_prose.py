@@ -36,6 +36,11 @@ FEATURES = ("day", "week", "age")
         ("LIN0 x SE1", "a smooth curve in week that grows or shrinks in proportion to day"),
         ("PER0 x SE0", "a rhythm in day that changes smoothly along day"),
         ("PER0 x PER0", "a rhythm in day with two multiplied patterns"),
+        ("PS0", "a series of spikes at regular intervals of day"),
+        (
+            "PS0 x SE1",
+            "a series of spikes at regular intervals of day that changes smoothly along week",
+        ),
         ("PER0 x PER1", "a rhythm in day that repeats with a rhythm in week"),
         ("SE0 x SE1", "a smooth surface over day and week together"),
         ("SE0 x SE1 x SE2", "a smooth function of all 3 features together"),
