@@ -66,20 +66,21 @@ def holm(p: np.ndarray) -> np.ndarray:
 def draw_ranks(found: Ranks, ax: Axes) -> Axes:
     """Draw mean ranks on an axis, with lines over methods that don't differ significantly."""
     ax.scatter(found.mean, np.zeros(len(found.mean)), color=style.INK, zorder=3)
+    count = len(found.mean)
     for place, (name, rank) in enumerate(found.mean.items()):
-        ax.annotate(
-            f"{name} ({rank:.2f})",
-            (rank, 0),
-            (0, -14 - 14 * place),
-            textcoords="offset points",
-            ha="center",
-            arrowprops={"arrowstyle": "-", "color": style.MUTED, "shrinkA": 0},
-        )
+        better = place < count / 2  # labels of the better half are on the left
+        edge, side = (0.5, "left") if better else (count + 0.5, "right")
+        height = -0.4 * (1 + (place if better else count - 1 - place))
+        ax.plot([rank, rank, edge], [0, height, height], color=style.MUTED, linewidth=0.8)
+        label = f"{name} ({rank:.2f})"
+        ax.annotate(label, (edge, height), (0, 2), textcoords="offset points", ha=side)
     for level, (low, high) in enumerate(groups(found)):
         height = 0.25 + 0.2 * level
         ax.plot([low, high], [height, height], color=style.PALETTE[0], linewidth=3)
-    ax.set(xlabel="mean rank", ylim=(-0.3 - 0.35 * len(found.mean), 1.6), yticks=[])
+    lowest = -0.4 * (1 + count // 2)
+    ax.set(xlabel="mean rank", xlim=(0.5, count + 0.5), ylim=(lowest, 1.0), yticks=[])
     ax.set_title(f"Friedman's test: p = {found.p:.2g}", fontsize="medium")
+    ax.spines["left"].set_visible(False)
     return style.tidy(ax)
 
 

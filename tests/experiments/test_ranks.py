@@ -61,5 +61,6 @@ def test_groups_without_differences():
         (found.mean.iloc[2], found.mean.iloc[3]),
     ]
     ax = draw_ranks(found, Figure().add_subplot())
-    assert len(ax.lines) == 2
+    bars = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2]
+    np.testing.assert_allclose(bars, groups(found))
     assert {text.get_text()[0] for text in ax.texts} == {*"abcd"}
