@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kem_pymc._system.executors import Executor
     from kem_pymc.experiments.extrapolations import ExtrapolationTask
     from kem_pymc.experiments.figures.output import Output
+    from kem_pymc.experiments.results import StoredTask
     from kem_pymc.experiments.searches import SearchTask
     from kem_pymc.experiments.settings import Extrapolations, Searches, Settings
     from kem_pymc.experiments.store import Store
-    from kem_pymc.experiments.stored import StoredTask
     from kem_pymc.experiments.task import Task
 
 EXAMPLE = "Example: kem reproduce kem-fig4 --quick --out kem-out-fig4"
@@ -213,7 +213,7 @@ def _run_stored[T: "StoredTask"](
     described: Callable[[T], str],
 ) -> "pd.DataFrame":
     """Run the tasks whose results aren't stored, with progress, and return all results."""
-    from kem_pymc.experiments.stored import run_tasks
+    from kem_pymc.experiments.results import run_tasks
 
     known = {id(task) for task in tasks if task.place(out).is_file()}
     with progress(f"Compiling, then {what}", len(tasks) - len(known)) as done:

@@ -11,8 +11,8 @@ import pandas as pd
 from kem_pymc.datasets.extrapolations import Extrapolation, extrapolations
 from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Folder
+from kem_pymc.experiments.results import place_of
 from kem_pymc.experiments.settings import Extrapolations
-from kem_pymc.experiments.stored import place_of
 from kem_pymc.search.evocov.metrics import Metric
 from kem_pymc.search.evocov.run import Method, evolve
 

@@ -8,8 +8,8 @@ import pandas as pd
 from kem_pymc.datasets.single import single
 from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Folder
+from kem_pymc.experiments.results import place_of
 from kem_pymc.experiments.settings import Searches
-from kem_pymc.experiments.stored import place_of
 from kem_pymc.search.run import Method, search
 
 

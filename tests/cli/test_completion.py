@@ -70,7 +70,8 @@ def test_other_shells_see_help_as_well():
 
 
 def test_figures_are_those_of_the_settings():
-    assert figure_names() == [*MODULES, *default().searches, ALL]
+    known = default()
+    assert figure_names() == [*MODULES, *known.searches, *known.extrapolations, ALL]
 
 
 def test_a_shell_doesnt_wait():

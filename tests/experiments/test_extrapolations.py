@@ -9,8 +9,8 @@ from kem_pymc.datasets import extrapolations as load
 from kem_pymc.datasets import published_errors
 from kem_pymc.experiments import extrapolations
 from kem_pymc.experiments.figures.extrapolations import PUBLISHED, make
+from kem_pymc.experiments.results import run_tasks
 from kem_pymc.experiments.settings import default
-from kem_pymc.experiments.stored import run_tasks
 
 TABLES = default().extrapolations
 

@@ -7,8 +7,8 @@ import pytest
 from kem_pymc._system.executors import Serial
 from kem_pymc.experiments import searches
 from kem_pymc.experiments.figures.searches import make
+from kem_pymc.experiments.results import run_tasks
 from kem_pymc.experiments.settings import Searches, default
-from kem_pymc.experiments.stored import run_tasks
 
 SMALL = Searches(
     data={"airline": "AIRLINE"},

@@ -116,7 +116,7 @@ def evolve(
         raise InputError(f"There is no metric {metric!r}. Use one of {', '.join(METRICS)}.")
     check_numbers(seed, budget=budget, evaluations=evaluations)
     if not seconds > 0:
-        raise InputError(f"seconds={seconds} is no time to search in. Give more than 0.")
+        raise InputError(f"{seconds} seconds are too few for a search. Give more than 0.")
     options = {"method": method, "metric": metric, "evaluations": evaluations, "seed": seed}
     fitter = Fitter(x, y, metric, evaluations)
     with (

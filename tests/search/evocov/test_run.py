@@ -99,7 +99,7 @@ def test_data_that_is_refused(data, words):
         ({"metric": "mae"}, ("'mae'", "loocv")),
         ({"budget": 0}, ("budget=0",)),
         ({"evaluations": 0}, ("evaluations=0",)),
-        ({"seconds": 0.0}, ("seconds=0.0",)),
+        ({"seconds": 0.0}, ("0.0 seconds",)),
         ({"seed": -1}, ("seed=-1",)),
     ],
 )
