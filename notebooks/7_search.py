@@ -158,4 +158,4 @@ for method, result in forecasts.items():
     own = result.selection.predict(coming["year"], include_noise=True)
     missed = np.sqrt(np.mean((coming["sales"] - own.mean) ** 2))
     rows.append((method, missed, own.log_predictive_density(coming["sales"]).mean()))
-pd.DataFrame(rows, columns=["method", "root mean square error", "log density"]).round(2)
+print(pd.DataFrame(rows, columns=["method", "RMSE", "log density"]).round(2).to_string(index=False))
