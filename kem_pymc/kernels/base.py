@@ -281,9 +281,9 @@ def _periodic(x, z, lengthscale, period):  # eq. 10
 def _periodic_spikes(x, z, lengthscale, period):
     """Return cos(sin(u)) exp(s cos(u) - s), with u = 2 pi (x - z) / period, s = lengthscale^-2.
 
-    Preotiuc-Pietro and Cohn (2013, section 4) print the squared distance (x - z)^2 in u. Their
-    kernel is then neither periodic nor positive semi-definite. With the distance itself, both
-    factors are cosine series with positive coefficients (Bessel functions of 1 and of s).
+    The kernel follows the periodic spikes of Preotiuc-Pietro and Cohn (2013). It is positive
+    semi-definite, since both factors are cosine series with positive coefficients (Bessel functions
+    of 1 and of s).
     """
     spikes = _periodic(x, z, lengthscale, period)
     return pt.cos(pt.sin(2 * math.pi * (x - z) / period)) * spikes

@@ -16,8 +16,8 @@ def test_built_in_kernels_pass(name):
     assert found.loop_error < 1e-12
 
 
-def printed_spikes(x, z, lengthscale, period):
-    # PS as printed by Preotiuc-Pietro and Cohn (2013), with the squared distance.
+def squared_spikes(x, z, lengthscale, period):
+    # PS with the squared distance isn't periodic, nor positive semi-definite.
     angle = 2 * np.pi * pt.sqr(x - z) / period
     return pt.cos(pt.sin(angle)) * pt.exp((pt.cos(angle) - 1) / pt.sqr(lengthscale))
 
@@ -36,7 +36,7 @@ def wrong_slope(x, z, lengthscale):
         (("shift",), lambda x, z, c: pt.minimum(x - c, z - c), "positive semi-definite"),
         ((), lambda x, z: pt.sqrt(x * z), "no finite value at x = -1.3"),
         (("mixture",), lambda x, z, a: pt.abs(x - z) ** a / pt.abs(x - z), "no finite value"),
-        (("lengthscale", "period"), printed_spikes, "positive semi-definite"),
+        (("lengthscale", "period"), squared_spikes, "positive semi-definite"),
         (("lengthscale",), wrong_slope, "differs from finite differences"),
     ],
 )

@@ -89,13 +89,12 @@ def explore(
             for i, own in enumerate(block, first + number * BLOCK):
                 fitted[i] = replace(own, elapsed=elapsed)
                 callback(fitted[i])
-            if elapsed >= seconds:
+            if elapsed >= seconds and (found or 0 in fitted):
                 break
         # Workers may have skipped kernels when the time was over.
         complete = next((i for i in range(len(proposed)) if i not in fitted), len(proposed))
         generation = [fitted[i] for i in range(complete)]
         record.add(generation[first:])
         found += generation
-        if complete == len(proposed):
-            strategy.observe(generation)
+        strategy.observe(generation)
     return found

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -33,6 +34,15 @@ def test_weights_of_different_kernels(evolved):
         ratio = math.exp((kernels[0][0].bic - kernel.bic) / 2)
         assert weight / kernels[0][1] == pytest.approx(ratio)
         assert kernel.bic == min(o.bic for o in evolved.evaluations if o.tree == kernel.tree)
+
+
+def test_of_several_fits_of_a_kernel_the_best_one_counts(evolved):
+    first = evolved.selection.best
+    worse, better = (replace(first, bic=first.bic + change) for change in (3.0, -3.0))
+    again = replace(evolved, evaluations=(first, worse, better, worse))
+    ((kernel, weight),) = again.selection.kernels
+    assert kernel is better
+    assert weight == 1.0
 
 
 def test_predictions_are_the_mixture_in_the_targets_unit(evolved):
