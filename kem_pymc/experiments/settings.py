@@ -221,12 +221,12 @@ def read(text: str) -> Settings:
     Raises
     ------
     InputError
-        If the text isn't valid TOML, an entry is missing or unknown, or a figure refers to a study
-        or method that isn't defined.
+        If the text isn't valid TOML or is nested too deeply, an entry is missing or unknown, or a
+        figure refers to a study or method that isn't defined.
     """
     try:
         settings = Settings.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
+    except (tomllib.TOMLDecodeError, ValidationError, RecursionError) as error:
         raise InputError(f"The settings can't be used: {error}. Fix the settings file.") from error
     for name, figure in settings.figures.items():
         unknown = [s for s in figure.studies if s not in settings.studies]

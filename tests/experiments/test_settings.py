@@ -44,6 +44,7 @@ def test_choices_are_made_on_users_whom_nothing_reports():
         ('judged = "truth"', 'judged = "tea leaves"', "can't be used"),
         ('methods = ["KEM", "Final"]', 'methods = ["KEM", "Best"]', "uses 'Best'"),
         ("trials = 2", "trials = 0", "can't be used"),
+        ("trials = 2", f"trials = {'[' * 20_000}", "can't be used: maximum recursion depth"),
     ],
 )
 def test_settings_are_checked(old, new, message):
