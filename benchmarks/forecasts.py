@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import norm
 
-from kem_pymc.datasets import Extrapolation, extrapolations, published_errors
+from kem_pymc.datasets.series import TSDL, Series, published_errors
+from kem_pymc.datasets.series import series as load
 from kem_pymc.experiments.code import slug
 from kem_pymc.search.run import search
 
@@ -58,12 +59,10 @@ class Forecast(NamedTuple):
     model: str = ""
 
 
-def searched(
-    method: str, bases: tuple[str, ...], budget: int
-) -> Callable[[Extrapolation, int], Forecast]:
+def searched(method: str, bases: tuple[str, ...], budget: int) -> Callable[[Series, int], Forecast]:
     """Return the forecaster of a search."""
 
-    def forecast(series: Extrapolation, seed: int) -> Forecast:
+    def forecast(series: Series, seed: int) -> Forecast:
         found = search(
             *(series.x, series.y, method),
             bases=bases,
@@ -77,7 +76,7 @@ def searched(
     return forecast
 
 
-def statistical(name: str) -> Callable[[Extrapolation, int], Forecast]:
+def statistical(name: str) -> Callable[[Series, int], Forecast]:
     """Return the forecaster of a model of statsforecast."""
     try:
         from statsforecast import models
@@ -86,7 +85,7 @@ def statistical(name: str) -> Callable[[Extrapolation, int], Forecast]:
             f"{error}. Use `uv run --extra peers python benchmarks/forecasts.py`."
         ) from None
 
-    def forecast(series: Extrapolation, _seed: int) -> Forecast:
+    def forecast(series: Series, _seed: int) -> Forecast:
         order = np.argsort(series.x, kind="stable")
         model = getattr(models, name)(season_length=SEASONS.get(series.name, 1))
         found = model.forecast(series.y[order], h=len(series.y_test), level=[90])
@@ -96,7 +95,7 @@ def statistical(name: str) -> Callable[[Extrapolation, int], Forecast]:
     return forecast
 
 
-def textbook(series: Extrapolation, seed: int) -> Forecast:
+def textbook(series: Series, seed: int) -> Forecast:
     """Forecast by scikit-learn, with the kernel of its example on Mauna Loa.
 
     Other series are scaled to the standard deviation of the example's, 17 ppm, because its starting
@@ -123,7 +122,7 @@ def textbook(series: Extrapolation, seed: int) -> Forecast:
     return Forecast(level + scale * mean, scale * sd, str(fitted.kernel_))
 
 
-def scored(forecast: Forecast, series: Extrapolation, denominator: float) -> dict[str, float]:
+def scored(forecast: Forecast, series: Series, denominator: float) -> dict[str, float]:
     """Return the standardised RMSE and the mean log density per point.
 
     Log densities are those of targets in units of their standard deviation in the training part.
@@ -168,7 +167,7 @@ def main() -> None:
     if asked.data is None:
         parser.error("Give the folder of the data files: --data FOLDER.")
     console = Console(width=130)
-    methods: dict[str, Callable[[Extrapolation, int], Forecast]] = {
+    methods: dict[str, Callable[[Series, int], Forecast]] = {
         "AutoARIMA": statistical("AutoARIMA"),
         "AutoETS": statistical("AutoETS"),
         "AutoTheta": statistical("AutoTheta"),
@@ -177,7 +176,7 @@ def main() -> None:
         "CKS": searched("cks", ("SE", "RQ", "LIN", "PER"), asked.budget),
         "BOMS": searched("boms", ("SE", "RQ", "LIN", "PER"), asked.budget),
     }
-    series = list(extrapolations(asked.data).values())
+    series = [load(name, asked.data) for name in TSDL]
     published = published_errors(asked.data)
     asked.out.mkdir(parents=True, exist_ok=True)
     rows = []

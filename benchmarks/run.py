@@ -26,8 +26,8 @@ from rich.table import Table
 FIGURES = ("likelihood", "sweep", "selection", "growth", "memory", "workers", "startup")
 
 #: Measured only on request: peers and search need other libraries (`uv run --extra peers`), and
-#: evocov measures one method of search.
-ASKED = ("peers", "search", "evocov")
+#: evocov and evocov_peer measure one method of search.
+ASKED = ("peers", "search", "evocov", "evocov_peer")
 
 #: Smallest ratio of a measurement to its target that the plot shows.
 SHORTEST = 0.02

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kem_pymc._system.executors import Executor
-    from kem_pymc.experiments.extrapolations import ExtrapolationTask
+    from kem_pymc.experiments.extrapolations import CompositionTask, ExtrapolationTask
     from kem_pymc.experiments.figures.output import Output
     from kem_pymc.experiments.results import StoredTask
     from kem_pymc.experiments.searches import SearchTask
-    from kem_pymc.experiments.settings import Extrapolations, Searches, Settings
+    from kem_pymc.experiments.settings import Searches, Settings
     from kem_pymc.experiments.store import Store
     from kem_pymc.experiments.task import Task
 
@@ -52,7 +52,7 @@ def reproduce(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
-            "kem-choices, kem-all, boms-fig2, evocov-table4, evocov-table6, or evocov-table7.",
+            "kem-choices, kem-all, boms-fig2, or evocov-table4 to evocov-table8.",
             autocompletion=figure_names,
         ),
     ],
@@ -69,13 +69,17 @@ def reproduce(
         ),
     ] = None,
     budget: Annotated[
-        float | None,
+        int | None,
         typer.Option(
-            min=0.1,
-            metavar="SECONDS",
-            help="Time of each search, for tables of evocov; by default 180.",
-            show_default=False,
+            min=1,
+            metavar="N",
+            help="Number of models (boms) or kernels (evocov) of each search; for evocov instead "
+            "of a time.",
         ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, metavar="S", help="CPU time of each search (evocov)."),
     ] = None,
     quick: options.Quick = False,
     settings: Annotated[
@@ -106,17 +110,20 @@ def reproduce(
 
     known = given.default() if settings is None else given.read(_text(settings))
     scale: dict[str, Any] = {"trials": trials, "quick": quick, "seed": seed, "data_home": data_home}
-    if figure in known.extrapolations:
-        with closing(make_executor(cores, cluster)) as executor:
-            scale["seconds"] = budget
-            extrapolation_table(figure, known.extrapolations[figure], out, executor, scale)
-        return
-    if budget is not None:
-        raise InputError(f"{figure} has no --budget. Leave it out, or choose a table of evocov.")
+    if seconds is not None and figure not in known.extrapolations:
+        raise InputError(f"{figure} has no limit of time. Leave out --seconds.")
     if figure in known.searches:
         with closing(make_executor(cores, cluster)) as executor:
+            scale["budget"] = budget
             search_figure(figure, known.searches[figure], out, executor, scale)
         return
+    if figure in known.extrapolations:
+        with closing(make_executor(cores, cluster)) as executor:
+            scale |= {"kernels": budget, "seconds": seconds}
+            extrapolation_table(figure, known, out, executor, scale)
+        return
+    if budget is not None:
+        raise InputError(f"{figure} has no budget. Leave out --budget.")
     names = list(known.figures) if figure == ALL else [figure]
     unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
     if unknown:
@@ -146,20 +153,14 @@ def search_figure(
     name: str, searches: "Searches", out: Path, executor: "Executor", scale: dict[str, Any]
 ) -> None:
     """Reproduce a figure that compares searches for the kernels of single data sets."""
-    from kem_pymc.datasets import DataFileNotFoundError, single
+    from kem_pymc.datasets import single
     from kem_pymc.experiments import searches as trials
     from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.searches import make
 
     check(out)
-    absent = []
-    for data, title in searches.data.items():
-        try:
-            single(data, scale["data_home"])
-        except DataFileNotFoundError as error:
-            screen.warn(f"{title} is left out. {error}")
-            absent.append(data)
-    tasks = [task for task in trials.tasks_of(searches, **scale) if task.data not in absent]
+    present = _present(searches.data, lambda data: single(data, scale["data_home"]))
+    tasks = [task for task in trials.tasks_of(searches, **scale) if task.data in present]
     if not tasks:
         return
 
@@ -167,7 +168,7 @@ def search_figure(
         return f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}"
 
     with folders.alone(out):
-        paths = _run_stored("searching", trials.run, tasks, out, executor, described)
+        paths = _run_stored("searching", tasks, out, executor, described)
         heading = [
             f"Made by kem_pymc {code()}, seed {scale['seed']}: "
             f"{1 + max(task.trial for task in tasks)} trials, {tasks[0].budget} models each."
@@ -176,37 +177,56 @@ def search_figure(
 
 
 def extrapolation_table(
-    name: str,
-    figure: "Extrapolations",
-    out: Path,
-    executor: "Executor",
-    scale: dict[str, Any],
+    name: str, settings: "Settings", out: Path, executor: "Executor", scale: dict[str, Any]
 ) -> None:
-    """Reproduce a table that compares evolved kernels on the thirteen time series."""
-    from kem_pymc.datasets import extrapolations, published_errors
+    """Reproduce a table that compares extrapolations by evolved kernels."""
+    from kem_pymc.datasets.series import TSDL, series
     from kem_pymc.experiments import extrapolations as trials
     from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.extrapolations import make
 
     check(out)
-    published = published_errors(scale["data_home"])
-    tasks = trials.tasks_of(figure, list(extrapolations(scale["data_home"])), **scale)
+    table, home = settings.extrapolations[name], scale["data_home"]
+    titles = {data: TSDL.get(data, data) for data in table.names}
+    present = _present(titles, lambda data: series(data, home))
+    tasks = trials.tasks_of(table, settings.extrapolators, **scale)
+    tasks = [task for task in tasks if task.data in present]
+    if not tasks:
+        return
+    first = trials.compositions_of(tasks, table, scale["quick"])
+
+    def composed(task: "CompositionTask") -> str:
+        return f"{titles[task.data]}: composition"
 
     def described(task: "ExtrapolationTask") -> str:
-        return f"{task.series}, trial {task.trial + 1}: {task.method}, {task.metric}"
+        return f"{titles[task.data]}, trial {task.trial + 1}: {task.method}"
 
     with folders.alone(out):
-        results = _run_stored("evolving kernels", trials.run, tasks, out, executor, described)
-        heading = [
-            f"Made by kem_pymc {code()}, seed {scale['seed']}: "
-            f"{1 + max(task.trial for task in tasks)} trials of {tasks[0].seconds:g} s each."
-        ]
-        _write_figure(name, make(name, figure, results, published), out, heading)
+        if first:
+            found = _run_stored("searching", first, out, executor, composed)
+            tasks = trials.with_originals(tasks, found)
+        paths = _run_stored("evolving kernels", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}. {trials.limits(tasks)}"]
+        _write_figure(name, make(name, paths, home), out, heading)
+
+
+def _present(titles: dict[str, str], load: Callable[[str], Any]) -> list[str]:
+    """Return the names of the data whose files are there, with a warning for each other one."""
+    from kem_pymc.datasets import DataFileNotFoundError
+
+    present = []
+    for name, title in titles.items():
+        try:
+            load(name)
+        except DataFileNotFoundError as error:
+            screen.warn(f"{title} is left out. {error}")
+        else:
+            present.append(name)
+    return present
 
 
 def _run_stored[T: "StoredTask"](
     what: str,
-    run: "Callable[[T], pd.DataFrame]",
     tasks: list[T],
     out: Path,
     executor: "Executor",
@@ -222,7 +242,7 @@ def _run_stored[T: "StoredTask"](
             if id(task) not in known:
                 done(described(task))
 
-        return run_tasks(run, tasks, out, executor, callback)
+        return run_tasks(tasks, out, executor, callback)
 
 
 def _write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> None:

@@ -3,13 +3,13 @@
 from kem_pymc.datasets._days import PAPER_DAYS, DayCounts
 from kem_pymc.datasets._home import DataFileNotFoundError, data_home
 from kem_pymc.datasets._study import Study
-from kem_pymc.datasets.extrapolations import Extrapolation, extrapolations, published_errors
 from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
 from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
 from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from kem_pymc.datasets.panel import panel
 from kem_pymc.datasets.pools import candidates, default_pool
+from kem_pymc.datasets.series import Series, published_errors, series
 from kem_pymc.datasets.simulate import Truth, synthetic
 from kem_pymc.datasets.single import Single, single
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
@@ -20,7 +20,7 @@ __all__ = [
     "Counts",
     "DataFileNotFoundError",
     "DayCounts",
-    "Extrapolation",
+    "Series",
     "Single",
     "Study",
     "Truth",
@@ -30,7 +30,6 @@ __all__ = [
     "data_home",
     "default_pool",
     "energy",
-    "extrapolations",
     "fires",
     "heartsteps",
     "heartsteps_daily",
@@ -40,6 +39,7 @@ __all__ = [
     "orthodont",
     "panel",
     "published_errors",
+    "series",
     "single",
     "sleepstudy",
     "synthetic",

@@ -12,7 +12,7 @@ from kem_pymc._jit.cache import PACKAGE
 #: Modules that produce results import none of these.
 ONLOOKERS = (
     *("cli", "plots", "reports"),
-    *("experiments/figures", "experiments/ranks.py", "experiments/report.py"),
+    *("experiments/figures", "experiments/report.py"),
     "experiments/runner.py",
     *("experiments/store.py", "experiments/summaries.py", "experiments/verdicts.py"),
 )

@@ -1,64 +1,189 @@
-"""Trials of evolved kernels on thirteen time series: tasks, and one stored row for each."""
+"""Trials of evolved kernels that extrapolate time series, stored as tables of their paths.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+The methods are EvoCov with each metric, its two baselines, fits and mutations of a composition of
+base kernels, and the kernel of periodic spikes (Roman et al. 2019, section 6).
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets.extrapolations import Extrapolation, extrapolations
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.datasets.series import Series, series
+from kem_pymc.errors import InputError
 from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.results import place_of
-from kem_pymc.experiments.settings import Extrapolations
+from kem_pymc.experiments.settings import Extrapolations, Extrapolator
+from kem_pymc.experiments.strategies import Fresh, Limited, Mutants
+from kem_pymc.gp.fit import bic
+from kem_pymc.search.evaluation import Evaluation
+from kem_pymc.search.evocov.conversion import converted
+from kem_pymc.search.evocov.exploration import explore
+from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
+from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.metrics import Metric
-from kem_pymc.search.evocov.run import Method, evolve
+from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.prediction import predict
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.result import EvolutionResult
+from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.strategies import (
+    CLIMBERS,
+    GENERATION,
+    MUTATIONS,
+    GoWithTheFirst,
+    RandomSearch,
+    Strategy,
+)
+from kem_pymc.search.evocov.strategies import Evolution as Generations
+from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.points import scaled
+from kem_pymc.search.result import SearchResult
+from kem_pymc.search.run import search
+from kem_pymc.selection.selection import Selection
 
-#: Number of kernels that no search reaches in the time it has.
-ENDLESS = 10**9
+#: Number of points for which the number of evaluations per kernel is stated.
+REFERENCE = 350
+
+#: About how many kernels are fitted in a second, for which the sizes of populations are chosen if
+#: only the time is limited.
+PER_SECOND = 3
+
+#: Smallest size of a generation, and number of kernels in it for each one that is selected.
+LEAST, PRESSURE = 10, 10
+
+#: Number of starting points of the fit of periodic spikes.
+STARTS = 10
+
+#: A kernel that makes the interpreter compile.
+COMPILING = Tree.parse("exp(multiply(-0.5, sq_dist(euc(x), h0)))")
 
 
 @dataclass(frozen=True)
 class ExtrapolationTask:
-    """One search for an evolved kernel of a series.
+    """One trial of a method on a series.
 
     Attributes
     ----------
-    series : str
-        Name of the series, see :func:`kem_pymc.datasets.extrapolations`.
-    method : {"evocov", "random", "go_with_the_first"}
-    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+    data : str
+        Name of the series, see :func:`kem_pymc.datasets.series.series`.
+    method : str
+        Name of the method.
+    strategy, metric, reference
+        See :class:`kem_pymc.experiments.settings.Extrapolator`.
     trial : int
-    seconds : float
-        Time of the search.
+    kernels : int, optional
+        Largest number of kernels.
+    seconds : float, optional
+        CPU time after which no other kernel is fitted.
     seed : int
         Seed of the experiment.
+    original : str
+        JSON of the kernel that is fitted or mutated, for "fit" and "mutations".
     data_home : path, optional
     """
 
-    series: str
-    method: Method
+    data: str
+    method: str
+    strategy: str
     metric: Metric
+    reference: int
     trial: int
-    seconds: float
+    kernels: int | None
+    seconds: float | None
+    seed: int
+    original: str = ""
+    data_home: Folder = None
+
+    def place(self, folder: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
+
+    def run(self) -> pd.DataFrame:
+        """Return the path of the search.
+
+        Returns
+        -------
+        DataFrame
+            A row for every kernel with a smaller BIC than all before, and a last row. Columns are
+            `data`, `method`, `trial`; the numbers of `kernels` and of `evaluations` of the metric
+            so far; `elapsed`, the CPU time in seconds; `bic`; `rmse`, the root mean square error in
+            the test part; `size`, the number of hyperparameters with the noise; and `kernel`. The
+            last row has also `log_density`, the mean log density of test points in standard
+            deviations of the training part; and `rmse_averaged` and `log_density_averaged`, those
+            of predictions that average over kernels. For "mutations" there is a row for the
+            original, and one for every kernel.
+        """
+        data = _Scaled.of(series(self.data, self.data_home))
+        rows = _spikes(data, self) if self.strategy == "ps" else _explored(data, self)
+        return pd.DataFrame(rows).assign(data=self.data, method=self.method, trial=self.trial)
+
+
+@dataclass(frozen=True)
+class CompositionTask:
+    """Greedy search for a composition of base kernels, which is then written as a tree.
+
+    Attributes
+    ----------
+    data : str
+    models : int
+        Number of models to evaluate.
+    seed : int
+    data_home : path, optional
+    """
+
+    data: str
+    models: int
     seed: int
     data_home: Folder = None
 
     def place(self, folder: Path) -> Path:
-        """Return the file of the result in the folder of an experiment."""
-        name = f"{slug(self.method)}-{self.metric}-{self.trial:02d}"
-        return place_of(self, folder, self.series, name)
+        """Return the file of the results in the folder of an experiment."""
+        return place_of(self, folder, self.data, "composition")
+
+    def run(self) -> pd.DataFrame:
+        """Return a row with JSON of the tree, with the values that the search found."""
+        data = _Scaled.of(series(self.data, self.data_home))
+        found = search(data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False)
+        original = _best_tree(_compositions(found), data.x, data.y)
+        return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
+
+
+def _compositions(found: SearchResult | EvolutionResult) -> list[Evaluation]:
+    """Return the evaluated compositions of a search."""
+    return [own for own in found.evaluations if isinstance(own, Evaluation)]
+
+
+def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> Individual:
+    """Return the best model that can be written as a tree, with its values."""
+    for own in sorted(evaluations, key=lambda own: -own.score):
+        with suppress(InputError):  # too many hyperparameters
+            kernel = converted(own)
+            values = coordinates_of(kernel.inherited, np.array([*kernel.tree.positive, True]))
+            height = Objective(kernel.tree, x, y).evaluate(values).height
+            if math.isfinite(height):
+                score = bic(height, len(values), len(y)).value
+                return Individual(kernel.tree, kernel.inherited, height, score, {})
+    raise InputError("No composition of the search can be a tree. Evaluate more models.")
 
 
 def tasks_of(
-    figure: Extrapolations,
-    series: Sequence[str],
+    table: Extrapolations,
+    methods: dict[str, Extrapolator],
     *,
     trials: int | None = None,
-    quick: bool = False,
+    kernels: int | None = None,
     seconds: float | None = None,
+    quick: bool = False,
     seed: int = 0,
     data_home: Folder = None,
 ) -> list[ExtrapolationTask]:
@@ -66,64 +191,260 @@ def tasks_of(
 
     Parameters
     ----------
-    figure : Extrapolations
-    series : sequence of str
-        Names of the series.
+    table : Extrapolations
+    methods : dict of str to Extrapolator
+        All methods by name.
     trials : int, optional
         Number of trials; by default that of the settings.
+    kernels : int, optional
+        Number of kernels of each search, whose time is then limited only by `seconds`.
+    seconds : float, optional
+        CPU time of each search; by default that of the settings.
     quick : bool
         Whether to use the smaller numbers for previews.
-    seconds : float, optional
-        Time of each search; by default that of the settings.
     seed : int
     data_home : path, optional
         Folder of the data files.
+
+    Returns
+    -------
+    list of ExtrapolationTask
+        For "fit" and "mutations", :attr:`ExtrapolationTask.original` has yet to be filled in.
     """
-    count = trials or (figure.quick_trials if quick else figure.trials)
-    limit = seconds or (figure.quick_seconds if quick else figure.seconds)
+    if quick:
+        trials, kernels = trials or table.quick_trials, kernels or table.quick_kernels
+    if kernels is None:
+        kernels, seconds = table.kernels, seconds or table.seconds
+    tasks = []
+    for trial in range(trials or table.trials):
+        for data in table.names:
+            for name in table.methods:
+                method = methods[name]
+                searching = method.strategy not in ("fit", "ps")
+                tasks.append(
+                    ExtrapolationTask(
+                        data=data,
+                        method=name,
+                        strategy=method.strategy,
+                        metric=method.metric,
+                        reference=table.quick_reference if quick else method.reference,
+                        trial=trial,
+                        kernels=kernels if searching else 1,
+                        seconds=seconds if searching else None,
+                        seed=seed,
+                        data_home=data_home,
+                    )
+                )
+    return tasks
+
+
+def compositions_of(
+    tasks: Sequence[ExtrapolationTask], table: Extrapolations, quick: bool = False
+) -> list[CompositionTask]:
+    """Return the tasks that find the kernels that other tasks fit or mutate, one per series."""
+    models = table.quick_models if quick else table.models
+    needed = [task for task in tasks if task.strategy in ("fit", "mutations")]
+    names = dict.fromkeys((task.data, task.seed, task.data_home) for task in needed)
+    return [CompositionTask(data, models, seed, home) for data, seed, home in names]
+
+
+def with_originals(
+    tasks: Sequence[ExtrapolationTask], compositions: pd.DataFrame
+) -> list[ExtrapolationTask]:
+    """Return the tasks with the kernels to fit or mutate."""
+    originals = dict(zip(compositions["data"], compositions["original"], strict=True))
     return [
-        ExtrapolationTask(name, way.method, way.metric, trial, limit, seed, data_home)
-        for trial in range(count)
-        for name in series
-        for way in figure.methods.values()
+        replace(task, original=originals[task.data])
+        if task.strategy in ("fit", "mutations")
+        else task
+        for task in tasks
     ]
 
 
-def run(task: ExtrapolationTask) -> pd.DataFrame:
-    """Return one row: errors, log density, and what the search took and found.
+def limits(tasks: Sequence[ExtrapolationTask]) -> str:
+    """Return a sentence on the trials and on the limits of searches."""
+    trials = 1 + max(task.trial for task in tasks)
+    task = max(tasks, key=lambda task: task.strategy not in ("fit", "ps"))
+    parts = [f"{task.kernels} kernels"] if task.kernels else []
+    parts += [f"{task.seconds:g} CPU seconds"] if task.seconds else []
+    return f"Trials: {trials}. Each search ends after {' or '.join(parts)}."
 
-    Log densities are those of targets in units of their standard deviation in the training part.
+
+class _Scaled(NamedTuple):
+    """A series in scaled units, in the order of time.
+
+    Attributes
+    ----------
+    x, y, x_test : ndarray
+        Shapes (n, 1), (n,) and (m, 1).
+    scaling : Scaling
+    series : Series
+        The series in its own units.
     """
-    series = averaged(extrapolations(task.data_home)[task.series])
-    found = evolve(
-        series.x,
-        series.y,
-        task.method,
-        metric=task.metric,
-        budget=ENDLESS,
-        seconds=task.seconds,
-        seed=1000 * task.seed + task.trial,
-        cores=1,
-        progressbar=False,
-    )
-    row: dict[str, Any] = {"series": task.series, "method": task.method, "metric": task.metric}
-    row |= {"trial": task.trial}
-    for name, single in (("", False), ("_single", True)):
-        predicted = found.selection.predict(series.x_test, include_noise=True, single=single)
-        density = predicted.log_predictive_density(series.y_test).mean()
-        row[f"rmse{name}"] = float(np.sqrt(np.mean((predicted.mean - series.y_test) ** 2)))
-        row[f"log_density{name}"] = float(density + np.log(series.y.std()))
-    row |= {
-        "hyperparameters": len(found.selection.best.natural),
-        "kernels": len(found.evaluations),
-        "evaluations": found.outcomes.total(),
-        "seconds": found.seconds,
-        "formula": found.best.formula(),
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    scaling: Scaling
+    series: Series
+
+    @classmethod
+    def of(cls, own: Series) -> "_Scaled":
+        order = np.argsort(own.x, kind="stable")
+        x, y, scaling = scaled(own.x[order], own.y[order])
+        return cls(x, y, scaling.inputs(own.x_test[:, None]), scaling, own)
+
+    def error(self, mean: np.ndarray) -> float:
+        """Return the root mean square error of predictions (m,) in scaled units."""
+        return float(np.sqrt(np.mean((self.scaling.mean_back(mean) - self.series.y_test) ** 2)))
+
+
+def strategy_of(task: ExtrapolationTask, rng: np.random.Generator) -> Callable[[], Strategy]:
+    """Return the function that makes the strategy of a task.
+
+    The paper's sizes are for 20,000 kernels. For fewer kernels, the number of generations is kept
+    about equal to their size, as in the paper, and so is the share of kernels that are selected;
+    Go With The First has fewer mutations between two eliminations.
+    """
+    check = PsdCheck(1, rng)
+    expected = task.kernels or round(PER_SECOND * (task.seconds or 0))
+    if task.strategy == "evolution":
+        size = int(np.clip(round(math.sqrt(expected)), LEAST, GENERATION))
+        return lambda: Generations(check, rng, size, max(2, size // PRESSURE))
+    if task.strategy == "climbing":
+        rounds = CLIMBERS * (CLIMBERS + 1) // 2
+        mutations = int(np.clip((expected - CLIMBERS) // rounds, 1, MUTATIONS))
+        return lambda: GoWithTheFirst(check, rng, CLIMBERS, mutations)
+    if task.strategy == "random":
+        return lambda: RandomSearch(check, rng, 1)
+    original = Individual.from_json(task.original)
+    if task.strategy == "fit":
+        return lambda: Fresh(original.tree)
+    return lambda: Mutants(original, check, rng)
+
+
+def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
+    """Return the path of a search among trees."""
+    evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
+    fitter = Fitter(data.x, data.y, task.metric, evaluations)
+    seed = 1000 * task.seed + task.trial
+    rng = np.random.default_rng(seed)
+    make = strategy_of(task, rng)
+    replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time
+    mutating = task.strategy == "mutations"
+    path = _Path(data, Individual.from_json(task.original) if mutating else None)
+    limited = Limited(make, task.seconds)
+    found = explore(limited, fitter, task.kernels or sys.maxsize, seed, callback=path.add)
+    rows = path.rows()
+    if found and task.strategy != "mutations":
+        result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)
+        rows[-1] |= _densities(result.selection, data)
+    return rows
+
+
+def _densities(selection: EvolvedSelection | Selection, data: "_Scaled") -> dict[str, float]:
+    """Return log densities of the best kernel and of averages over kernels, and the latter's error.
+
+    Densities are means over test points, of targets in standard deviations of the training part.
+    """
+    x, y = data.series.x_test, data.series.y_test
+    try:
+        single, averaged = (selection.predict(x, True, single=single) for single in (True, False))
+    except InputError:
+        return {}
+    unit = np.log(data.series.y.std())
+    return {
+        "log_density": float(single.log_predictive_density(y).mean() + unit),
+        "rmse_averaged": float(np.sqrt(np.mean((averaged.mean - y) ** 2))),
+        "log_density_averaged": float(averaged.log_predictive_density(y).mean() + unit),
     }
-    return pd.DataFrame([row])
 
 
-def averaged(series: Extrapolation) -> Extrapolation:
-    """Return a series with the mean value of every time that is repeated in its training part."""
-    table = pd.DataFrame({"x": series.x, "y": series.y}).groupby("x", sort=True)["y"].mean()
-    return series._replace(x=table.index.to_numpy(), y=table.to_numpy())
+class _Path:
+    """Rows of a search, from the start of the clock on.
+
+    Kernels that can't predict at the test inputs are passed over.
+
+    Parameters
+    ----------
+    data : _Scaled
+    original : Individual, optional
+        If given, it has the first row, and every kernel has one, with an infinite error if it can't
+        predict.
+    """
+
+    def __init__(self, data: _Scaled, original: Individual | None) -> None:
+        self.data, self.every = data, original is not None
+        self.began = time.process_time()
+        self.found: list[dict[str, object]] = []
+        self.best = math.inf
+        self.kernels = self.evaluations = 0
+        if original is not None:
+            self.found.append(self._row(original, self._error(original)))
+
+    def add(self, individual: Individual) -> None:
+        """Add a kernel that was fitted."""
+        self.kernels += 1
+        self.evaluations += individual.gradients
+        if not (self.every or individual.bic < self.best):
+            return
+        error = self._error(individual)
+        if math.isfinite(error):
+            self.best = min(self.best, individual.bic)
+        if math.isfinite(error) or self.every:
+            self.found.append(self._row(individual, error))
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the rows; unless there is one for every kernel, the last row is of the end."""
+        if not self.found:
+            self.found = [{"bic": math.inf, "rmse": math.inf, "size": 0, "kernel": ""}]
+        if self.every:
+            return self.found
+        return [*self.found, self.found[-1] | self._spent()]
+
+    def _spent(self) -> dict[str, object]:
+        return {
+            "kernels": self.kernels,
+            "evaluations": self.evaluations,
+            "elapsed": time.process_time() - self.began,
+        }
+
+    def _row(self, individual: Individual, error: float) -> dict[str, object]:
+        return self._spent() | {
+            "bic": individual.bic,
+            "rmse": error,
+            "size": len(individual.natural),
+            "kernel": str(individual.tree),
+        }
+
+    def _error(self, individual: Individual) -> float:
+        if not math.isfinite(individual.bic):
+            return math.inf
+        try:
+            mean = predict(individual, self.data.x, self.data.y, self.data.x_test).mean
+        except InputError:
+            return math.inf
+        error = self.data.error(mean)
+        return error if math.isfinite(error) else math.inf
+
+
+def _spikes(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
+    """Return one row with a fit of periodic spikes."""
+    options: dict[str, Any] = {"bases": ("PS",), "budget": 1, "progressbar": False}
+    search(np.arange(9.0), np.arange(9.0), starts=1, **options)  # compile outside the time
+    began = time.process_time()
+    seed = 1000 * task.seed + task.trial
+    own = data.series
+    found = search(own.x, own.y, starts=STARTS, seed=seed, **options)
+    (fitted,) = _compositions(found)
+    mean = found.selection.predict(own.x_test, single=True).mean
+    row = {
+        "kernels": 1,
+        "evaluations": fitted.gradients,
+        "elapsed": time.process_time() - began,
+        "bic": bic(fitted.log_likelihood, len(fitted.values) - 1, len(own.y)).value,
+        "rmse": float(np.sqrt(np.mean((mean - own.y_test) ** 2))),
+        "size": len(fitted.values) - 1,  # without the constant mean's amplitude, which is given
+        "kernel": "PS0",
+    }
+    return [row | _densities(found.selection, data)]

@@ -15,10 +15,13 @@ from kem_pymc.experiments.code import code
 
 
 class StoredTask(Protocol):
-    """A task that knows the file of its results."""
+    """A task whose results are stored in a file of its own."""
 
     def place(self, folder: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
+
+    def run(self) -> pd.DataFrame:
+        """Return the results."""
 
 
 def place_of(task: Any, folder: Path, data: str, name: str) -> Path:
@@ -39,7 +42,6 @@ def place_of(task: Any, folder: Path, data: str, name: str) -> Path:
 
 
 def run_tasks[T: StoredTask](
-    run: Callable[[T], pd.DataFrame],
     tasks: Sequence[T],
     folder: Path,
     executor: Executor,
@@ -49,8 +51,6 @@ def run_tasks[T: StoredTask](
 
     Parameters
     ----------
-    run : callable
-        Function of a task that returns its results.
     tasks : sequence
     folder : Path
         Folder of the experiment.
@@ -69,9 +69,13 @@ def run_tasks[T: StoredTask](
             callback(task)
         else:
             left.append(task)
-    for number, results in executor.map_unordered(run, left):
+    for number, results in executor.map_unordered(_results, left):
         place = left[number].place(folder)
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, results.to_csv(index=False).encode())
         callback(left[number])
     return pd.concat([pd.read_csv(task.place(folder)) for task in tasks], ignore_index=True)
+
+
+def _results(task: StoredTask) -> pd.DataFrame:
+    return task.run()

@@ -41,11 +41,27 @@ class SearchTask:
         """Return the file of the results in the folder of an experiment."""
         return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
 
+    def run(self) -> pd.DataFrame:
+        """Return the path (:attr:`kem_pymc.search.SearchResult.path`) and the overhead."""
+        data = single(self.data, self.data_home)
+        found = search(
+            data.x,
+            data.y,
+            self.method,
+            budget=self.budget,
+            seed=1000 * self.seed + self.trial,
+            progressbar=False,
+        )
+        return found.path.reset_index().assign(
+            data=self.data, method=self.method, trial=self.trial, overhead=found.overhead
+        )
+
 
 def tasks_of(
     searches: Searches,
     *,
     trials: int | None = None,
+    budget: int | None = None,
     quick: bool = False,
     seed: int = 0,
     data_home: Folder = None,
@@ -57,6 +73,8 @@ def tasks_of(
     searches : Searches
     trials : int, optional
         Number of trials; by default that of the settings.
+    budget : int, optional
+        Number of models of each search; by default that of the settings.
     quick : bool
         Whether to use the smaller numbers for previews.
     seed : int
@@ -64,26 +82,10 @@ def tasks_of(
         Folder of the data files.
     """
     count = trials or (searches.quick_trials if quick else searches.trials)
-    budget = searches.quick_budget if quick else searches.budget
+    budget = budget or (searches.quick_budget if quick else searches.budget)
     return [
         SearchTask(data, method, trial, budget, seed, data_home)
         for trial in range(count)
         for data in searches.data
         for method in searches.methods
     ]
-
-
-def run(task: SearchTask) -> pd.DataFrame:
-    """Return the path of a search (:attr:`kem_pymc.search.SearchResult.path`) and its overhead."""
-    data = single(task.data, task.data_home)
-    found = search(
-        data.x,
-        data.y,
-        task.method,
-        budget=task.budget,
-        seed=1000 * task.seed + task.trial,
-        progressbar=False,
-    )
-    return found.path.reset_index().assign(
-        data=task.data, method=task.method, trial=task.trial, overhead=found.overhead
-    )

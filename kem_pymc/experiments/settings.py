@@ -14,7 +14,9 @@ from pydantic import (
 )
 
 from kem_pymc.data.transforms import Name
+from kem_pymc.datasets.series import HOURLY, TSDL
 from kem_pymc.errors import InputError
+from kem_pymc.search.evocov.metrics import Metric
 
 #: What methods learn from pilot users: posteriors of `EvolutionModel` for either target, or with
 #: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing, for the
@@ -158,40 +160,65 @@ class Searches(_Strict):
     quick_trials: PositiveInt
 
 
-class Evolved(_Strict):
-    """A method of search for evolved kernels.
+class Extrapolator(_Strict):
+    """A method that extrapolates time series with evolved kernels, or that these compare with.
 
     Attributes
     ----------
-    method : {"evocov", "random", "go_with_the_first"}
+    strategy : {"evolution", "climbing", "random", "mutations", "fit", "ps"}
+        EvoCov, Go With The First, Random Search; mutations, or fits from random starting points, of
+        the kernel that compositional kernel search finds; or a fit of the periodic spikes kernel.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
         What hyperparameters are fitted to.
+    reference : int
+        Number of evaluations of the metric, with its gradient, per kernel, for 350 points; for n
+        points it is multiplied by (350 / n)^2, so that a fit takes about as long.
     """
 
-    method: Literal["evocov", "random", "go_with_the_first"]
-    metric: Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"] = "lml"
+    strategy: Literal["evolution", "climbing", "random", "mutations", "fit", "ps"]
+    metric: Metric = "lml"
+    reference: PositiveInt = 100
 
 
 class Extrapolations(_Strict):
-    """Searches for evolved kernels that a table compares on the thirteen time series.
+    """Extrapolations of time series that a table of EvoCov compares.
 
     Attributes
     ----------
-    methods : dict of str to Evolved
-        Methods by name.
-    seconds : float
-        Time of each search.
+    data : "tsdl", "hourly" or list of str
+        The thirteen series, the simulated hourly counts, or names of series
+        (:mod:`kem_pymc.datasets.series`).
+    methods : list of str
+        Names of `Settings.extrapolators`.
+    kernels : int, optional
+        Largest number of kernels of each search.
+    seconds : float, optional
+        CPU time of each search.
     trials : int
-        Number of trials, which differ in the seed.
-    quick_seconds, quick_trials : float, int
+        Number of trials, which differ in random numbers.
+    models : int
+        Number of models of compositional kernel search, for "fit" and "mutations".
+    quick_kernels, quick_trials, quick_models, quick_reference : int
         Smaller numbers for ``--quick``.
     """
 
-    methods: dict[str, Evolved]
-    seconds: PositiveFloat
+    data: Literal["tsdl", "hourly"] | list[str]
+    methods: list[str]
+    kernels: PositiveInt | None = None
+    seconds: PositiveFloat | None = None
     trials: PositiveInt
-    quick_seconds: PositiveFloat
+    models: PositiveInt = 20
+    quick_kernels: PositiveInt
     quick_trials: PositiveInt
+    quick_models: PositiveInt = 3
+    quick_reference: PositiveInt
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the series."""
+        if isinstance(self.data, str):
+            return list(TSDL if self.data == "tsdl" else HOURLY)
+        return self.data
 
 
 class Quick(_Strict):
@@ -211,6 +238,7 @@ class Settings(_Strict):
     methods: dict[str, Method]
     figures: dict[str, Figure]
     searches: dict[str, Searches] = {}
+    extrapolators: dict[str, Extrapolator] = {}
     extrapolations: dict[str, Extrapolations] = {}
     quick: Quick
 
@@ -235,6 +263,14 @@ def read(text: str) -> Settings:
             raise InputError(
                 f"{name} uses {unknown[0]!r}, which isn't defined. Add it to the settings."
             )
+    for name, table in settings.extrapolations.items():
+        missing = [m for m in table.methods if m not in settings.extrapolators]
+        if missing:
+            raise InputError(
+                f"{name} uses {missing[0]!r}, which isn't defined. Add it to the settings."
+            )
+        if table.kernels is None and table.seconds is None:
+            raise InputError(f"{name} has no limit. Give kernels or seconds in the settings.")
     return settings
 
 

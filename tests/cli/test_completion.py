@@ -70,8 +70,7 @@ def test_other_shells_see_help_as_well():
 
 
 def test_figures_are_those_of_the_settings():
-    known = default()
-    assert figure_names() == [*MODULES, *known.searches, *known.extrapolations, ALL]
+    assert figure_names() == [*MODULES, *default().searches, *default().extrapolations, ALL]
 
 
 def test_a_shell_doesnt_wait():

@@ -1,5 +1,6 @@
 """``kem reproduce``: figures as files, resumed where they are, refused where they can't be."""
 
+from importlib import resources
 from io import StringIO
 
 import pandas as pd
@@ -127,3 +128,39 @@ def test_one_command_at_a_time(settings, tmp_path):
 def test_settings_that_cannot_be_read(tmp_path):
     options = ("--settings", tmp_path / "none.toml", "--out", tmp_path / "out")
     assert "can't be read" in refused(run("reproduce", "kem-fig4", *options))
+
+
+@pytest.mark.integration
+def test_table_of_evolved_kernels(tmp_path):
+    text = (resources.files("kem_pymc.experiments") / "settings.toml").read_text("utf-8")
+    settings = tmp_path / "short.toml"
+    settings.write_text(text.replace('data = "hourly"', 'data = ["mornings", "announcements"]'))
+    out = tmp_path / "out"
+    options = ("--settings", settings, "--out", out, "--trials", 1, "--budget", 2, "--cores", 1)
+    text = fine("reproduce", "evocov-table8", *options)
+    assert "6 of 6: announcements, trial 1: EvoCov SoPL" in text
+    assert {"evocov-table8.csv", "evocov-table8.png", "evocov-table8.md"} < set(
+        path.name for path in out.iterdir()
+    )
+    assert "Trials: 1. Each search ends after 2 kernels." in (out / "evocov-table8.md").read_text()
+    text = fine("reproduce", "evocov-table8", *options)
+    assert "of 6: " not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("kem-fig4", "--budget", 5), "kem-fig4 has no budget"),
+        (("kem-fig4", "--seconds", 5), "kem-fig4 has no limit of time"),
+        (("boms-fig2", "--seconds", 5), "boms-fig2 has no limit of time"),
+    ],
+)
+def test_limits_of_other_figures(tmp_path, options, complaint):
+    assert complaint in refused(run("reproduce", *options, "--out", tmp_path))
+
+
+def test_series_without_data_are_left_out(tmp_path):
+    options = ("--data-home", tmp_path, "--out", tmp_path / "out", "--cores", 1)
+    text = fine("reproduce", "evocov-table7", *options)
+    assert "Airline is left out" in text
+    assert not (tmp_path / "out").exists()

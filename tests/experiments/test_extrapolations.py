@@ -1,86 +1,302 @@
-"""Evolved kernels on time series: tasks, results that are stored, and tables."""
+"""Extrapolation by evolved kernels: tasks, limits, results that are stored, and the tables."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kem_pymc._system.executors import Serial
-from kem_pymc.datasets import extrapolations as load
-from kem_pymc.datasets import published_errors
-from kem_pymc.experiments import extrapolations
-from kem_pymc.experiments.figures.extrapolations import PUBLISHED, make
-from kem_pymc.experiments.results import run_tasks
-from kem_pymc.experiments.settings import default
+from kem_pymc.datasets.series import COLUMNS, PUBLISHED, TSDL, VALUES, Series
+from kem_pymc.experiments import extrapolations, results, strategies
+from kem_pymc.experiments.figures.extrapolations import MAKERS, make
+from kem_pymc.experiments.settings import default, read
+from kem_pymc.search.evocov.exploration import explore
+from kem_pymc.search.evocov.fitting import Fitter
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import Evolution
+from tests.refusals import refused
 
-TABLES = default().extrapolations
+SETTINGS = default()
+METHODS = SETTINGS.extrapolators
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A data home with two short series, one of them with a repeated time."""
+    """A data home with a short series in place of the airline data."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "tsdl13").mkdir()
-    x = np.arange(30) / 10
-    split = np.where(x > 2.6, "test", "train")
-    one = pd.DataFrame({"series": "01-one", "x": x, "y": np.sin(6 * x), "split_extrap_9010": split})
-    two = pd.concat([one, one[:1].assign(y=4.0)]).assign(series="02-two")
-    pd.concat([one, two]).to_csv(folder / "tsdl13" / "tsdl13_all.csv", index=False)
-    errors = pd.DataFrame({"dataset": ["a", "b"], "denom": [0.5, 2.0]})
-    errors = errors.assign(**dict.fromkeys(PUBLISHED, 1.0))
-    errors.to_csv(folder / "tsdl13" / "published_rmse.csv", index=False)
+    x = np.arange(40) / 12
+    table = pd.DataFrame({"series": "01-airline", "x": x, "y": x + np.sin(2 * np.pi * x)})
+    table["split_extrap_9010"] = np.where(x > 0.9 * x.max(), "test", "train")
+    table.to_csv(folder / VALUES, index=False)
+    pd.DataFrame(2.0, range(13), COLUMNS).assign(denom=0.5).to_csv(folder / PUBLISHED, index=False)
     return folder
 
 
+def task_of(home, name="EvoCov LML", **changes):
+    method = METHODS[name]
+    task = extrapolations.ExtrapolationTask(
+        "01-airline", name, method.strategy, method.metric, 1, 0, 15, None, 0, "", home
+    )
+    return replace(task, **changes)
+
+
+class TestTasks:
+    def test_of_the_packages_settings(self):
+        tables = {name: own for name, own in SETTINGS.extrapolations.items()}
+        assert set(tables) == set(MAKERS)
+        tasks = {name: extrapolations.tasks_of(own, METHODS) for name, own in tables.items()}
+        assert {name: len(own) for name, own in tasks.items()} == {
+            "evocov-table4": 13 * 10 * 3,
+            "evocov-table5": 13,
+            "evocov-table6": 13 * 4 * 3,
+            "evocov-table7": 13 * 4 * 3,
+            "evocov-table8": 6 * 3 * 3,
+        }
+        assert {task.seconds for task in tasks["evocov-table6"]} == {180}
+        assert {(task.kernels, task.seconds) for task in tasks["evocov-table5"]} == {(200, None)}
+
+    def test_tables_share_results(self, tmp_path):
+        """Table 7 must not run anything again, nor table 4 what it has in common with table 6."""
+        places = {
+            name: {task.place(tmp_path) for task in extrapolations.tasks_of(own, METHODS)}
+            for name, own in SETTINGS.extrapolations.items()
+        }
+        assert places["evocov-table7"] == places["evocov-table6"]
+        assert len(places["evocov-table4"] & places["evocov-table6"]) == 13 * 2 * 3
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            *({"kernels": 9}, {"seconds": 9.0}, {"reference": 9}, {"seed": 9}, {"trial": 9}),
+            *({"strategy": "random"}, {"metric": "rmse"}, {"original": "{}"}, {"method": "A"}),
+        ],
+    )
+    def test_every_setting_has_results_of_its_own(self, tmp_path, change):
+        task = task_of(None)
+        assert replace(task, **change).place(tmp_path) != task.place(tmp_path)
+        assert replace(task, data_home=tmp_path).place(tmp_path) == task.place(tmp_path)
+
+    def test_limits(self, home):
+        table = SETTINGS.extrapolations["evocov-table8"]
+        tasks = extrapolations.tasks_of(table, METHODS, kernels=50, trials=1)
+        assert {(task.method, task.kernels, task.seconds) for task in tasks} == {
+            ("PS", 1, None),
+            ("EvoCov LML", 50, None),
+            ("EvoCov SoPL", 50, None),
+        }
+        assert extrapolations.limits(tasks) == "Trials: 1. Each search ends after 50 kernels."
+        tasks = extrapolations.tasks_of(table, METHODS, seconds=900, trials=10)
+        assert extrapolations.limits(tasks) == "Trials: 10. Each search ends after 900 CPU seconds."
+        of_five = SETTINGS.extrapolations["evocov-table5"]
+        (task, *_) = extrapolations.tasks_of(of_five, METHODS, seconds=9.0)
+        assert (task.kernels, task.seconds) == (200, 9.0)
+        (task, *_) = extrapolations.tasks_of(of_five, METHODS, quick=True, data_home=home)
+        assert (task.kernels, task.reference) == (10, 20)
+
+    def test_settings_are_checked(self):
+        text = "[sampling]\n[studies]\n[methods]\n[figures]\n[quick]\n"
+        text += "trials = 1\ntest_users = 1\nsteps = 1\nsampling = {}\n[extrapolations.table]\n"
+        text += 'data = "tsdl"\nmethods = [%s]\ntrials = 1\nquick_kernels = 1\n'
+        text += "quick_trials = 1\nquick_reference = 1\n"
+        refused(lambda: read(text % '"EvoCov"'), "table uses 'EvoCov'")
+        refused(lambda: read(text % ""), "table has no limit")
+
+
+class TestLimited:
+    def generations(self):
+        rng = np.random.default_rng(0)
+        return lambda: Evolution(PsdCheck(1, rng), rng, size=6, selected=2)
+
+    def test_one_by_one_finds_what_generations_do(self):
+        """Fails where a strategy is shown part of a generation."""
+        x = np.linspace(0, 1, 20)[:, None]
+        fitter = Fitter(x, np.sin(9 * x[:, 0]), "lml", 10)
+        found = explore(self.generations()(), fitter, 20)
+        limited = explore(strategies.Limited(self.generations(), None), fitter, 20)
+        assert [own.to_json() for own in limited] == [own.to_json() for own in found]
+
+    def test_nothing_is_proposed_after_the_time(self, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr(strategies.time, "process_time", lambda: now[0])
+        limited = strategies.Limited(self.generations(), 5.0)
+        now[0] = 4.9
+        assert len(limited.propose()) == 1
+        now[0] = 5.0
+        assert limited.propose() == []
+
+    def test_a_strategy_that_ends_begins_again(self):
+        class Once:
+            def __init__(self):
+                self.left = ["kernel"]
+
+            def propose(self):
+                left, self.left = self.left, []
+                return left
+
+            def observe(self, fitted):
+                pass
+
+        limited = strategies.Limited(Once, None)
+        for _ in range(3):
+            assert limited.propose() == ["kernel"]
+            limited.observe(["kernel"])
+
+
+def test_sizes_grow_with_the_budget():
+    def size(kernels, seconds=None, name="EvoCov LML"):
+        task = task_of(None, name, kernels=kernels, seconds=seconds)
+        return extrapolations.strategy_of(task, np.random.default_rng(0))()
+
+    assert (size(20_000).size, size(20_000).selected) == (141, 14)
+    assert (size(400).size, size(400).selected) == (20, 2)
+    assert size(None, 300).size == 30
+    assert size(15).size == 10
+    assert size(13 + 91 * 4, name="Go With The First").mutations == 4
+    assert size(20_000, name="Go With The First").mutations == 200
+
+
+@pytest.mark.parametrize("name", ["EvoCov LML", "EvoCov SoPL", "Random Search"])
+def test_paths(home, name):
+    path = task_of(home, name).run()
+    assert list(path.columns) == [
+        *("kernels", "evaluations", "elapsed", "bic", "rmse", "size", "kernel"),
+        *("log_density", "rmse_averaged", "log_density_averaged"),
+        *("data", "method", "trial"),
+    ]
+    assert path["bic"].is_monotonic_decreasing
+    assert path["kernels"].iloc[-1] == 15
+    assert path["evaluations"].iloc[-1] >= 15
+    assert np.isfinite(path["rmse"]).all()
+    same = task_of(home, name).run()
+    pd.testing.assert_frame_equal(path.drop(columns="elapsed"), same.drop(columns="elapsed"))
+    other = task_of(home, name, trial=1).run()
+    assert list(other["kernel"]) != list(path["kernel"])
+
+
+def test_data_are_in_the_order_of_time():
+    """Metrics hold out the last points, and a file's rows may be in any order."""
+    own = Series("own", np.array([3.0, 1.0, 0.0, 2.0, 4.0]), np.arange(5.0), np.array([6.0]), 9.0)
+    data = extrapolations._Scaled.of(own)
+    np.testing.assert_allclose(data.x[:, 0], [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(data.scaling.targets_back(data.y), [2, 1, 3, 0, 4])
+    assert data.x_test.tolist() == [[1.5]]
+    assert data.error((np.array([7.0]) - 2) / np.sqrt(2)) == pytest.approx(2)
+
+
 @pytest.fixture(scope="module")
-def results(home, tmp_path_factory):
-    """Stored results of table 6 after three kernels or so, and their folder and tasks."""
-    options = {"trials": 1, "seconds": 1e-6, "data_home": home}
-    tasks = extrapolations.tasks_of(TABLES["evocov-table6"], list(load(home)), **options)
-    folder = tmp_path_factory.mktemp("out")
-    return run_tasks(extrapolations.run, tasks, folder, Serial()), folder, tasks
+def originals(home, tmp_path_factory):
+    """The composition of the short series, as the results of its task, and the folder of these."""
+    folder = tmp_path_factory.mktemp("originals")
+    tasks = [task_of(home, name) for name in ("EvoCov LML", "Mutations", "LML", "RMSE")]
+    table = SETTINGS.extrapolations["evocov-table4"]
+    first = extrapolations.compositions_of(tasks, table, quick=True)
+    assert [task.data for task in first] == ["01-airline"]
+    assert extrapolations.compositions_of(tasks[:1], table) == []
+    return extrapolations.with_originals(tasks, results.run_tasks(first, folder, Serial()))
 
 
-def test_tasks_of_the_packages_settings():
-    names = [f"{i:02d}" for i in range(13)]
-    tasks = extrapolations.tasks_of(TABLES["evocov-table6"], names)
-    assert len(tasks) == 3 * 13 * 4
-    assert {task.seconds for task in tasks} == {180.0}
-    assert extrapolations.tasks_of(TABLES["evocov-table7"], names) == tasks  # nothing runs twice
-    metrics = {
-        t.metric for t in extrapolations.tasks_of(TABLES["evocov-table4"], names, quick=True)
-    }
-    assert metrics == {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
-    shared = set(tasks) & set(extrapolations.tasks_of(TABLES["evocov-table4"], names))
-    assert len(shared) == 3 * 13 * 2
+def test_mutations_begin_with_the_original(originals):
+    assert originals[0].original == ""
+    path = originals[1].run()
+    assert list(path["kernels"]) == list(range(16))
+    assert path["evaluations"].iloc[0] == 0
+    assert path["kernel"].iloc[0] in originals[1].original
+    assert path["kernel"].nunique() > 3
 
 
-def test_results_are_stored(results):
-    table, folder, tasks = results
-    assert len(table) == 8
-    again = run_tasks(None, tasks, folder, Serial())
-    pd.testing.assert_frame_equal(table, again)
-    row = table.iloc[0]
-    assert row["kernels"] == 8
-    assert row["evaluations"] >= row["kernels"]
-    assert np.isfinite(table["rmse"]).all()
+def test_fits_keep_the_kernel(originals):
+    paths = [replace(task, kernels=1, reference=20).run() for task in originals[2:]]
+    for path in paths:
+        assert path["kernel"].iloc[-1] in originals[1].original
+        assert path["kernels"].iloc[-1] == 1
+    assert paths[0]["rmse"].iloc[-1] != paths[1]["rmse"].iloc[-1]
 
 
-def test_repeated_times_are_averaged(home):
-    series = extrapolations.averaged(load(home)["02-two"])
-    assert len(series.x) == len(load(home)["01-one"].x)
-    assert series.y[0] == 2.0
+def test_periodic_spikes_extrapolate_mornings():
+    (row,) = task_of(None, "PS", data="mornings").run().to_dict("records")
+    assert (row["kernel"], row["size"]) == ("PS0", 4)
+    assert row["rmse"] < 4.5  # counts of 60 at the spikes, which have a standard deviation of 8
 
 
-def test_tables(results, home):
-    table, _, _ = results
-    output = make("evocov-table6", TABLES["evocov-table6"], table, published_errors(home))
-    errors = output.tables["RMSE over the smallest published RMSE, mean over trials"]
-    row = table[(table["series"] == "02-two") & (table["metric"] == "sopl")].iloc[0]
-    assert float(errors.loc["02-two", "EvoCov SoPL"]) == pytest.approx(row["rmse"] / 2, abs=6e-4)
-    assert list(errors.index) == ["01-one", "02-two", "mean", "median"]
-    published = output.tables["Published, over the smallest published RMSE"]
-    assert float(published.loc["01-one", "GPSS"]) == 2.0
-    assert output.figure.axes[0].get_xlabel() == "mean rank"
-    counts = make("evocov-table7", TABLES["evocov-table7"], table, published_errors(home))
-    (own,) = counts.tables.values()
-    assert float(own.loc["02-two", "EvoCov SoPL"]) == row["hyperparameters"]
+def test_results_are_stored_and_not_computed_again(home, tmp_path, monkeypatch):
+    tasks = [task_of(home, trial=trial) for trial in range(2)]
+    first = results.run_tasks(tasks, tmp_path, Serial())
+    monkeypatch.setattr(extrapolations, "_explored", None)
+    pd.testing.assert_frame_equal(results.run_tasks(tasks, tmp_path, Serial()), first)
+
+
+class TestTables:
+    def rows(self, methods, series=("01-airline", "02-solar", "08-radio"), trials=2):
+        """Errors 1, 2, ... of the methods, times the trial from 1 on; each path has two rows."""
+        return pd.DataFrame(
+            {
+                "kernels": 10 * step,
+                "evaluations": 1000 * step,
+                "elapsed": 5.0 * step,
+                "bic": -step,
+                "rmse": (1.0 + place) * (1 + trial) * (3 - step),
+                "rmse_averaged": 1.0 + place,
+                "log_density": -1.0,
+                "log_density_averaged": -0.5 * step,
+                "size": 3 + place,
+                "kernel": "hp(h0)",
+                "data": data,
+                "method": method,
+                "trial": trial,
+            }
+            for data in series
+            for place, method in enumerate(methods)
+            for trial in range(trials)
+            for step in (1, 2)
+        )
+
+    def test_errors(self, home):
+        output = make(
+            "evocov-table6", self.rows(SETTINGS.extrapolations["evocov-table6"].methods), home
+        )
+        relative, absolute, overall, ranks, spent = output.tables.values()
+        assert overall.loc["EvoCov SoPL"].tolist() == ["12", "8", "-1", "-1"]
+        assert absolute.loc["Airline", "EvoCov SoPL"] == "6 (4)"
+        assert relative.loc["Airline", "EvoCov SoPL"] == "12 (8)"
+        assert relative.loc["median", "Random Search"] == "3 (2)"
+        assert relative.loc["Radio", "EvoCov LML, published"] == "4"
+        assert ranks.loc["Random Search", "mean rank"] == "1.00"
+        assert spent.loc["EvoCov LML", "evaluations"] == "2,000 (2,000 to 2,000)"
+        assert "p = 0.0293 for 3 series" in output.notes[0]
+        by_time = output.figure.axes[0]
+        assert len(by_time.lines) == 4
+        assert by_time.lines[0].get_ydata()[[0, -1]].tolist() == [6.0, 3.0]
+
+    def test_sizes(self, home):
+        output = make("evocov-table7", self.rows(["EvoCov LML", "EvoCov SoPL"]), home)
+        (table,) = output.tables.values()
+        assert table.loc["Airline"].tolist()[:3] == ["3", "4", "15"]
+        assert table.loc["mean", "EvoCov LML"] == "3"
+
+    def test_metrics(self, home):
+        methods = SETTINGS.extrapolations["evocov-table4"].methods
+        output = make("evocov-table4", self.rows(methods), home)
+        assert list(output.tables["Test RMSE, kernels of a composition"]) == methods[:5]
+        assert output.tables["Test RMSE, evolved kernels"].loc["Solar", "EvoCov LML"] == "9"
+        assert output.tables["Test RMSE, published"].loc["Solar", "RMSE"] == "132"
+        assert len(output.figure.axes) == 2
+
+    def test_mutations(self, home):
+        rows = self.rows(["Mutations"], trials=1)
+        rows = pd.concat([rows, rows.assign(rmse=9.0, size=2)]).sort_values("data", kind="stable")
+        (table,) = make("evocov-table5", rows, home).tables.values()
+        # The original has error 2 and 3 hyperparameters; mutants have 1, 9 and 9, and 3, 2 and 2.
+        shares = table.loc["Radio", ["better", "simpler", "both", "mutants"]]
+        assert shares.tolist() == ["0.333", "0.667", "0", "3"]
+        assert table.loc["Radio", "both, published"] == "0.05"
+
+    def test_counts(self, home):
+        rows = self.rows(["PS", "EvoCov LML", "EvoCov SoPL"], ("mornings", "shows"))
+        output = make("evocov-table8", rows, home)
+        assert next(iter(output.tables.values())).loc["mean", "PS"] == "1.5 (1)"
+        assert "simulated" in output.notes[0]
+
+    def test_titles_are_known(self):
+        assert set(SETTINGS.extrapolations["evocov-table6"].names) == set(TSDL)
