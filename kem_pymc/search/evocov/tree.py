@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pytensor.tensor as pt
 from deap import gp
@@ -10,6 +10,9 @@ from pytensor.scalar.basic import autocast_float_as
 
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.primitives import Hyperparameter, primitive_set
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 #: Largest depth of a tree, in levels of nodes.
 DEEPEST = 40
@@ -133,6 +136,41 @@ class Tree(gp.PrimitiveTree):
         with autocast_float_as("float64"):  # constants would be of single precision
             value = function((x, z), *(values.get(name) for name in primitives.arguments[1:]))
             return pt.atleast_2d(pt.as_tensor_variable(value))
+
+    def to_pymc(
+        self, hyperparameters: Mapping[str, object], dimension: int
+    ) -> "pm.gp.cov.Covariance":
+        """Return the covariance, without white noise, as a ``pm.gp.cov`` object.
+
+        Parameters
+        ----------
+        hyperparameters : mapping
+            Natural values, or PyMC variables, by name. Other names are ignored.
+        dimension : int
+            Number of input columns.
+
+        Returns
+        -------
+        pm.gp.cov.Covariance
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter is missing.
+
+        Examples
+        --------
+        >>> found = kem.search.evolve(x, y)
+        >>> covariance = found.best.to_pymc(found.selection.hyperparameters, dimension=1)
+        >>> pm.gp.Marginal(cov_func=covariance)
+        """
+        from kem_pymc.search.evocov.to_pymc import TreeCovariance
+
+        names = self.hyperparameters
+        for name in names:
+            if name not in hyperparameters:
+                raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
+        return TreeCovariance(self, [hyperparameters[name] for name in names], dimension)
 
     def formula(self) -> str:
         """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""
