@@ -100,6 +100,15 @@ def search(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Random seed; the same seed, the same kernels.")
     ] = 0,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Processes that fit kernels, for evocov; by default one per core.",
+        ),
+    ] = None,
+    cluster: options.ClusterAddress = None,
 ) -> None:
     """Search for the kernel of one data set: a sum of products of base kernels, or a formula.
 
@@ -124,6 +133,8 @@ def search(
         changes=changes,
         criterion=criterion,
         seed=seed,
+        cores=cores,
+        cluster=cluster,
         out=out,
     )
     labels = _Names(tuple(names), target)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,8 @@ def search(
     starts: int = STARTS,
     draws: int = DRAWS,
     seed: int = 0,
+    cores: int | None = None,
+    cluster: str | None = None,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
 ) -> "SearchResult | EvolutionResult":
@@ -86,6 +88,11 @@ def search(
         Number of draws of hyperparameters for the distances between models, for "boms".
     seed : int
         The same data, options and seed give the same models.
+    cores : int, optional
+        Number of processes that fit kernels, for "evocov"; by default, one per core. The other
+        methods choose each model after they have evaluated those before.
+    cluster : str, optional
+        Address of a Dask scheduler to use instead of processes on this machine, for "evocov".
     out : path, optional
         Folder to which every evaluation is written when it is done. If the folder contains a search
         with the same data and options except the budget, that search is continued.
@@ -120,7 +127,13 @@ def search(
             "starts": starts != STARTS,
             "draws": draws != DRAWS,
         }
-        return _evolve(x, y, compositional, budget, seed, out, progressbar)
+        workers = {"cores": cores, "cluster": cluster}
+        return _evolve(x, y, compositional, budget, seed, workers, out, progressbar)
+    if cores is not None or cluster is not None:
+        raise InputError(
+            f"Models of {method} are evaluated one after the other, in this process. Leave out "
+            "cores and cluster."
+        )
     budget = BUDGET if budget is None else budget
     x, y, scaling = scaled(x, y)
     check_options(method, criterion, budget=budget, starts=starts, draws=draws, seed=seed)
@@ -153,6 +166,7 @@ def _evolve(
     compositional: Mapping[str, bool],
     budget: int | None,
     seed: int,
+    workers: Mapping[str, Any],
     out: str | PathLike[str] | None,
     progressbar: bool,
 ) -> "EvolutionResult":
@@ -166,7 +180,7 @@ def _evolve(
             "Leave these options out."
         )
     budget = run.BUDGET if budget is None else budget
-    return run.evolve(x, y, budget=budget, seed=seed, out=out, progressbar=progressbar)
+    return run.evolve(x, y, budget=budget, seed=seed, **workers, out=out, progressbar=progressbar)
 
 
 def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:

@@ -58,8 +58,28 @@ def test_a_formula(sales, tmp_path):
     assert (predicted["lower_95"] < predicted["mean"]).all()
     for name in ("path.png", "kernel.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
+    again = ("--cores", "1", "--out", tmp_path / "again")
+    fine("search", sales, *options[:6], *again, "--budget", "20")
+    paths = [pd.read_csv(folder / "path.csv") for folder in (out, tmp_path / "again")]
+    same = ["model", "score", "gradients"]
+    pd.testing.assert_frame_equal(*(path[same] for path in paths))
     message = refused(run("search", sales, *options, "--bases", "SE,PER"))
     assert "no bases" in message
+
+
+@pytest.mark.cluster
+def test_a_formula_found_on_a_cluster(sales, tmp_path, address):
+    options = ("--target", "sales", "--method", "evocov", "--features", "year", "--budget", "20")
+    found = {}
+    for name, where in {"here": ("--cores", "1"), "there": ("--cluster", address)}.items():
+        fine("search", sales, *options, *where, "--out", tmp_path / name)
+        found[name] = (tmp_path / name / "best.json").read_text()
+    assert found["here"] == found["there"]
+
+
+def test_processes_are_for_formulas(sales, tmp_path):
+    message = refused(run("search", sales, *OPTIONS, "--cores", "2", "--out", tmp_path / "out"))
+    assert "one after the other" in message
 
 
 def test_dates_become_days(tmp_path):

@@ -48,6 +48,7 @@ def evolve(
     evaluations: int = EVALUATIONS,
     seed: int = 0,
     cores: int | None = None,
+    cluster: str | None = None,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
 ) -> EvolutionResult:
@@ -75,9 +76,12 @@ def evolve(
     evaluations : int
         Number of evaluations of the metric, with its gradient, to fit a kernel.
     seed : int
-        The same data, options and seed give the same kernels, for any `cores`.
+        The same data, options and seed give the same kernels, wherever they are fitted.
     cores : int, optional
         Number of processes that fit kernels; by default, one per core.
+    cluster : str, optional
+        Address of a Dask scheduler, as started by ``kem cluster``, to use instead of processes on
+        this machine.
     out : path, optional
         Folder to which fitted kernels are written after every generation. If the folder contains a
         search with the same data and options except the budget, that search is continued.
@@ -93,7 +97,7 @@ def evolve(
     InputError
         If there are fewer than 10 points, the shapes don't match, a value isn't a finite number,
         inputs are repeated, the targets or an input column are constant, an option is unknown or
-        out of range, or the folder contains anything else.
+        out of range, the folder contains anything else, or no scheduler responds at the address.
     WorkerError
         If workers keep dying.
 
@@ -122,7 +126,7 @@ def evolve(
     with (
         opened(out, options, x, y) as folder,
         Line(budget, progressbar) as line,
-        closing(make_executor(cores)) as executor,
+        closing(make_executor(cores, cluster)) as executor,
     ):
         found = explore(
             make_strategy(method, x.shape[1], seed),
@@ -134,7 +138,7 @@ def evolve(
             seconds=seconds,
             record=EvolvedRecord(folder),
         )
-    return EvolutionResult(tuple(found), method, scaling, seed, fitter, executor.cores)
+        return EvolutionResult(tuple(found), method, scaling, seed, fitter, executor.cores)
 
 
 def make_strategy(method: str, dimension: int, seed: int) -> Strategy:
