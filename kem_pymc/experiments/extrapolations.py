@@ -35,6 +35,8 @@ from kem_pymc.search.evocov.objective import Objective
 from kem_pymc.search.evocov.prediction import predict
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
+from kem_pymc.search.evocov.run import EVALUATIONS
+from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
 from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.search.evocov.strategies import (
     CLIMBERS,
@@ -54,9 +56,9 @@ from kem_pymc.selection.selection import Selection
 #: Number of points for which the number of evaluations per kernel is stated.
 REFERENCE = 350
 
-#: About how many kernels are fitted in a second, for which the sizes of populations are chosen if
-#: only the time is limited.
-PER_SECOND = 3
+#: About how many kernels are fitted in a second to 200 points, and the power of the number of
+#: points by which it falls; sizes of populations depend on it if only the time is limited.
+PER_SECOND, POWER = 25, -2.5
 
 #: Smallest size of a generation, and number of kernels in it for each one that is selected.
 LEAST, PRESSURE = 10, 10
@@ -96,7 +98,7 @@ class ExtrapolationTask:
     method: str
     strategy: str
     metric: Metric
-    reference: int
+    reference: int | None
     trial: int
     kernels: int | None
     seconds: float | None
@@ -299,24 +301,28 @@ class _Scaled(NamedTuple):
         return float(np.sqrt(np.mean((self.scaling.mean_back(mean) - self.series.y_test) ** 2)))
 
 
-def strategy_of(task: ExtrapolationTask, rng: np.random.Generator) -> Callable[[], Strategy]:
-    """Return the function that makes the strategy of a task.
+def strategy_of(
+    task: ExtrapolationTask,
+    expected: int,
+    rng: np.random.Generator,
+    initial: Sequence[Individual] = (),
+) -> Callable[[], Strategy]:
+    """Return the function that makes the strategy of a task, for an expected number of kernels.
 
     The paper's sizes are for 20,000 kernels. For fewer kernels, the number of generations is kept
     about equal to their size, as in the paper, and so is the share of kernels that are selected;
     Go With The First has fewer mutations between two eliminations.
     """
     check = PsdCheck(1, rng)
-    expected = task.kernels or round(PER_SECOND * (task.seconds or 0))
     if task.strategy == "evolution":
         size = int(np.clip(round(math.sqrt(expected)), LEAST, GENERATION))
-        return lambda: Generations(check, rng, size, max(2, size // PRESSURE))
+        return lambda: Generations(check, rng, size, max(2, size // PRESSURE), initial)
     if task.strategy == "climbing":
         rounds = CLIMBERS * (CLIMBERS + 1) // 2
         mutations = int(np.clip((expected - CLIMBERS) // rounds, 1, MUTATIONS))
-        return lambda: GoWithTheFirst(check, rng, CLIMBERS, mutations)
+        return lambda: GoWithTheFirst(check, rng, CLIMBERS, mutations, initial)
     if task.strategy == "random":
-        return lambda: RandomSearch(check, rng, 1)
+        return lambda: RandomSearch(check, rng, 1, initial)
     original = Individual.from_json(task.original)
     if task.strategy == "fit":
         return lambda: Fresh(original.tree)
@@ -325,21 +331,39 @@ def strategy_of(task: ExtrapolationTask, rng: np.random.Generator) -> Callable[[
 
 def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
     """Return the path of a search among trees."""
-    evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
+    evaluations = EVALUATIONS
+    if task.reference is not None:
+        evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
     fitter = Fitter(data.x, data.y, task.metric, evaluations)
     seed = 1000 * task.seed + task.trial
     rng = np.random.default_rng(seed)
-    make = strategy_of(task, rng)
     replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time
     mutating = task.strategy == "mutations"
     path = _Path(data, Individual.from_json(task.original) if mutating else None)
-    limited = Limited(make, task.seconds)
+    coarse = None if task.strategy in ("mutations", "fit") else screening(fitter, seed)
+    initial, seconds = list[Individual](), task.seconds
+    if coarse is not None:
+        first = SHARE * seconds if seconds else None
+        kernels = _expected(KERNELS, first, len(coarse.y))
+        limited = Limited(strategy_of(task, kernels, rng), first)
+        most = sys.maxsize if first else KERNELS
+        initial = finalists(explore(limited, coarse, most, seed, callback=path.count))
+        seconds = seconds and (1 - SHARE) * seconds
+    kernels = _expected(task.kernels, seconds, len(data.y))
+    limited = Limited(strategy_of(task, kernels, rng, initial), seconds)
     found = explore(limited, fitter, task.kernels or sys.maxsize, seed, callback=path.add)
     rows = path.rows()
     if found and task.strategy != "mutations":
         result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)
         rows[-1] |= _densities(result.selection, data)
     return rows
+
+
+def _expected(kernels: int | None, seconds: float | None, n: int) -> int:
+    """Return about how many kernels are fitted to n points, at most `kernels`."""
+    most = math.inf if kernels is None else kernels
+    rate = PER_SECOND * (n / POINTS) ** POWER
+    return int(min(most, math.inf if seconds is None else 1 + rate * seconds))
 
 
 def _densities(selection: EvolvedSelection | Selection, data: "_Scaled") -> dict[str, float]:
@@ -382,10 +406,14 @@ class _Path:
         if original is not None:
             self.found.append(self._row(original, self._error(original)))
 
-    def add(self, individual: Individual) -> None:
-        """Add a kernel that was fitted."""
+    def count(self, individual: Individual) -> None:
+        """Count a kernel that was fitted."""
         self.kernels += 1
         self.evaluations += individual.gradients
+
+    def add(self, individual: Individual) -> None:
+        """Count a kernel that was fitted, and add it if its BIC is the smallest so far."""
+        self.count(individual)
         if not (self.every or individual.bic < self.best):
             return
         error = self._error(individual)

@@ -170,14 +170,15 @@ class Extrapolator(_Strict):
         the kernel that compositional kernel search finds; or a fit of the periodic spikes kernel.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
         What hyperparameters are fitted to.
-    reference : int
+    reference : int, optional
         Number of evaluations of the metric, with its gradient, per kernel, for 350 points; for n
-        points it is multiplied by (350 / n)^2, so that a fit takes about as long.
+        points it is multiplied by (350 / n)^2, as in the paper. By default each kernel has as many
+        as in :func:`kem_pymc.search.evolve`.
     """
 
     strategy: Literal["evolution", "climbing", "random", "mutations", "fit", "ps"]
     metric: Metric = "lml"
-    reference: PositiveInt = 100
+    reference: PositiveInt | None = None
 
 
 class Extrapolations(_Strict):

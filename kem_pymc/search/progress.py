@@ -28,7 +28,8 @@ class Line:
     def __init__(self, budget: int, shown: bool) -> None:
         console = Console(stderr=True)
         self._budget, self._began = budget, monotonic()
-        self._count, self._best = 0, cast(Evaluated | None, None)
+        self._count, self._screened = 0, 0
+        self._best = cast(Evaluated | None, None)
         self._lines = Lines(console.print) if shown and not console.is_terminal else None
         self._progress = Progress(
             BarColumn(bar_width=24),
@@ -56,6 +57,8 @@ class Line:
     def add(self, evaluation: Evaluated) -> None:
         """Show the number of evaluations, with this one, and the best model so far."""
         self._count += 1
+        if self._screened:
+            self._screened, self._best = 0, None  # scores on fewer points aren't comparable
         if self._best is None or evaluation.score > self._best.score:
             self._best = evaluation
         text = f"best so far: {shorten(self._best.model)} ({self._best.score:.1f})"
@@ -63,6 +66,16 @@ class Line:
         if self._lines is not None:
             left = time_left(self._count, self._budget, monotonic() - self._began)
             self._lines.say(f"{left}, {text}")
+
+    def screened(self, evaluation: Evaluated) -> None:
+        """Show the number of evaluations on some of the points, and the best model so far."""
+        self._screened += 1
+        if self._best is None or evaluation.score > self._best.score:
+            self._best = evaluation
+        text = f"{self._screened} on some of the points, best so far: {shorten(self._best.model)}"
+        self._progress.update(self._task, description=text, refresh=True)
+        if self._lines is not None:
+            self._lines.say(text)
 
 
 def shorten(model: str) -> str:

@@ -51,12 +51,17 @@ class Record[L: Line, P, E](ABC):
     """
 
     line: type[L]
+    file = EVALUATIONS
 
     def __init__(self, folder: Path | None) -> None:
-        self._path = None if folder is None else folder / EVALUATIONS
+        self._path = None if folder is None else folder / self.file
         self._known: list[L] = []
         if self._path is not None and self._path.exists():
             self._read(self._path)
+
+    def __len__(self) -> int:
+        """Return the number of evaluations that were in the file."""
+        return len(self._known)
 
     def known(self, number: int, proposed: P) -> E | None:
         """Return an evaluation from the file by its number; None if the file ends before it.

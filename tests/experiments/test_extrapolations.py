@@ -145,16 +145,40 @@ class TestLimited:
 
 
 def test_sizes_grow_with_the_budget():
-    def size(kernels, seconds=None, name="EvoCov LML"):
-        task = task_of(None, name, kernels=kernels, seconds=seconds)
-        return extrapolations.strategy_of(task, np.random.default_rng(0))()
+    def of(expected, name="EvoCov LML"):
+        return extrapolations.strategy_of(task_of(None, name), expected, np.random.default_rng(0))()
 
-    assert (size(20_000).size, size(20_000).selected) == (141, 14)
-    assert (size(400).size, size(400).selected) == (20, 2)
-    assert size(None, 300).size == 30
-    assert size(15).size == 10
-    assert size(13 + 91 * 4, name="Go With The First").mutations == 4
-    assert size(20_000, name="Go With The First").mutations == 200
+    assert (of(20_000).size, of(20_000).selected) == (141, 14)
+    assert (of(400).size, of(400).selected) == (20, 2)
+    assert of(15).size == 10
+    assert of(13 + 91 * 4, "Go With The First").mutations == 4
+    assert of(20_000, "Go With The First").mutations == 200
+    assert extrapolations._expected(15, None, 900) == 15
+    assert extrapolations._expected(None, 100.0, 200) == 2501
+    assert extrapolations._expected(1410, 100.0, 800) == 79
+
+
+@pytest.mark.parametrize("name", ["EvoCov LML", "Go With The First", "Random Search"])
+def test_many_points_are_screened_first(monkeypatch, name):
+    """The best kernels on some of the points are the first ones on all."""
+    monkeypatch.setattr(extrapolations, "KERNELS", 12)
+    fits = []
+    fit = Fitter.fit
+
+    def noted(fitter, offspring, rng):
+        fits.append((len(fitter.y), offspring, fit(fitter, offspring, rng)))
+        return fits[-1][-1]
+
+    monkeypatch.setattr(Fitter, "fit", noted)
+    path = task_of(None, name, data="mornings", kernels=14).run()
+    assert path["kernels"].iloc[-1] == 26
+    _, *coarse = [found for n, _, found in fits if n < 336]  # the first one compiles
+    full = [offspring for n, offspring, _ in fits if n == 336]
+    assert (len(coarse), len(full)) == (11, 15) or (len(coarse), len(full)) == (12, 14)
+    best = min(coarse, key=lambda found: found.bic)
+    assert str(best.tree) in {str(own.tree) for own in full}
+    (own,) = [own for own in full if str(own.tree) == str(best.tree)][:1]
+    np.testing.assert_array_equal(own.inherited, best.natural)
 
 
 @pytest.mark.parametrize("name", ["EvoCov LML", "EvoCov SoPL", "Random Search"])

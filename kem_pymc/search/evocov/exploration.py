@@ -29,6 +29,7 @@ def explore(
     callback: Callable[[Individual], object] = lambda _: None,
     *,
     seconds: float = math.inf,
+    before: float = 0.0,
     record: EvolvedRecord | None = None,
 ) -> list[Individual]:
     """Fit what a strategy proposes until the budget is spent, or there is nothing new.
@@ -47,6 +48,8 @@ def explore(
         Called with every fitted kernel, on arrival.
     seconds : float
         Time after which no more kernels are fitted, but for the first ones.
+    before : float
+        Seconds that were spent before; times include them.
     record : EvolvedRecord, optional
         Files of the search. Kernels that they contain aren't fitted again.
 
@@ -69,7 +72,7 @@ def explore(
         return [fitter.fit(offspring, np.random.default_rng(key)) for offspring, key in task]
 
     found: list[Individual] = []
-    began = time.perf_counter()
+    began = time.perf_counter() - before
     while not found or (len(found) < budget and time.perf_counter() - began < seconds):
         proposed: Sequence[Offspring] = strategy.propose()[: budget - len(found)]
         if not proposed:

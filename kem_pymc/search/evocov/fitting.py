@@ -29,8 +29,9 @@ PENALTY = 1e10
 class Fitter:
     """Procedure that fits kernels to one data set by L-BFGS with gradients, from several starts.
 
-    Starts are uniform within bounds, or, where values are inherited, normal around these with
-    standard deviation 0.1 in the coordinates. Starts follow each other until the budget is spent.
+    Starts are uniform within bounds. Where values are inherited, the first start has these, and the
+    others are normal around them with standard deviation 0.1 in the coordinates. Starts follow each
+    other until the budget is spent.
 
     Attributes
     ----------
@@ -72,8 +73,10 @@ class Fitter:
         low, high = np.transpose(bounds)
         inherited = coordinates_of(offspring.inherited, positive)
         search = _Search(Objective(tree, self.x, self.y, self.metric))
+        spread = 0.0
         while search.outcomes.total() < self.evaluations:
-            near = rng.normal(inherited, SPREAD)
+            near = rng.normal(inherited, spread)
+            spread = SPREAD
             start = np.clip(np.where(np.isnan(near), rng.uniform(low, high), near), low, high)
             if search(start)[0] < PENALTY:
                 left = {"maxfun": max(1, self.evaluations - search.outcomes.total())}

@@ -37,3 +37,9 @@ class EvolvedRecord(Record[EvolvedLine, Offspring, Individual]):
             return None
         own = Individual.from_file(line.fitted)
         return replace(own, seconds=line.seconds, elapsed=line.elapsed)
+
+
+class ScreeningRecord(EvolvedRecord):
+    """Kernels that were fitted to some of the points only."""
+
+    file = "screening.jsonl"

@@ -9,6 +9,7 @@ import numpy as np
 from kem_pymc.search.evaluation import best
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
+from kem_pymc.search.evocov.screening import POINTS
 from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.result import Found, weighted
@@ -27,11 +28,14 @@ class EvolutionResult(Found[Individual]):
     seed : int
     fitter : Fitter
         The scaled data, and the procedure that fitted the kernels.
+    screened : tuple of Individual
+        Kernels of the first search, which were fitted to some of the points only.
     cores : int
         Number of processes that fitted kernels at the same time.
     """
 
     fitter: Fitter
+    screened: tuple[Individual, ...] = ()
     cores: int = 1
 
     @property
@@ -55,10 +59,19 @@ class EvolutionResult(Found[Individual]):
         return best(self.evaluations).tree
 
     @property
+    def overhead(self) -> float:
+        """Fraction of the duration that wasn't spent on fitting kernels."""
+        fitting = sum(own.seconds for own in (*self.screened, *self.evaluations)) / self.cores
+        return max(1 - fitting / self.seconds, 0.0) if self.seconds > 0 else 0.0
+
+    @property
     def outcomes(self) -> Counter[str]:
-        """Number of evaluations of the metric by outcome, such as "fine" or "overflow"."""
+        """Number of evaluations of the metric by outcome, such as "fine" or "overflow".
+
+        Those of the first search are included.
+        """
         total: Counter[str] = Counter()
-        for evaluation in self.evaluations:
+        for evaluation in (*self.screened, *self.evaluations):
             total.update(evaluation.outcomes)
         return total
 
@@ -79,8 +92,10 @@ class EvolutionResult(Found[Individual]):
     def _facts(self) -> dict[str, str]:
         most = self.outcomes.most_common()
         counted = ", ".join(f"{count} {outcome}" for outcome, count in most)
+        first = {"Screened before": f"{len(self.screened)} kernels on {POINTS} of the points"}
         return {
             **super()._facts(),
+            **(first if self.screened else {}),
             "Hyperparameters": f"{len(self.selection.best.natural)}, with the noise",
             "Evaluations": counted,
         }

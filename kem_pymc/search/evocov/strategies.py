@@ -50,6 +50,8 @@ class Evolution:
     rng : numpy.random.Generator
     size, selected : int
         Number of kernels of a generation, and of those that are selected.
+    initial : sequence of Individual
+        Kernels for the first generation, fitted to other data: they are fitted again.
     """
 
     def __init__(
@@ -58,23 +60,27 @@ class Evolution:
         rng: np.random.Generator,
         size: int = GENERATION,
         selected: int = SELECTED,
+        initial: Sequence[Individual] = (),
     ) -> None:
         self.check, self.rng = check, rng
         self.size, self.selected = size, selected
-        self.parents: list[Individual] = []
+        self.parents = list(initial)
+        self.comparable = not self.parents
         self.before = math.inf
 
     def propose(self) -> list[Offspring]:
         """Return a generation: the selected kernels, then others; see :class:`Strategy`."""
         own = [Offspring(parent.tree, parent.natural) for parent in self.parents]
-        left = self.size - len(own)
+        left = max(self.size - len(own), 0)
         if own:
             return own + [vary(self.parents, self.check, self.rng) for _ in range(left)]
         return [random_kernel(self.check, self.rng) for _ in range(left)]
 
     def observe(self, fitted: Sequence[Individual]) -> None:
         """Select the best of a generation, or none; see :class:`Strategy`."""
-        again = list(map(better, fitted, self.parents))  # the selected ones come first
+        known = self.parents if self.comparable else []
+        self.comparable = True
+        again = list(map(better, fitted, known))  # the selected ones come first
         generation = sorted([*again, *fitted[len(again) :]], key=lambda found: found.bic)
         best = generation[0].bic
         if math.isfinite(best) and self.before - best > IMPROVEMENT * abs(best):
@@ -88,7 +94,7 @@ class RandomSearch:
 
     Parameters
     ----------
-    check, rng
+    check, rng, initial
         As for :class:`Evolution`.
     size : int
         Number of kernels that are proposed at a time.
@@ -99,11 +105,16 @@ class RandomSearch:
         check: Callable[[Tree], bool],
         rng: np.random.Generator,
         size: int = GENERATION,
+        initial: Sequence[Individual] = (),
     ) -> None:
         self.check, self.rng, self.size = check, rng, size
+        self.first = [Offspring(own.tree, own.natural) for own in initial]
 
     def propose(self) -> list[Offspring]:
         """Return random kernels; see :class:`Strategy`."""
+        if self.first:
+            first, self.first = self.first, []
+            return first
         return [random_kernel(self.check, self.rng) for _ in range(self.size)]
 
     def observe(self, fitted: Sequence[Individual]) -> None:
@@ -118,7 +129,7 @@ class GoWithTheFirst:
 
     Parameters
     ----------
-    check, rng
+    check, rng, initial
         As for :class:`Evolution`.
     climbers, mutations : int
         Number of kernels, and of mutations of each before one is left out.
@@ -130,16 +141,19 @@ class GoWithTheFirst:
         rng: np.random.Generator,
         climbers: int = CLIMBERS,
         mutations: int = MUTATIONS,
+        initial: Sequence[Individual] = (),
     ) -> None:
         self.check, self.rng = check, rng
         self.climbers, self.mutations = climbers, mutations
+        self.first = [Offspring(own.tree, own.natural) for own in initial[:climbers]]
         self.population: list[Individual] = []
         self.rounds = 0
 
     def propose(self) -> list[Offspring]:
         """Return one mutant of each kernel; see :class:`Strategy`."""
         if not self.population:
-            return [random_kernel(self.check, self.rng) for _ in range(self.climbers)]
+            missing = self.climbers - len(self.first)
+            return self.first + [random_kernel(self.check, self.rng) for _ in range(missing)]
         if self.rounds == self.climbers * self.mutations:
             return []
         return [vary([found], self.check, self.rng) for found in self.population]

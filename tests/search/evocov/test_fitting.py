@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from kem_pymc.search.evocov import fitting
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Offspring
 from kem_pymc.search.evocov.metrics import METRICS
@@ -44,16 +45,26 @@ def test_score_is_that_of_the_likelihood_whatever_the_metric(metric, data):
     assert found.log_likelihood == pytest.approx(exact, rel=1e-5, abs=1e-4)
 
 
-def test_inherited_values_are_where_searches_start(data):
-    """With standard deviation 0.1; a new hyperparameter may be anywhere."""
-    x = data[0]
-    fitter = Fitter(x, np.zeros(N), "rmse", 1)  # without errors there is nothing to improve
+def test_inherited_values_are_where_searches_start(data, monkeypatch):
+    """The first start has them, the others with standard deviation 0.1; new ones are anywhere."""
+    points = []
+    call = fitting._Search.__call__
+
+    def noted(search, values):
+        points.append(values.copy())
+        return call(search, values)
+
+    monkeypatch.setattr(fitting._Search, "__call__", noted)
+    fitter = Fitter(data[0], np.zeros(N), "rmse", 61)  # without errors there is nothing to improve
     offspring = Offspring(Tree.parse(SE), np.array([0.7, math.nan, 0.02]))
-    rng = np.random.default_rng(3)
-    found = np.log([fitter.fit(offspring, rng).natural for _ in range(60)])
-    np.testing.assert_allclose(found[:, [0, 2]].mean(axis=0), np.log([0.7, 0.02]), atol=0.05)
-    np.testing.assert_allclose(found[:, [0, 2]].std(axis=0), 0.1, rtol=0.3)
-    assert np.ptp(found[:, 1]) > 8
+    fitter.fit(offspring, np.random.default_rng(3))
+    first, *others = dict.fromkeys(map(tuple, points))  # each start is evaluated twice
+    np.testing.assert_allclose(np.exp(first)[[0, 2]], [0.7, 0.02], rtol=1e-12)
+    others = np.array(others)
+    assert len(others) == 30
+    np.testing.assert_allclose(others[:, [0, 2]].mean(axis=0), np.log([0.7, 0.02]), atol=0.06)
+    np.testing.assert_allclose(others[:, [0, 2]].std(axis=0), 0.1, rtol=0.35)
+    assert np.ptp(others[:, 1]) > 8
 
 
 def test_negative_shifts_are_not_inherited_by_positive_hyperparameters():
