@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kem_pymc import evolutions as evolutions
     from kem_pymc import gp as gp
     from kem_pymc import kernels as kernels
+    from kem_pymc import lifelong as lifelong
     from kem_pymc import model as model
     from kem_pymc import plots as plots
     from kem_pymc import priors as priors
@@ -96,8 +97,8 @@ _HOMES = {
 
 #: Subpackages that are imported when they are first used.
 _PACKAGES = (
-    *("datasets", "diagnostics", "errors", "evolutions", "gp", "kernels", "model", "plots"),
-    *("priors", "search", "selection", "shared"),
+    *("datasets", "diagnostics", "errors", "evolutions", "gp", "kernels", "lifelong", "model"),
+    *("plots", "priors", "search", "selection", "shared"),
 )
 
 #: Names that moved to a subpackage; they are available here for one release.

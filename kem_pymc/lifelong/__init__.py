@@ -1,0 +1,25 @@
+"""Lifelong Bayesian optimisation of functions that arrive one after the other."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.lifelong.optimizer import LifelongOptimizer as LifelongOptimizer
+    from kem_pymc.lifelong.optimizer import minimize_sequence as minimize_sequence
+    from kem_pymc.lifelong.space import CategoricalDistribution as CategoricalDistribution
+    from kem_pymc.lifelong.space import FloatDistribution as FloatDistribution
+    from kem_pymc.lifelong.space import IntDistribution as IntDistribution
+    from kem_pymc.lifelong.space import Space as Space
+
+__getattr__, __all__ = lazily(
+    __name__,
+    {
+        "CategoricalDistribution": "space",
+        "FloatDistribution": "space",
+        "IntDistribution": "space",
+        "LifelongOptimizer": "optimizer",
+        "Space": "space",
+        "minimize_sequence": "optimizer",
+    },
+)

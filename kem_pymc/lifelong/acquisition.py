@@ -1,0 +1,156 @@
+"""Acquisition: where to evaluate next, by expected improvement."""
+
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtr
+
+from kem_pymc.errors import InputError
+from kem_pymc.lifelong.space import Space
+
+#: Number of quasi-random points, of points around each of the best ones, and of the best ones.
+SPREAD, AROUND, BEST = 1024, 32, 5
+
+#: Standard deviation of points around the best ones, in units of the range.
+NEAR = 0.05
+
+#: Number of points from which a local search starts, and of its iterations.
+STARTS, ITERATIONS = 5, 50
+
+#: Largest number of combinations of categories that are all tried.
+COMBINATIONS = 128
+
+#: Smallest standard deviation, and difference to the best value, in standard deviations, from which
+#: an asymptotic expansion is exact enough.
+SMALLEST, FAR = 1e-12, -25.0
+
+#: Step of finite differences, in units of the range.
+STEP = 1e-5
+
+
+class Surrogate(Protocol):
+    """A fitted model of a function."""
+
+    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations (m,) of the function at encoded points (m, D)."""
+
+
+def expected_improvement(mean: np.ndarray, sd: np.ndarray, best: float) -> np.ndarray:
+    """Return the expected improvement on the smallest value (Jones et al. 1998, eq. 15).
+
+    Parameters
+    ----------
+    mean, sd : ndarray, shape (m,)
+        Moments of normal distributions. Without variance the improvement is certain.
+    best : float
+        Smallest value.
+    """
+    return np.exp(log_expected_improvement(mean, sd, best))
+
+
+def log_expected_improvement(mean: np.ndarray, sd: np.ndarray, best: float) -> np.ndarray:
+    """Return the logarithm of the expected improvement, also where that is too small for a float.
+
+    With ``z = (best - mean) / sd`` the improvement is ``sd (phi(z) + z Phi(z))``. Below zero the
+    sum is ``phi(z) (1 + z Phi(z) / phi(z))``, far below about ``phi(z) / z^2 (1 - 3 / z^2)``.
+    """
+    sd = np.maximum(sd, SMALLEST)
+    z = (best - mean) / sd
+    above, near, far = np.maximum(z, 0.0), np.clip(z, FAR, 0.0), np.minimum(z, FAR)
+    constant = 0.5 * np.log(2 * np.pi)
+    high = np.log(np.exp(-0.5 * above**2 - constant) + above * ndtr(above))
+    ratio = np.exp(log_ndtr(near) + 0.5 * near**2 + constant)
+    middle = -0.5 * near**2 - constant + np.log1p(near * ratio)
+    low = -0.5 * far**2 - constant - 2 * np.log(-far) + np.log1p(-3 / far**2)
+    return np.log(sd) + np.where(z > 0, high, np.where(z > FAR, middle, low))
+
+
+def maximise(
+    surrogate: Surrogate,
+    space: Space,
+    best: float,
+    rows: np.ndarray,
+    values: np.ndarray,
+    rng: np.random.Generator,
+    seen: np.ndarray,
+) -> np.ndarray:
+    """Return the encoded point (D,) of a space with the largest expected improvement.
+
+    Quasi-random points, and points around the best ones, are tried first, and the best few of them
+    with all combinations of categories. From the best of these, local searches move the numbers by
+    L-BFGS.
+
+    Parameters
+    ----------
+    surrogate : Surrogate
+    space : Space
+    best : float
+        Smallest value of the function, as the surrogate predicts it.
+    rows : ndarray, shape (n, D)
+        Points that were evaluated.
+    values : ndarray, shape (n,)
+        Their values.
+    rng : numpy.random.Generator
+    seen : ndarray, shape (m, D)
+        Points that aren't returned.
+
+    Raises
+    ------
+    InputError
+        If all points of the space were evaluated.
+    """
+
+    def height(points: np.ndarray) -> np.ndarray:
+        return log_expected_improvement(*surrogate.predict(points), best)
+
+    numeric = space.numeric
+    leaders = rows[np.argsort(values, kind="stable")[:BEST]]
+    around = np.repeat(leaders, AROUND, axis=0)
+    around[:, numeric] += NEAR * rng.normal(size=(len(around), numeric.sum()))
+    tried = np.concatenate([space.sobol(SPREAD, rng), space.nearest(around)])
+    heights = height(tried)
+    combinations = space.combinations(COMBINATIONS)
+    if len(combinations) > 1:
+        top = tried[np.argsort(-heights, kind="stable")[:STARTS]]
+        crossed = np.repeat(top, len(combinations), axis=0)
+        crossed[:, ~numeric] = np.tile(combinations[:, ~numeric], (len(top), 1))
+        tried = np.concatenate([tried, crossed])
+        heights = np.concatenate([heights, height(crossed)])
+    order = np.argsort(-heights, kind="stable")
+    if numeric.any():
+        climbed = [_climb(height, tried[i], numeric) for i in order[:STARTS]]
+        nearest = space.nearest(np.array(climbed))
+        tried = np.concatenate([nearest, tried[order]])
+        order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
+    known = {row.tobytes() for row in seen}
+    for i in order:
+        if tried[i].tobytes() not in known:
+            return tried[i]
+    raise InputError("All points of the space were evaluated. End the task.")
+
+
+def _climb(height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray:
+    """Return the end of a local search that moves the columns of numbers."""
+    count = int(numeric.sum())
+    steps = STEP * np.concatenate([np.eye(count), -np.eye(count)])
+
+    def downhill(place: np.ndarray) -> tuple[float, np.ndarray]:
+        points = np.repeat(start[None], 2 * count + 1, axis=0)
+        points[:, numeric] = place
+        points[1:, numeric] += steps
+        found = height(points)
+        slope = (found[1 : count + 1] - found[count + 1 :]) / (2 * STEP)
+        return -found[0], -slope
+
+    found = minimize(
+        downhill,
+        start[numeric],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, 1.0)] * count,
+        options={"maxiter": ITERATIONS},
+    )
+    end = start.copy()
+    end[numeric] = np.clip(found.x, 0.0, 1.0)
+    return end

@@ -1,0 +1,212 @@
+"""Lifelong Bayesian optimisation: networks that tasks share as far as it helps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from kem_pymc.lifelong import buffet, networks
+from kem_pymc.lifelong.linear import LinearPosterior
+from kem_pymc.lifelong.methods import Acquired
+from kem_pymc.lifelong.training import Neighbours, State, training
+
+#: Coefficients of the regulariser that are compared (section 2.4).
+STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+
+#: Numbers of acquisitions of a task at which the coefficient is chosen anew.
+CHOSEN_AT = (5, 10, 20, 40)
+
+#: Number of folds of this choice.
+FOLDS = 3
+
+#: Logs of the precisions of output weights and noise with which the first task begins.
+LOG_PRECISIONS = (0.0, 4.0)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSurrogate:
+    """Active networks with a posterior of their output weights.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (K, P)
+        Weights of the active networks.
+    units : int
+    posterior : LinearPosterior
+    """
+
+    weights: np.ndarray
+    units: int
+    posterior: LinearPosterior
+
+    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations (m,) of the function at points (m, D); eq. 4."""
+        return self.posterior.predict(flat(self.weights, rows, self.units))
+
+    def conditioned(self, acquired: Acquired) -> "NetworkSurrogate":
+        """Return the surrogate with other acquisitions, and the same networks and precisions."""
+        phi = flat(self.weights, acquired.rows, self.units)
+        posterior = replace(self.posterior, phi=phi, y=acquired.values)
+        return replace(self, posterior=posterior)
+
+
+def flat(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
+    """Return the features of several networks side by side (n, K units)."""
+    maps = networks.features(weights, rows, units)
+    return maps.transpose(1, 0, 2).reshape(len(rows), -1)
+
+
+class Traced(NamedTuple):
+    """What was learned for one acquisition.
+
+    Attributes
+    ----------
+    task : int
+        Number of the task, from 1 on.
+    n : int
+        Number of acquisitions of the task before this one.
+    elbo : float
+        Evidence lower bound.
+    strength : float
+        Coefficient of the regulariser.
+    log_odds : ndarray, shape (M,)
+        Logs of the odds that the task uses a network.
+    """
+
+    task: int
+    n: int
+    elbo: float
+    strength: float
+    log_odds: np.ndarray
+
+
+class LBO:
+    """Lifelong Bayesian optimisation (Zhang et al. 2019, algorithm 1).
+
+    Every function is a sum of networks, each followed by Bayesian linear regression. Which networks
+    a task uses is inferred under an Indian buffet process; those that earlier tasks used are kept
+    close to what they were there.
+
+    Parameters
+    ----------
+    columns : int
+        Number of columns D of encoded points.
+    alpha : float
+        Expected number of networks that a task uses.
+    max_networks : int
+        Number of networks M.
+    units : int
+        Number of units of each of the three layers.
+    rate : float
+        Learning rate of Adam.
+    iterations : int
+        Number of its iterations for each acquisition.
+    """
+
+    def __init__(
+        self,
+        columns: int,
+        *,
+        alpha: float = 2.0,
+        max_networks: int = 10,
+        units: int = 50,
+        rate: float = 0.01,
+        iterations: int = 100,
+    ) -> None:
+        self.training = training(max_networks, columns, units, alpha)
+        self.alpha, self.rate, self.iterations = alpha, rate, iterations
+        self.before = Neighbours.none(max_networks, self.training.size)
+        self.current: State | None = None
+        self.strength = STRENGTHS[-1]
+        self.trace: list[Traced] = []
+
+    def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> NetworkSurrogate:
+        """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`."""
+        state = self._begun(tasks, rng)
+        rows, y = tasks[-1]
+        if self.before.counts.any() and len(y) in CHOSEN_AT:
+            self.strength = self._chosen(state, rows, y, rng)
+        self.current, elbo = self._trained(state, rows, y, self.strength, rng)
+        self.trace.append(Traced(len(tasks), len(y), elbo, self.strength, self.current.log_odds))
+        return self._surrogate(self.current, rows, y)
+
+    def _begun(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> State:
+        """Return the state from which training goes on."""
+        own = self.training
+        odds = buffet.expected_log_odds(own.networks, self.alpha)
+        if self.current is None:
+            weights = networks.draw(own.networks, own.columns, own.units, rng)
+            return State(weights, odds, np.array(LOG_PRECISIONS))
+        if len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
+            self.before = self.before.plus(self.current)
+            return self.current._replace(log_odds=odds)
+        return self.current
+
+    def _trained(
+        self,
+        state: State,
+        rows: np.ndarray,
+        y: np.ndarray,
+        strength: float,
+        rng: np.random.Generator,
+    ) -> tuple[State, float]:
+        return self.training.train(
+            state,
+            self.before,
+            rows,
+            y,
+            strength=strength,
+            rate=self.rate,
+            iterations=self.iterations,
+            rng=rng,
+        )
+
+    def _chosen(
+        self, state: State, rows: np.ndarray, y: np.ndarray, rng: np.random.Generator
+    ) -> float:
+        """Return the coefficient with the smallest error of cross-validation."""
+        fold = rng.permutation(len(y)) % FOLDS
+        seed = int(rng.integers(2**63))
+        errors = []
+        for strength in STRENGTHS:
+            error = 0.0
+            for own in range(FOLDS):
+                kept, left = fold != own, fold == own
+                same = np.random.default_rng(seed)  # the same variates for every coefficient
+                found, _ = self._trained(state, rows[kept], y[kept], strength, same)
+                predicted, _ = self._surrogate(found, rows[kept], y[kept]).predict(rows[left])
+                error += float(((predicted - y[left]) ** 2).sum())
+            errors.append(error)
+        return STRENGTHS[int(np.argmin(errors))]
+
+    def _surrogate(self, state: State, rows: np.ndarray, y: np.ndarray) -> NetworkSurrogate:
+        weights, units = state.weights[state.active], self.training.units
+        precision, noise_precision = np.exp(state.log_precisions)
+        posterior = LinearPosterior(flat(weights, rows, units), y, precision, noise_precision)
+        return NetworkSurrogate(weights, units, posterior)
+
+    def state(self) -> Mapping[str, np.ndarray]:
+        """Return weights, odds, precisions, sums over earlier tasks, and the trace."""
+        found = {f"before_{name}": value for name, value in self.before._asdict().items()}
+        found["strength"] = np.array(self.strength)
+        if self.current is not None:
+            found |= self.current._asdict()
+            columns = zip(*self.trace, strict=True)
+            found |= {
+                f"trace_{name}": np.array(own)
+                for name, own in zip(Traced._fields, columns, strict=True)
+            }
+        return found
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state; see :class:`kem_pymc.lifelong.methods.Method`."""
+        self.before = Neighbours(*(state[f"before_{name}"] for name in Neighbours._fields))
+        self.strength = float(state["strength"])
+        if State._fields[0] in state:
+            self.current = State(*(state[name] for name in State._fields))
+            columns = [state[f"trace_{name}"] for name in Traced._fields]
+            self.trace = [
+                Traced(int(task), int(n), float(elbo), float(strength), odds)
+                for task, n, elbo, strength, odds in zip(*columns, strict=True)
+            ]

@@ -1,0 +1,101 @@
+"""Bayesian linear regression on features, the last layer of networks.
+
+Weights are ``h ~ N(0, I / lambda)`` and values ``y ~ N(Phi h, I / beta)``. The primal form
+factorises ``lambda I + beta Phi' Phi`` (p, p), the dual form ``Phi Phi' / lambda + I / beta``
+(n, n). Zhang et al. (2019, section 2.1) print the quadratic term of the primal form without its
+factor 1/2, and the posterior covariance with a further factor lambda; here both forms are equal.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+
+def dual(gram: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
+    """Return log marginal likelihoods in the dual form, as a PyTensor expression.
+
+    Parameters
+    ----------
+    gram : tensor variable, shape (S, n, n)
+        Products ``Phi Phi'`` of S matrices of features.
+    y : tensor variable, shape (n,)
+        Values.
+    log_lambda, log_beta : scalar tensor variables
+        Logs of the precisions of weights and of noise.
+
+    Returns
+    -------
+    tensor variable, shape (S,)
+    """
+    n = y.shape[0]
+    factor = pt.linalg.cholesky(pt.exp(-log_lambda) * gram + pt.exp(-log_beta) * pt.eye(n))
+    white = pt.linalg.solve_triangular(
+        factor, pt.broadcast_to(y, gram.shape[:2]), lower=True, b_ndim=1
+    )
+    determinant = 2.0 * pt.log(pt.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+    return -0.5 * (pt.sqr(white).sum(axis=1) + determinant + n * np.log(2 * np.pi))
+
+
+def primal(cross: Any, along: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
+    """Return log marginal likelihoods in the primal form; see :func:`dual`.
+
+    Parameters
+    ----------
+    cross : tensor variable, shape (S, p, p)
+        Products ``Phi' Phi``.
+    along : tensor variable, shape (S, p)
+        Products ``Phi' y``.
+    y, log_lambda, log_beta
+        As for :func:`dual`.
+    """
+    n, p, beta = y.shape[0], cross.shape[1], pt.exp(log_beta)
+    factor = pt.linalg.cholesky(pt.exp(log_lambda) * pt.eye(p) + beta * cross)
+    white = pt.linalg.solve_triangular(factor, beta * along, lower=True, b_ndim=1)
+    quadratic = beta * pt.sqr(y).sum() - pt.sqr(white).sum(axis=1)
+    determinant = 2.0 * pt.log(pt.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) - p * log_lambda
+    return -0.5 * (quadratic + determinant + n * (np.log(2 * np.pi) - log_beta))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPosterior:
+    """The posterior of the weights, which predicts.
+
+    Attributes
+    ----------
+    phi : ndarray, shape (n, p)
+    y : ndarray, shape (n,)
+    precision, noise_precision : float
+        lambda and beta.
+    """
+
+    phi: np.ndarray
+    y: np.ndarray
+    precision: float
+    noise_precision: float
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        n, p = self.phi.shape
+        if n <= p:
+            c = self.phi @ self.phi.T / self.precision
+            return cholesky(c + np.eye(n) / self.noise_precision, lower=True)
+        k = self.noise_precision * self.phi.T @ self.phi
+        return cholesky(k + self.precision * np.eye(p), lower=True)
+
+    def predict(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations (m,) of the function at features (m, p); eq. 4."""
+        n, p = self.phi.shape
+        if n <= p:
+            cross = phi @ self.phi.T / self.precision
+            mean = cross @ cho_solve((self._factor, True), self.y)
+            white = solve_triangular(self._factor, cross.T, lower=True)
+            variance = (phi**2).sum(axis=1) / self.precision - (white**2).sum(axis=0)
+        else:
+            along = self.noise_precision * (self.phi.T @ self.y)
+            mean = phi @ cho_solve((self._factor, True), along)
+            variance = (solve_triangular(self._factor, phi.T, lower=True) ** 2).sum(axis=0)
+        return mean, np.sqrt(np.maximum(variance, 0.0))

@@ -1,0 +1,438 @@
+"""Optimisation of functions that follow each other, by asking for points and telling values."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from kem_pymc.data.transforms import Transform
+from kem_pymc.errors import InputError
+from kem_pymc.lifelong.acquisition import maximise
+from kem_pymc.lifelong.methods import Acquired, Method
+from kem_pymc.lifelong.space import Point, Space
+from kem_pymc.lifelong.store import Store
+
+#: Methods by name.
+MethodName = Literal[
+    "lbo", "random", "sobol", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr", "ablr_100"
+]
+
+Direction = Literal["minimize", "maximize"]
+
+#: Number of random points with which a task begins.
+INITIAL = 5
+
+
+@dataclass
+class Task:
+    """One function, and what is known about it.
+
+    Attributes
+    ----------
+    name : str
+    points : list of dict
+        Points that were evaluated, in the order in which values were told.
+    values : list of float
+        Their values; NaN where the evaluation failed.
+    pending : list of dict
+        Points that were asked for, without a value yet.
+    asked : int
+        Number of points that were asked for.
+    """
+
+    name: str
+    points: list[dict[str, Any]] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    pending: list[dict[str, Any]] = field(default_factory=list)
+    asked: int = 0
+
+
+class LifelongOptimizer:
+    """Optimiser of functions that arrive one after the other, such as scores on growing data sets.
+
+    Points are chosen by expected improvement under a model of the function. With "lbo" the model is
+    a sum of networks that earlier tasks share as far as it helps (Zhang et al. 2019).
+
+    Parameters
+    ----------
+    space : Space or mapping of str to Distribution
+        Points that may be tried.
+    method : str
+        "lbo"; or "random", "sobol" (quasi-random points), "gp" (a Gaussian process of the current
+        task), "multitask_gp", "warm_start_gp" (begins with the best points of earlier tasks),
+        "dngo" (a network for each task), "ablr" or "ablr_100" (a network with 50 or 100 units that
+        all tasks share).
+    direction : {"minimize", "maximize"}
+    alpha : float
+        Expected number of networks that a task uses, for "lbo".
+    max_networks : int
+        Largest number of networks, for "lbo".
+    initial : int
+        Number of random points with which every task begins.
+    seed : int
+        The same tasks, values and seed give the same points.
+    out : path, optional
+        Folder to which points, values and the model are written. If it contains an optimiser of the
+        same space and options, that one is continued.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, or the folder contains anything else.
+
+    Examples
+    --------
+    >>> optimizer = LifelongOptimizer({"x": FloatDistribution(-5, 10)})
+    >>> optimizer.next_task("2024")
+    >>> for _ in range(50):
+    ...     point = optimizer.ask()
+    ...     optimizer.tell(point, loss(point["x"]))
+    >>> optimizer.best
+    """
+
+    def __init__(
+        self,
+        space: Space | Mapping[str, Any],
+        *,
+        method: MethodName = "lbo",
+        direction: Direction = "minimize",
+        alpha: float = 2.0,
+        max_networks: int = 10,
+        initial: int = INITIAL,
+        seed: int = 0,
+        out: str | PathLike[str] | None = None,
+    ) -> None:
+        self.space = space if isinstance(space, Space) else Space(space)
+        self.direction, self.initial, self.seed = direction, initial, seed
+        if direction not in ("minimize", "maximize"):
+            raise InputError(f"There is no direction {direction!r}. Use minimize or maximize.")
+        for name, number in {"initial": initial, "max_networks": max_networks}.items():
+            if number < 1:
+                raise InputError(f"{name}={number} is too small. Give 1 or more.")
+        if not (math.isfinite(alpha) and alpha > 0):
+            raise InputError(f"alpha is {alpha}. Give a positive number.")
+        if seed < 0:
+            raise InputError(f"seed={seed} is negative. Give 0 or more.")
+        self.method_name = method
+        self.method = _method(method, self.space.columns, alpha, max_networks)
+        self.tasks: list[Task] = []
+        options = {
+            "space": self.space.to_dict(),
+            "method": method,
+            "direction": direction,
+            "alpha": alpha,
+            "max_networks": max_networks,
+            "initial": initial,
+            "seed": seed,
+        }
+        self._store = Store(out, options)
+        for event in self._store.events():
+            self._apply(event)
+        if self.method is not None:
+            model = self._store.model()
+            if model:
+                self.method.restore(model)
+
+    # --- Tasks ------------------------------------------------------------------------------------
+
+    def next_task(self, name: str | None = None, space: Space | None = None) -> None:
+        """Begin the next task.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the task; by default its number.
+        space : Space, optional
+            Space of the task, to check that it is the same.
+
+        Raises
+        ------
+        InputError
+            If there is a task of that name, or the space is another one.
+        """
+        name = str(len(self.tasks) + 1) if name is None else str(name)
+        if space is not None and space != self.space:
+            raise InputError(
+                f"The space of task {name} isn't that of the optimiser. Give all tasks one space, "
+                "or make another optimiser."
+            )
+        if any(task.name == name for task in self.tasks):
+            raise InputError(f"There is a task {name} already. Choose another name.")
+        self._record({"task": name})
+
+    @property
+    def task(self) -> Task:
+        """The current task.
+
+        Raises
+        ------
+        InputError
+            If none has begun.
+        """
+        if not self.tasks:
+            raise InputError("No task has begun. Call next_task first.")
+        return self.tasks[-1]
+
+    @property
+    def best(self) -> tuple[dict[str, Any], float]:
+        """The best point of the current task, and its value.
+
+        Raises
+        ------
+        InputError
+            If no value was told, or all evaluations failed.
+        """
+        task = self.task
+        signed = self._sign * np.array(task.values)
+        if not np.isfinite(signed).any():
+            raise InputError(f"Task {task.name} has no values. Tell one first.")
+        place = int(np.nanargmin(signed))
+        return task.points[place], task.values[place]
+
+    # --- Points -----------------------------------------------------------------------------------
+
+    @overload
+    def ask(self, n: None = None) -> dict[str, Any]: ...
+    @overload
+    def ask(self, n: int) -> list[dict[str, Any]]: ...
+    def ask(self, n: int | None = None) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return the next point to evaluate, or several.
+
+        Points that were asked for and have no value yet are taken into account with the values that
+        the model expects there.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of points, for a list of them.
+
+        Returns
+        -------
+        dict or list of dict
+
+        Raises
+        ------
+        InputError
+            If no task has begun, or all points of the space were asked for.
+        """
+        if n is not None and n < 1:
+            raise InputError(f"{n} points can't be asked for. Give 1 or more.")
+        points = [self._ask() for _ in range(n or 1)]
+        return points[0] if n is None else points
+
+    def tell(self, point: Point, value: float | None) -> None:
+        """Record the value of a point that was asked for.
+
+        Parameters
+        ----------
+        point : mapping
+        value : float or None
+            None, or NaN or infinite, if the evaluation failed; the point isn't proposed again.
+
+        Raises
+        ------
+        InputError
+            If no task has begun, or the point wasn't asked for.
+        """
+        if dict(point) not in self.task.pending:
+            raise InputError(
+                f"The point {dict(point)} wasn't asked for in task {self.task.name}. Tell points "
+                "that ask returned, or use add for others."
+            )
+        self._tell(point, value)
+
+    def add(self, point: Point, value: float | None) -> None:
+        """Record the value of a point that wasn't asked for.
+
+        Parameters
+        ----------
+        point : mapping
+        value : float or None
+            See :meth:`tell`.
+
+        Raises
+        ------
+        InputError
+            If no task has begun, or the point isn't in the space.
+        """
+        self.space.encode([point])
+        self._tell(point, value)
+
+    def _tell(self, point: Point, value: float | None) -> None:
+        failed = value is None or not math.isfinite(value)
+        told = None if failed or value is None else float(value)
+        _ = self.task
+        self._record({"tell": dict(point), "value": told})
+
+    # --- Choice -----------------------------------------------------------------------------------
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.direction == "minimize" else -1.0
+
+    def _ask(self) -> dict[str, Any]:
+        task = self.task
+        rng = np.random.default_rng([self.seed, len(self.tasks), task.asked])
+        known = self._store.chosen(len(self.tasks), task.asked)
+        row = np.array(known) if known is not None else self._choose(task, rng)
+        point = self.space.decode(row)[0]
+        if known is None and self.method is not None:
+            self._store.save_model(self.method.state(), row, len(self.tasks), task.asked)
+        self._record({"ask": point})
+        return point
+
+    def _choose(self, task: Task, rng: np.random.Generator) -> np.ndarray:
+        """Return the encoded point to evaluate next."""
+        seen = self.space.encode([*task.points, *task.pending])
+        if self.method_name == "sobol":
+            sequence = np.random.default_rng([self.seed, len(self.tasks)])
+            return self.space.sobol(task.asked + 1, sequence)[-1]
+        current = self._acquired(task)
+        if self.method is None or task.asked < self.initial or len(current.values) < 2:
+            return self._first(task, seen, rng)
+        if np.ptp(current.values) == 0:
+            return self._new(seen, rng)  # a constant function: nothing is better than chance
+        earlier = [self._acquired(own) for own in self.tasks[:-1]]
+        known = [own for own in earlier if np.ptp(own.values) > 0] if earlier else []
+        surrogate = self.method.fit([*known, current], rng)
+        for row in self.space.encode(task.pending):
+            expected, _ = surrogate.predict(row[None])
+            current = current.plus(row[None], expected)
+            surrogate = surrogate.conditioned(current)
+        best = float(current.values.min())
+        return maximise(surrogate, self.space, best, *current, rng, seen)
+
+    def _first(self, task: Task, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a point with which a task begins, for "warm_start_gp" an earlier task's best."""
+        if self.method_name == "warm_start_gp":
+            tasks = [own for own in reversed(self.tasks[:-1]) if np.isfinite(own.values).any()]
+            known = {row.tobytes() for row in seen}
+            for own in tasks:
+                place = int(np.nanargmin(self._sign * np.array(own.values)))
+                row = self.space.encode([own.points[place]])[0]
+                if row.tobytes() not in known:
+                    return row
+        return self._new(seen, rng)
+
+    def _new(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a random point that wasn't tried, if one is found soon."""
+        known = {row.tobytes() for row in seen}
+        rows = self.space.draw(256, rng)
+        return next((row for row in rows if row.tobytes() not in known), rows[0])
+
+    def _acquired(self, task: Task) -> Acquired:
+        """Return the acquisitions of a task, with values that models suppose to be normal."""
+        values = self._sign * np.array(task.values)
+        fine = np.isfinite(values)
+        points = [point for point, own in zip(task.points, fine, strict=True) if own]
+        return Acquired(self.space.encode(points), normalised(values[fine]))
+
+    def _record(self, event: Mapping[str, Any]) -> None:
+        self._store.add(event)
+        self._apply(event)
+
+    def _apply(self, event: Mapping[str, Any]) -> None:
+        """Bring the state up to date with an event."""
+        if "task" in event:
+            self.tasks.append(Task(event["task"]))
+        elif "ask" in event:
+            self.task.pending.append(event["ask"])
+            self.task.asked += 1
+        else:
+            task, point = self.task, event["tell"]
+            if point in task.pending:
+                task.pending.remove(point)
+            task.points.append(point)
+            task.values.append(math.nan if event["value"] is None else event["value"])
+
+
+def normalised(values: np.ndarray) -> np.ndarray:
+    """Return values (n,) standardised, after a transform of Yeo and Johnson (2000) of them.
+
+    Functions often have a few values that are far worse than all others; a model would fit these.
+    """
+    if len(values) < 2 or np.ptp(values) == 0:
+        return np.zeros(len(values))
+    values = (values - values.mean()) / values.std()
+    values = Transform.learn("yeo-johnson", values).forward(values)
+    return (values - values.mean()) / values.std()
+
+
+def _method(name: str, columns: int, alpha: float, max_networks: int) -> Method | None:
+    """Return the method of a name; None if it has no model."""
+    from kem_pymc.lifelong.gaussian_process import GaussianProcesses
+    from kem_pymc.lifelong.lbo import LBO
+    from kem_pymc.lifelong.shared_network import SharedNetwork
+
+    makers: dict[str, Callable[[], Method | None]] = {
+        "lbo": lambda: LBO(columns, alpha=alpha, max_networks=max_networks),
+        "random": lambda: None,
+        "sobol": lambda: None,
+        "gp": lambda: GaussianProcesses(several=False),
+        "multitask_gp": lambda: GaussianProcesses(several=True),
+        "warm_start_gp": lambda: GaussianProcesses(several=False),
+        "dngo": lambda: SharedNetwork(columns, 50, several=False),
+        "ablr": lambda: SharedNetwork(columns, 50, several=True),
+        "ablr_100": lambda: SharedNetwork(columns, 100, several=True),
+    }
+    if name not in makers:
+        raise InputError(f"There is no method {name!r}. Use one of {', '.join(makers)}.")
+    return makers[name]()
+
+
+def minimize_sequence(
+    functions: Mapping[str, Callable[[dict[str, Any]], float]]
+    | Sequence[Callable[[dict[str, Any]], float]],
+    space: Space | Mapping[str, Any],
+    *,
+    evaluations: int = 50,
+    catch: Iterable[type[Exception]] = (),
+    **options: Any,
+) -> LifelongOptimizer:
+    """Minimise functions one after the other.
+
+    Parameters
+    ----------
+    functions : mapping of str to callable, or sequence of callables
+        Functions of a point, a dict of values by name.
+    space : Space or mapping of str to Distribution
+    evaluations : int
+        Number of evaluations of each function.
+    catch : iterable of exceptions
+        Exceptions that count as a failed evaluation. Others end the search; with `out` it can be
+        continued.
+    **options
+        Of :class:`LifelongOptimizer`.
+
+    Returns
+    -------
+    LifelongOptimizer
+        Its tasks have all points and values.
+
+    Raises
+    ------
+    InputError
+        As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
+    """
+    if evaluations < 1:
+        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    optimizer = LifelongOptimizer(space, **options)
+    if not isinstance(functions, Mapping):
+        functions = {str(i): function for i, function in enumerate(functions, start=1)}
+    caught = tuple(catch)
+    for number, (name, function) in enumerate(functions.items()):
+        if number >= len(optimizer.tasks):
+            optimizer.next_task(name)
+        if number < len(optimizer.tasks) - 1:
+            continue  # finished before the search was interrupted
+        while len(optimizer.task.points) < evaluations:
+            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            try:
+                value: float | None = function(dict(point))
+            except caught:
+                value = None
+            optimizer.tell(point, value)
+    return optimizer

@@ -1,0 +1,372 @@
+"""Spaces of points to try: named numbers and categories, encoded as columns in [0, 1]."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.stats import qmc
+
+from kem_pymc.errors import InputError
+
+#: A point of a space: values by name.
+type Point = Mapping[str, Any]
+
+#: Types of numbers.
+NUMBERS = (int, float, np.integer, np.floating)
+
+#: Value of a categorical distribution.
+type Choice = str | bool | int | float | None
+
+
+class Distribution(ABC):
+    """Values that one dimension of a space may have."""
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the distribution as plain data, for JSON."""
+        data = {name: getattr(self, name) for name in self.__match_args__}  # type: ignore[attr-defined]
+        return {"kind": self.kind} | {
+            name: list(value) if isinstance(value, tuple) else value for name, value in data.items()
+        }
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the encoding."""
+        return 1
+
+    @abstractmethod
+    def encode(self, value: Any) -> list[float]:
+        """Return the columns of a value.
+
+        Raises
+        ------
+        ValueError
+            If it isn't one of the values.
+        """
+
+    @abstractmethod
+    def decode(self, columns: np.ndarray) -> Any:
+        """Return the value nearest to columns."""
+
+
+@dataclass(frozen=True)
+class _Range(Distribution):
+    """Values between two numbers."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        ends = (self.low, self.high)
+        if not all(isinstance(end, NUMBERS) and math.isfinite(end) for end in ends):
+            raise InputError(f"The range from {self.low!r} to {self.high!r} isn't one of numbers.")
+        if not self.low < self.high:
+            raise InputError(
+                f"The range from {self.low} to {self.high} is empty or has one value. Give a "
+                "larger upper end, or leave the dimension out."
+            )
+        if self.log and self.low <= 0:
+            raise InputError(
+                f"The range begins at {self.low}, which has no logarithm. Give a positive lower "
+                "end, or leave log out."
+            )
+
+    def _ends(self) -> tuple[float, float]:
+        return (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+
+    def encode(self, value: Any) -> list[float]:
+        """Return the place of a value in the range, in [0, 1]; see :class:`Distribution`."""
+        if isinstance(value, bool) or not isinstance(value, NUMBERS):
+            raise ValueError("it isn't a number")
+        if not self.low <= value <= self.high:
+            raise ValueError(f"it isn't between {self.low} and {self.high}")
+        low, high = self._ends()
+        return [((math.log(value) if self.log else float(value)) - low) / (high - low)]
+
+    def decode(self, columns: np.ndarray) -> float:
+        """Return the value at a place in the range; see :class:`Distribution`."""
+        place = float(columns[0])
+        if place <= 0.0 or place >= 1.0:  # without rounding errors of logarithms
+            return self.low if place <= 0.0 else self.high
+        low, high = self._ends()
+        value = low + place * (high - low)
+        return min(max(math.exp(value) if self.log else value, self.low), self.high)
+
+
+@dataclass(frozen=True)
+class FloatDistribution(_Range):
+    """Numbers between two ends.
+
+    Attributes
+    ----------
+    low, high : float
+    log : bool
+        Whether values are uniform in their logarithm.
+
+    Raises
+    ------
+    InputError
+        If the range is empty, or has no logarithm.
+    """
+
+    kind: ClassVar[str] = "float"
+
+
+@dataclass(frozen=True)
+class IntDistribution(_Range):
+    """Whole numbers between two ends, which are included.
+
+    Attributes
+    ----------
+    low, high : int
+    log : bool
+        Whether values are uniform in their logarithm.
+
+    Raises
+    ------
+    InputError
+        If the range is empty, has no logarithm, or an end isn't a whole number.
+    """
+
+    kind: ClassVar[str] = "int"
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(isinstance(end, int | np.integer) for end in (self.low, self.high)):
+            raise InputError(
+                f"The range from {self.low} to {self.high} has an end that isn't a whole number. "
+                "Use FloatDistribution, or round the ends."
+            )
+
+    def encode(self, value: Any) -> list[float]:
+        """Return the place of a value in the range, in [0, 1]; see :class:`Distribution`."""
+        column = super().encode(value)
+        if value != round(value):
+            raise ValueError("it isn't a whole number")
+        return column
+
+    def decode(self, columns: np.ndarray) -> int:
+        """Return the whole number nearest to a place in the range; see :class:`Distribution`."""
+        return round(super().decode(columns))
+
+
+@dataclass(frozen=True)
+class CategoricalDistribution(Distribution):
+    """Choices without an order, each with a column of its own.
+
+    Attributes
+    ----------
+    choices : sequence of str, bool, int, float or None
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two choices, or one of them occurs twice.
+    """
+
+    kind: ClassVar[str] = "categorical"
+    choices: tuple[Choice, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "choices", tuple(self.choices))
+        known = str | bool | int | float | None
+        for choice in self.choices:
+            if not isinstance(choice, known):
+                raise InputError(
+                    f"The choice {choice!r} isn't text, a number, a truth value or None. "
+                    "Give its name, and look it up where it is used."
+                )
+        keys = {(type(choice), choice) for choice in self.choices}
+        if len(self.choices) < 2 or len(keys) < len(self.choices):
+            raise InputError(
+                f"The choices {self.choices} are fewer than two, or one of them occurs twice. "
+                "Give different ones."
+            )
+
+    @property
+    def columns(self) -> int:
+        """Number of choices."""
+        return len(self.choices)
+
+    def encode(self, value: Any) -> list[float]:
+        """Return 1 in the column of a choice; see :class:`Distribution`."""
+        same = [type(own) is type(value) and own == value for own in self.choices]
+        if not any(same):
+            raise ValueError(f"it isn't one of {', '.join(map(repr, self.choices))}")
+        return [float(own) for own in same]
+
+    def decode(self, columns: np.ndarray) -> Choice:
+        """Return the choice with the largest column; see :class:`Distribution`."""
+        return self.choices[int(np.argmax(columns))]
+
+
+KINDS: Mapping[str, type[Distribution]] = {
+    kind.kind: kind for kind in (FloatDistribution, IntDistribution, CategoricalDistribution)
+}
+
+
+class Space:
+    """A space of points with named dimensions.
+
+    Parameters
+    ----------
+    dimensions : mapping of str to Distribution
+        Values of each dimension, by name.
+
+    Raises
+    ------
+    InputError
+        If there is no dimension, or one isn't a distribution.
+
+    Examples
+    --------
+    >>> depth, solver = IntDistribution(1, 10), CategoricalDistribution(["lbfgs", "saga"])
+    >>> Space({"depth": depth, "solver": solver})
+    """
+
+    def __init__(self, dimensions: Mapping[str, Distribution]) -> None:
+        if not dimensions:
+            raise InputError("The space has one point only. Give at least one dimension.")
+        for name, distribution in dimensions.items():
+            if not isinstance(distribution, Distribution):
+                raise InputError(
+                    f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "
+                    "CategoricalDistribution."
+                )
+        self.dimensions = dict(dimensions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.dimensions == other.dimensions
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def columns(self) -> int:
+        """Number of columns D of encoded points."""
+        return sum(own.columns for own in self.dimensions.values())
+
+    def _slices(self) -> Iterator[tuple[str, Distribution, slice]]:
+        first = 0
+        for name, own in self.dimensions.items():
+            yield name, own, slice(first, first + own.columns)
+            first += own.columns
+
+    @property
+    def numeric(self) -> np.ndarray:
+        """Which of the D columns are of numbers."""
+        found = np.zeros(self.columns, dtype=bool)
+        for _, own, columns in self._slices():
+            found[columns] = isinstance(own, _Range)
+        return found
+
+    def encode(self, points: Sequence[Point]) -> np.ndarray:
+        """Return points as rows (n, D).
+
+        Raises
+        ------
+        InputError
+            If a point has other names, or a value isn't one of its dimension.
+        """
+        rows = np.zeros((len(points), self.columns))
+        for row, point in zip(rows, points, strict=True):
+            if set(point) != set(self.dimensions):
+                raise InputError(
+                    f"The point has values of {', '.join(map(str, point)) or 'nothing'}. "
+                    f"Give values of {', '.join(self.dimensions)}."
+                )
+            for name, own, columns in self._slices():
+                try:
+                    row[columns] = own.encode(point[name])
+                except ValueError as error:
+                    raise InputError(f"{name} can't be {point[name]!r}: {error}.") from None
+        return rows
+
+    def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Return the points that are nearest to rows (n, D)."""
+        return [
+            {name: own.decode(row[columns]) for name, own, columns in self._slices()}
+            for row in np.atleast_2d(rows)
+        ]
+
+    def nearest(self, rows: np.ndarray) -> np.ndarray:
+        """Return the encoded points nearest to rows (n, D)."""
+        return self.encode(self.decode(rows))
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n random points as rows (n, D)."""
+        return self._spread(rng.random((n, len(self.dimensions))))
+
+    def sobol(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n points of a scrambled Sobol sequence as rows (n, D)."""
+        engine = qmc.Sobol(len(self.dimensions), rng=rng)
+        return self._spread(engine.random_base2(max(0, math.ceil(math.log2(n))))[:n])
+
+    def _spread(self, uniform: np.ndarray) -> np.ndarray:
+        """Return the points at places (n, number of dimensions) in [0, 1]."""
+        rows = np.zeros((len(uniform), self.columns))
+        for place, (_, own, columns) in zip(uniform.T, self._slices(), strict=True):
+            if isinstance(own, CategoricalDistribution):
+                chosen = np.minimum((place * own.columns).astype(int), own.columns - 1)
+                rows[np.arange(len(rows)), columns.start + chosen] = 1.0
+            elif isinstance(own, IntDistribution) and not own.log:
+                count = own.high - own.low + 1  # both ends as often as the numbers between
+                whole = np.minimum(np.floor(place * count), count - 1)
+                rows[:, columns.start] = whole / (count - 1)
+            else:
+                rows[:, columns.start] = place
+        return self.nearest(rows)
+
+    def combinations(self, at_most: int) -> np.ndarray:
+        """Return columns of all choices of the categorical dimensions, or of the first ones.
+
+        Parameters
+        ----------
+        at_most : int
+            Largest number of combinations.
+
+        Returns
+        -------
+        ndarray, shape (m, D)
+            Columns of numbers are zero.
+        """
+        places = [
+            range(columns.start, columns.stop)
+            for _, own, columns in self._slices()
+            if isinstance(own, CategoricalDistribution)
+        ]
+        chosen = list(islice(product(*places), at_most))
+        rows = np.zeros((len(chosen), self.columns))
+        for row, places_of_one in zip(rows, chosen, strict=True):
+            row[list(places_of_one)] = 1.0
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the space as plain data, for JSON."""
+        return {name: own.to_dict() for name, own in self.dimensions.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the space from plain data.
+
+        Raises
+        ------
+        InputError
+            If the data aren't those of a space.
+        """
+        try:
+            return cls(
+                {
+                    str(name): KINDS[own["kind"]](**{k: v for k, v in own.items() if k != "kind"})
+                    for name, own in data.items()
+                }
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"The space {data!r} can't be read: {error!r}.") from None

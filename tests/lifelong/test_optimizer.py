@@ -1,0 +1,217 @@
+"""Optimisers: what is asked, told, refused, and continued."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.lifelong import (
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    LifelongOptimizer,
+    minimize_sequence,
+)
+from kem_pymc.lifelong.optimizer import normalised
+from tests.refusals import refused
+
+SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution("ab")}
+METHODS = ("lbo", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr")
+
+
+def bowl(point, at=0.3):
+    return 10 * (point["x"] - at) ** 2 + (point["kind"] == "a")
+
+
+def made(method="gp", **options):
+    optimizer = LifelongOptimizer(SPACE, method=method, max_networks=3, initial=3, **options)
+    if hasattr(optimizer.method, "iterations"):
+        optimizer.method.iterations = 4
+    return optimizer
+
+
+def run(optimizer, tasks, count=6):
+    """Evaluate bowls until every task has as many values; return points and values."""
+    for number in range(tasks):
+        if number == len(optimizer.tasks):
+            optimizer.next_task()
+        if number < len(optimizer.tasks) - 1:
+            continue
+        while len(optimizer.task.points) < count:
+            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            optimizer.tell(point, bowl(point, 0.3 + 0.1 * number))
+    return [(task.points, task.values) for task in optimizer.tasks]
+
+
+@pytest.mark.parametrize("method", [*METHODS, "random", "sobol"])
+def test_a_continued_optimiser_asks_the_same(tmp_path, method):
+    """Interrupted in the second task: after a value was told, and after a point was asked for."""
+    whole = run(made(method), 2)
+    first = made(method, out=tmp_path)
+    run(first, 1)
+    first.next_task()
+    for _ in range(4):
+        point = first.ask()
+        first.tell(point, bowl(point, 0.4))
+    second = made(method, out=tmp_path)
+    pending = second.ask()
+    third = made(method, out=tmp_path)
+    assert third.task.pending == [pending]
+    assert run(third, 2) == whole
+
+
+def test_a_choice_that_was_written_without_its_event_is_kept(tmp_path):
+    """The process may be killed between both files."""
+    first = made("lbo", out=tmp_path)
+    run(first, 1, 5)
+    point = first.ask()
+    events = tmp_path / "events.jsonl"
+    *lines, last = events.read_text().splitlines(keepends=True)
+    assert json.loads(last) == {"ask": point}
+    events.write_text("".join(lines))
+    again = made("lbo", out=tmp_path)
+    weights = again.method.current.weights.copy()
+    assert again.ask() == point
+    np.testing.assert_array_equal(again.method.current.weights, weights)  # not trained twice
+
+
+def test_nothing_that_was_told_is_lost(tmp_path):
+    calls = []
+
+    def breaks(point):
+        calls.append(point)
+        if len(calls) == 4:
+            raise RuntimeError("no more memory")
+        return bowl(point)
+
+    options = {"evaluations": 6, "method": "gp", "initial": 3, "out": tmp_path}
+    with pytest.raises(RuntimeError):
+        minimize_sequence([breaks], SPACE, **options)
+    events = tmp_path / "events.jsonl"
+    events.write_text(events.read_text() + '{"tell": {"x"')  # cut off
+    found = minimize_sequence([breaks], SPACE, **options)
+    assert len(calls) == 7
+    assert calls[4] == calls[3]  # the point without a value is evaluated again
+    assert found.task.points == [*calls[:3], *calls[4:]]
+    caught = minimize_sequence(
+        [breaks, bowl], SPACE, evaluations=5, method="gp", catch=[RuntimeError]
+    )
+    assert [len(task.values) for task in caught.tasks] == [5, 5]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_failures_and_constant_functions(method):
+    optimizer = made(method)
+    optimizer.next_task("failing")
+    for value in (math.nan, None, math.inf, 3.0, 3.0, 3.0):
+        point = optimizer.ask()
+        optimizer.tell(point, value)
+    assert np.isnan(optimizer.task.values[:3]).all()
+    assert optimizer.best[1] == 3.0
+    optimizer.next_task("other")
+    points = []
+    for _ in range(6):
+        points.append(optimizer.ask())
+        optimizer.tell(points[-1], bowl(points[-1]))
+    assert len({str(point) for point in points}) == 6
+
+
+@pytest.mark.parametrize("method", ["lbo", "gp"])
+def test_several_points_at_once_differ(method):
+    optimizer = made(method)
+    run(optimizer, 1, 5)
+    points = optimizer.ask(3)
+    assert len({str(point) for point in points}) == 3
+    assert optimizer.task.pending == points
+    for point in reversed(points):
+        optimizer.tell(point, bowl(point))
+    assert optimizer.task.pending == []
+
+
+def test_directions_mirror_each_other():
+    low, high = made("gp"), made("gp", direction="maximize")
+    for optimizer in (low, high):
+        optimizer.next_task()
+    for _ in range(7):
+        point = low.ask()
+        assert point == high.ask()
+        low.tell(point, bowl(point))
+        high.tell(point, -bowl(point))
+    assert low.best == (high.best[0], -high.best[1])
+
+
+def test_a_gaussian_process_finds_the_minimum():
+    optimizer = made("gp")
+    run(optimizer, 1, 14)
+    point, value = optimizer.best
+    assert (point["kind"], point["x"]) == ("b", pytest.approx(0.3, abs=0.03))
+    assert value < 0.01
+
+
+def test_a_warm_start_begins_with_the_earlier_best():
+    optimizer = made("warm_start_gp")
+    run(optimizer, 2, 8)
+    bests = [task.points[int(np.argmin(task.values))] for task in optimizer.tasks]
+    optimizer.next_task()
+    assert [optimizer.ask(), optimizer.ask()] == bests[::-1]
+
+
+def test_values_of_models_are_not_ruled_by_outliers():
+    values = np.array([1e6, 3.0, 1.0, 2.0, 2.5])
+    found = normalised(values)
+    assert found.mean() == pytest.approx(0, abs=1e-12)
+    assert found.std() == pytest.approx(1)
+    assert (np.argsort(found) == np.argsort(values)).all()
+    np.testing.assert_array_equal(normalised(np.full(4, 2.0)), 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: made("annealing"), "no method 'annealing'"),
+        (lambda: made(direction="up"), "minimize or maximize"),
+        (lambda: made(seed=-1), "seed=-1"),
+        (lambda: LifelongOptimizer(SPACE, initial=0), "initial=0"),
+        (lambda: LifelongOptimizer(SPACE, alpha=math.inf), "alpha is inf"),
+        (lambda: LifelongOptimizer({}), "one point only"),
+        (lambda: made().ask(), "Call next_task first"),
+        (lambda: made().add({"x": 0.1, "kind": "a"}, 1.0), "Call next_task first"),
+        (lambda: minimize_sequence([bowl], SPACE, evaluations=0), "0 evaluations"),
+    ],
+)
+def test_options_that_are_refused(make, words):
+    refused(make, words)
+
+
+def test_tasks_and_points_that_are_refused(tmp_path):
+    optimizer = made(out=tmp_path)
+    optimizer.next_task("one")
+    refused(lambda: optimizer.best, "Task one has no values")
+    refused(lambda: optimizer.next_task("one"), "already")
+    other = LifelongOptimizer({"x": FloatDistribution(0, 2)}).space
+    refused(lambda: optimizer.next_task("two", other), "space of task two")
+    refused(lambda: optimizer.tell({"x": 0.1, "kind": "a"}, 1.0), "wasn't asked for")
+    refused(lambda: optimizer.add({"x": 3, "kind": "a"}, 1.0), "x can't be 3")
+    refused(lambda: optimizer.ask(0), "0 points")
+    optimizer.add({"x": 0.5, "kind": "b"}, 0.25)
+    assert optimizer.best == ({"x": 0.5, "kind": "b"}, 0.25)
+    refused(lambda: made(out=tmp_path, seed=1), "other seed")
+    refused(lambda: LifelongOptimizer({"x": FloatDistribution(0, 2)}, out=tmp_path), "other space")
+    (tmp_path / "events.jsonl").write_text('{"task": "one"}\n[]\n')
+    refused(lambda: made(out=tmp_path), "Line 2")
+    (tmp_path / "lifelong.json").write_text("{")
+    refused(lambda: made(out=tmp_path), "damaged")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    refused(lambda: made(out=tmp_path / "other"), "isn't empty")
+    refused(lambda: made(out=tmp_path / "other" / "file"), "can't be written to")
+
+
+def test_a_space_that_is_exhausted():
+    optimizer = LifelongOptimizer({"n": IntDistribution(0, 5)}, method="gp", initial=2)
+    optimizer.next_task()
+    for _ in range(6):
+        optimizer.tell(point := optimizer.ask(), float(point["n"] - 3) ** 2)
+    assert sorted(point["n"] for point in optimizer.task.points) == [0, 1, 2, 3, 4, 5]
+    refused(optimizer.ask, "All points")

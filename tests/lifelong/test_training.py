@@ -1,0 +1,140 @@
+"""Training: the evidence lower bound, its gradient, the regulariser, and Adam begun anew."""
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from scipy.special import expit
+
+from kem_pymc.lifelong import buffet, networks
+from kem_pymc.lifelong.training import RATE_OF_ODDS, Neighbours, State, Training
+
+M, D, UNITS, N = 3, 2, 4, 7
+
+
+@pytest.fixture(scope="module")
+def own():
+    return Training(M, D, UNITS, 2.0)
+
+
+def state_of(seed):
+    rng = np.random.default_rng(seed)
+    return State(networks.draw(M, D, UNITS, rng), rng.normal(size=M), np.array([0.2, 1.5]))
+
+
+def test_features_are_those_of_pytensor():
+    """And have three layers of tanh."""
+    rng = np.random.default_rng(1)
+    weights, rows = networks.draw(M, D, UNITS, rng), rng.random((N, D))
+    symbolic = networks.features_in_pytensor(pt.as_tensor(weights), pt.as_tensor(rows), D, UNITS)
+    found = networks.features(weights, rows, UNITS)
+    np.testing.assert_allclose(symbolic.eval(), found, rtol=1e-12)
+    first = weights[1, : 3 * UNITS].reshape(3, UNITS)
+    second, third = weights[1, 3 * UNITS :].reshape(2, 5, UNITS)
+    values = np.tanh((2 * rows - 1) @ first[:2] + first[2])
+    values = np.tanh(values @ second[:4] + second[4])
+    np.testing.assert_allclose(found[1], np.tanh(values @ third[:4] + third[4]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("in_dual", [True, False])
+def test_bound_and_gradient(own, in_dual):
+    """The bound by hand for given samples, and its gradient by finite differences."""
+    rng = np.random.default_rng(2)
+    state, rows, y = state_of(0), rng.random((N, D)), rng.normal(size=N)
+    uniform, sticks = rng.random((2, 5, M))
+    own._rows.set_value(rows)
+    own._y.set_value(y)
+    for variable, value in zip(own._state, state, strict=True):
+        variable.set_value(value)
+    bound, _ = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks), in_dual)
+    evaluate = pytensor.function([], [bound, *pt.grad(bound, list(own._state))])
+    found, *slopes = evaluate()
+    log_odds = RATE_OF_ODDS * state.log_odds
+    logit = (log_odds + np.log(uniform) - np.log(1 - uniform)) / buffet.TEMPERATURE
+    maps = networks.features(state.weights, rows, UNITS)
+    exact = 0.0
+    for one, stick in zip(logit, sticks, strict=True):
+        c = np.eye(N) / np.exp(1.5)
+        for z, phi in zip(expit(one), maps, strict=True):
+            c += z**2 * phi @ phi.T / np.exp(0.2)
+        exact -= 0.5 * (np.linalg.slogdet(2 * np.pi * c)[1] + y @ np.linalg.solve(c, y))
+        pi = np.exp(np.cumsum(np.log(stick)) / 2.0)
+
+        def density(log_odds, one=one):
+            own = 0.1 * np.exp(log_odds - 0.1 * one) / (1 + np.exp(log_odds - 0.1 * one)) ** 2
+            return np.log(own).sum()
+
+        exact += density(np.log(pi / (1 - pi))) - density(log_odds)
+    assert found == pytest.approx(exact / 5, rel=1e-8)
+    for variable, slope in zip(own._state, slopes, strict=True):
+        value = variable.get_value()
+        for place in list(np.ndindex(value.shape))[::7]:
+            heights = []
+            for step in (1e-6, -1e-6):
+                moved = value.copy()
+                moved[place] += step
+                variable.set_value(moved)
+                heights.append(evaluate()[0])
+            variable.set_value(value)
+            assert (heights[0] - heights[1]) / 2e-6 == pytest.approx(
+                slope[place], rel=1e-4, abs=1e-4
+            )
+
+
+def test_regulariser_is_the_double_sum(own):
+    """Sums over tasks in place of equation 9, over tasks and networks that both use."""
+    states = [state_of(seed) for seed in (1, 2, 3)]
+    before = Neighbours.none(M, own.size)
+    for state in states:
+        before = before.plus(state)
+    current, rng = state_of(4), np.random.default_rng(5)
+    for variable, value in zip((*own._state, *own._before), (*current, *before), strict=True):
+        variable.set_value(value)
+    uniform, sticks = rng.random((2, 5, M))
+    _, distance = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks))
+    z = expit((RATE_OF_ODDS * current.log_odds + np.log(uniform / (1 - uniform))) / 0.1)
+    exact = sum(
+        z[:, m].mean() * state.active[m] * ((current.weights[m] - state.weights[m]) ** 2).sum()
+        for state in states
+        for m in range(M)
+    )
+    assert float(distance.eval()) == pytest.approx(exact, rel=1e-9)
+    assert before.counts.max() != before.counts.min()  # not all tasks use all networks
+
+
+def test_training_begins_anew(own):
+    """Earlier trainings leave nothing behind, and the bound becomes larger."""
+    rng = np.random.default_rng(6)
+    rows = rng.random((N, D))
+    y = np.sin(5 * rows[:, 0])
+    before = Neighbours.none(M, own.size)
+
+    def train(seed):
+        rng = np.random.default_rng(seed)
+        options = {"strength": 0.0, "rate": 0.02, "iterations": 60, "rng": rng}
+        return own.train(state_of(0), before, rows, y, **options)
+
+    first, elbo = train(7)
+    train(8)
+    again, same = train(7)
+    np.testing.assert_array_equal(first.weights, again.weights)
+    assert elbo == same
+    options = {"strength": 0.0, "rate": 0.02, "iterations": 60, "rng": np.random.default_rng(9)}
+    _, later = own.train(first, before, rows, y, **options)
+    assert later > elbo
+    begun = state_of(0)._replace(log_odds=np.full(M, 5.0))
+    ends = [
+        own.train(
+            begun,
+            before.plus(begun),
+            rows,
+            y,
+            strength=strength,
+            rate=0.02,
+            iterations=60,
+            rng=np.random.default_rng(9),
+        )[0]
+        for strength in (0.0, 10.0)
+    ]
+    free, near = (np.abs(end.weights - begun.weights)[ends[1].active].max() for end in ends)
+    assert near < 0.3 * free
