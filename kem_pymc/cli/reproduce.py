@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kem_pymc.experiments.figures.output import Output
     from kem_pymc.experiments.results import StoredTask
     from kem_pymc.experiments.searches import SearchTask
-    from kem_pymc.experiments.settings import Searches, Settings
+    from kem_pymc.experiments.sequences import SequenceTask
+    from kem_pymc.experiments.settings import Searches, Sequences, Settings
     from kem_pymc.experiments.store import Store
     from kem_pymc.experiments.task import Task
 
@@ -42,7 +43,8 @@ def figure_names() -> list[str]:
     """
     text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
     known = tomllib.loads(text)
-    return [*known["figures"], *known["searches"], *known["extrapolations"], ALL]
+    kinds = ("figures", "searches", "extrapolations", "sequences")
+    return [*(name for kind in kinds for name in known[kind]), ALL]
 
 
 def reproduce(
@@ -52,7 +54,8 @@ def reproduce(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
-            "kem-choices, kem-all, boms-fig2, or evocov-table4 to evocov-table8.",
+            "kem-choices, kem-all, boms-fig2, evocov-table4 to evocov-table8, lbo-fig2, or "
+            "lbo-fig5.",
             autocompletion=figure_names,
         ),
     ],
@@ -73,8 +76,8 @@ def reproduce(
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of models (boms) or kernels (evocov) of each search; for evocov instead "
-            "of a time.",
+            help="Number of models (boms) or kernels (evocov, instead of a time) of each search, "
+            "or of evaluations of each function (lbo).",
         ),
     ] = None,
     seconds: Annotated[
@@ -122,12 +125,18 @@ def reproduce(
             scale |= {"kernels": budget, "seconds": seconds}
             extrapolation_table(figure, known, out, executor, scale)
         return
+    if figure in known.sequences:
+        with closing(make_executor(cores, cluster)) as executor:
+            scale["evaluations"] = budget
+            del scale["data_home"]
+            sequence_figure(figure, known.sequences[figure], out, executor, scale)
+        return
     if budget is not None:
         raise InputError(f"{figure} has no budget. Leave out --budget.")
     names = list(known.figures) if figure == ALL else [figure]
     unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
     if unknown:
-        others = [*report.MODULES, *known.searches, *known.extrapolations]
+        others = [*report.MODULES, *known.searches, *known.extrapolations, *known.sequences]
         raise InputError(
             f"There is no figure {unknown[0]!r}. Use one of {', '.join(others)}, {ALL}."
         )
@@ -208,6 +217,26 @@ def extrapolation_table(
         paths = _run_stored("evolving kernels", tasks, out, executor, described)
         heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}. {trials.limits(tasks)}"]
         _write_figure(name, make(name, paths, home), out, heading)
+
+
+def sequence_figure(
+    name: str, sequences: "Sequences", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure that compares optimisers on sequences of functions."""
+    from kem_pymc.experiments import sequences as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.sequences import make
+
+    check(out)
+    tasks = trials.tasks_of(sequences, **scale)
+
+    def described(task: "SequenceTask") -> str:
+        return f"noise {task.noise:g}, trial {task.trial + 1}: {task.title}"
+
+    with folders.alone(out):
+        rows = _run_stored("optimising", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
+        _write_figure(name, make(name, rows), out, heading)
 
 
 def _present(titles: dict[str, str], load: Callable[[str], Any]) -> list[str]:

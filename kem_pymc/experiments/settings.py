@@ -16,6 +16,7 @@ from pydantic import (
 from kem_pymc.data.transforms import Name
 from kem_pymc.datasets.series import HOURLY, TSDL
 from kem_pymc.errors import InputError
+from kem_pymc.lifelong.optimizer import MethodName
 from kem_pymc.search.evocov.metrics import Metric
 
 #: What methods learn from pilot users: posteriors of `EvolutionModel` for either target, or with
@@ -222,6 +223,43 @@ class Extrapolations(_Strict):
         return self.data
 
 
+class Optimiser(_Strict):
+    """An optimiser of functions that follow each other.
+
+    Attributes
+    ----------
+    method, alpha, max_networks
+        See :class:`kem_pymc.lifelong.LifelongOptimizer`.
+    """
+
+    method: MethodName
+    alpha: PositiveFloat = 2.0
+    max_networks: PositiveInt = 10
+
+
+class Sequences(_Strict):
+    """Sequences of Branin functions on which a figure of LBO compares optimisers.
+
+    Attributes
+    ----------
+    noises : list of float
+        Standard deviations of the functions' parameters, a sequence for each.
+    methods : dict of str to Optimiser
+    functions, evaluations, trials : int
+        Length of a sequence, number of evaluations of each function, and number of trials.
+    quick_evaluations, quick_trials : int
+        Smaller numbers for ``--quick``.
+    """
+
+    noises: list[PositiveFloat]
+    methods: dict[str, Optimiser]
+    functions: PositiveInt
+    evaluations: PositiveInt
+    trials: PositiveInt
+    quick_evaluations: PositiveInt
+    quick_trials: PositiveInt
+
+
 class Quick(_Strict):
     """Smaller numbers for ``--quick``: trials, test users, steps of a search, posterior draws."""
 
@@ -241,6 +279,7 @@ class Settings(_Strict):
     searches: dict[str, Searches] = {}
     extrapolators: dict[str, Extrapolator] = {}
     extrapolations: dict[str, Extrapolations] = {}
+    sequences: dict[str, Sequences] = {}
     quick: Quick
 
 

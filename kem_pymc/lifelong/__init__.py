@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from kem_pymc.lifelong.space import FloatDistribution as FloatDistribution
     from kem_pymc.lifelong.space import IntDistribution as IntDistribution
     from kem_pymc.lifelong.space import Space as Space
+    from kem_pymc.lifelong.tuning import Tuned as Tuned
+    from kem_pymc.lifelong.tuning import tune as tune
 
 __getattr__, __all__ = lazily(
     __name__,
@@ -20,6 +22,8 @@ __getattr__, __all__ = lazily(
         "IntDistribution": "space",
         "LifelongOptimizer": "optimizer",
         "Space": "space",
+        "Tuned": "tuning",
         "minimize_sequence": "optimizer",
+        "tune": "tuning",
     },
 )

@@ -186,6 +186,31 @@ class LBO:
         posterior = LinearPosterior(flat(weights, rows, units), y, precision, noise_precision)
         return NetworkSurrogate(weights, units, posterior)
 
+    def correlations(self, acquired: Acquired) -> np.ndarray:
+        """Return correlations of networks with values, zero for those that aren't used (eq. 10).
+
+        Parameters
+        ----------
+        acquired : Acquired
+            Acquisitions of the current task.
+
+        Returns
+        -------
+        ndarray, shape (M,)
+        """
+        found = np.zeros(self.training.networks)
+        if self.current is None:
+            return found
+        surrogate = self._surrogate(self.current, *acquired)
+        units = self.training.units
+        maps = networks.features(surrogate.weights, acquired.rows, units)
+        own = surrogate.posterior.coefficients.reshape(-1, units)
+        outputs = np.einsum("knu,ku->kn", maps, own)
+        varying = outputs.std(axis=1) > 0
+        places = np.flatnonzero(self.current.active)[varying]
+        found[places] = [np.corrcoef(one, acquired.values)[0, 1] for one in outputs[varying]]
+        return found
+
     def state(self) -> Mapping[str, np.ndarray]:
         """Return weights, odds, precisions, sums over earlier tasks, and the trace."""
         found = {f"before_{name}": value for name, value in self.before._asdict().items()}

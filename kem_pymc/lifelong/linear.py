@@ -86,6 +86,15 @@ class LinearPosterior:
         k = self.noise_precision * self.phi.T @ self.phi
         return cholesky(k + self.precision * np.eye(p), lower=True)
 
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Posterior means (p,) of the weights."""
+        n, p = self.phi.shape
+        if n <= p:
+            return self.phi.T @ cho_solve((self._factor, True), self.y) / self.precision
+        along = self.noise_precision * (self.phi.T @ self.y)
+        return cho_solve((self._factor, True), along)
+
     def predict(self, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations (m,) of the function at features (m, p); eq. 4."""
         n, p = self.phi.shape
@@ -95,7 +104,6 @@ class LinearPosterior:
             white = solve_triangular(self._factor, cross.T, lower=True)
             variance = (phi**2).sum(axis=1) / self.precision - (white**2).sum(axis=0)
         else:
-            along = self.noise_precision * (self.phi.T @ self.y)
-            mean = phi @ cho_solve((self._factor, True), along)
+            mean = phi @ self.coefficients
             variance = (solve_triangular(self._factor, phi.T, lower=True) ** 2).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 0.0))

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from os import PathLike
 from typing import Any, Literal, overload
 
 import numpy as np
+import xarray as xr
+from scipy.special import expit
 
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import Point, Space
+from kem_pymc.lifelong.space import CategoricalDistribution, Point, Space
 from kem_pymc.lifelong.store import Store
 
 #: Methods by name.
@@ -192,6 +195,10 @@ class LifelongOptimizer:
         place = int(np.nanargmin(signed))
         return task.points[place], task.values[place]
 
+    def acquired(self) -> Acquired:
+        """Return the current task's acquisitions as the model is given them."""
+        return self._acquired(self.task)
+
     # --- Points -----------------------------------------------------------------------------------
 
     @overload
@@ -329,6 +336,59 @@ class LifelongOptimizer:
         fine = np.isfinite(values)
         points = [point for point, own in zip(task.points, fine, strict=True) if own]
         return Acquired(self.space.encode(points), normalised(values[fine]))
+
+    def to_datatree(self) -> xr.DataTree:
+        """Return the run as a DataTree.
+
+        Group ``evaluations`` has a row for every value that was told: the task, the value (NaN if
+        the evaluation failed), the best one of the task so far, and the point, as a variable for
+        each of its dimensions. With "lbo", group ``networks`` has a row for every point that was
+        chosen by the model: the task, the number of values before, the evidence lower bound, the
+        coefficient of the regulariser, and the probability that the task uses each network.
+        """
+        names = np.array([task.name for task in self.tasks], dtype=str)
+        places = [i for i, task in enumerate(self.tasks) for _ in task.values]
+        points = [point for task in self.tasks for point in task.points]
+        best = [own for task in self.tasks for own in self._so_far(task.values)]
+        columns: dict[str, Any] = {
+            "value": np.array([own for task in self.tasks for own in task.values]),
+            "best": np.array(best),
+        }
+        for name, own in self.space.dimensions.items():
+            values = [point[name] for point in points]
+            numeric = not isinstance(own, CategoricalDistribution)
+            columns[f"point_{name}"] = np.array(values if numeric else [str(v) for v in values])
+        evaluations = xr.Dataset(
+            {name: ("evaluation", values) for name, values in columns.items()},
+            coords={"task": ("evaluation", names[places] if places else np.array([], dtype=str))},
+            attrs={
+                "method": self.method_name,
+                "direction": self.direction,
+                "seed": self.seed,
+                "inference_library": "kem_pymc",
+                "inference_library_version": version("kem-pymc"),
+            },
+        )
+        groups = {"evaluations": evaluations}
+        trace = getattr(self.method, "trace", [])
+        if trace:
+            tasks, n, elbo, strength, log_odds = (np.array(own) for own in zip(*trace, strict=True))
+            groups["networks"] = xr.Dataset(
+                {
+                    "values_before": ("acquisition", n),
+                    "elbo": ("acquisition", elbo),
+                    "strength": ("acquisition", strength),
+                    "probability": (("acquisition", "network"), expit(log_odds)),
+                },
+                coords={"task": ("acquisition", tasks)},
+            )
+        return xr.DataTree.from_dict(groups)
+
+    def _so_far(self, values: Sequence[float]) -> np.ndarray:
+        """Return the best of the values so far; NaN before the first one."""
+        signed = self._sign * np.array(values)
+        best = np.fmin.accumulate(signed) if len(signed) else signed
+        return self._sign * best
 
     def _record(self, event: Mapping[str, Any]) -> None:
         self._store.add(event)

@@ -70,7 +70,9 @@ def test_other_shells_see_help_as_well():
 
 
 def test_figures_are_those_of_the_settings():
-    assert figure_names() == [*MODULES, *default().searches, *default().extrapolations, ALL]
+    known = default()
+    figures = [*MODULES, *known.searches, *known.extrapolations, *known.sequences]
+    assert figure_names() == [*figures, ALL]
 
 
 def test_a_shell_doesnt_wait():

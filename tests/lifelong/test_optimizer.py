@@ -215,3 +215,24 @@ def test_a_space_that_is_exhausted():
         optimizer.tell(point := optimizer.ask(), float(point["n"] - 3) ** 2)
     assert sorted(point["n"] for point in optimizer.task.points) == [0, 1, 2, 3, 4, 5]
     refused(optimizer.ask, "All points")
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_a_run_as_a_datatree(direction):
+    sign = 1 if direction == "minimize" else -1
+    optimizer = made("lbo", direction=direction)
+    for name in ("one", "two"):
+        optimizer.next_task(name)
+        for value in (3.0, math.nan, 1.0, 2.0, 5.0):
+            optimizer.tell(optimizer.ask(), sign * value)
+    tree = optimizer.to_datatree()
+    rows = tree["evaluations"].to_dataset()
+    assert rows["task"].values.tolist() == 5 * ["one"] + 5 * ["two"]
+    np.testing.assert_array_equal(sign * rows["best"].values[:5], [3, 3, 1, 1, 1])
+    assert rows["point_x"].values[6] == optimizer.tasks[1].points[1]["x"]
+    assert set(rows["point_kind"].values) <= {"a", "b"}
+    networks = tree["networks"].to_dataset()
+    assert networks["task"].values.tolist() == [1, 1, 2, 2]
+    assert networks["values_before"].values.tolist() == [2, 3, 2, 3]
+    assert networks["probability"].shape == (4, 3)
+    assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}

@@ -1,0 +1,131 @@
+"""LBO, figures 2 and 5: values that are found on sequences of functions, and the time it takes."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kem_pymc.experiments.figures.output import Output
+from kem_pymc.experiments.summaries import interval, plus_minus
+from kem_pymc.plots import style
+
+#: Method whose networks are drawn.
+LBO = "LBO"
+
+
+def make(name: str, rows: pd.DataFrame) -> Output:
+    """Return a figure by name, "lbo-fig2" or "lbo-fig5".
+
+    Parameters
+    ----------
+    name : str
+    rows : DataFrame
+        Evaluations, see :meth:`kem_pymc.experiments.sequences.SequenceTask.run`.
+    """
+    return MAKERS[name](rows)
+
+
+def _branin(rows: pd.DataFrame) -> Output:
+    """Return figure 2: smallest values, and correlations of networks with functions."""
+    keys = ["noise", "method", "trial", "function"]
+    best = rows.groupby(keys, sort=False)["value"].cummin()
+    rows = rows.assign(best=best, regret=best - rows["minimum"])
+    last = rows.groupby(keys, sort=False).tail(1)
+    noises = sorted(rows["noise"].unique())
+    middle = len(noises) // 2
+    halves = {"strong": noises[: middle + 1], "weak": noises[middle:]}
+    tables = {
+        "Smallest value, less the minimum of the function": _by_noise(last, "regret"),
+        "Smallest value": _by_noise(last, "best"),
+        "Seconds for all points": _by_noise(
+            rows.groupby(keys, sort=False)["seconds"].sum().reset_index(), "seconds"
+        ),
+    }
+    count = rows["evaluation"].max() + 1
+    notes = [
+        f"{rows['trial'].nunique()} trials of {rows['function'].nunique()} functions with {count} "
+        "evaluations each. Means over functions, with 95 % intervals over trials. Noise is the "
+        "standard deviation of the parameters of the functions."
+    ]
+    return Output(
+        rows.drop(columns="networks", errors="ignore"), _draw(rows, halves), tables, notes
+    )
+
+
+def _by_noise(values: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return means over functions with intervals over trials; rows are methods."""
+    means = values.groupby(["noise", "method", "trial"], sort=False)[name].mean()
+
+    def text(own: pd.Series) -> str:
+        return plus_minus(own.mean(), interval(own)) if len(own) > 1 else f"{own.mean():.2f}"
+
+    return means.groupby(["noise", "method"], sort=False).agg(text).unstack("noise", sort=False)
+
+
+def _draw(rows: pd.DataFrame, halves: dict[str, list[float]]) -> Figure:
+    networks = rows[(rows["method"] == LBO) & (rows["trial"] == 0)]
+    networks = networks.dropna(subset="networks") if "networks" in rows else networks[:0]
+    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2 + bool(len(networks)), squeeze=False)[0]
+    looks = style.line_styles(list(dict.fromkeys(rows["method"])))
+    for ax, (name, noises) in zip(axes, halves.items(), strict=False):
+        own = rows[rows["noise"].isin(noises)]
+        for method, values in own.groupby("method", sort=False):
+            mean = values.groupby("evaluation")["regret"].mean()
+            look: style.Look = looks[str(method)] | {"markevery": 10, "markersize": 4}
+            ax.plot(mean.index + 1, np.maximum(mean, 1e-6), label=str(method), **look)
+        ax.set(xlabel="evaluations", ylabel="smallest value above the minimum", yscale="log")
+        ax.set_title(f"{name} correlation: noise {', '.join(f'{n:g}' for n in noises)}")
+        style.tidy(ax)
+    if len(networks):
+        own = networks[networks["noise"] == halves["weak"][0]]
+        _correlations(own, axes[2])
+    style.legend_below(figure, axes[0])
+    return figure
+
+
+def _correlations(rows: pd.DataFrame, ax: Axes) -> None:
+    """Draw correlations of networks with functions, zero for networks that aren't used."""
+    values = np.array([json.loads(own) for own in rows["networks"]]).T
+    used = np.flatnonzero(np.abs(values).sum(axis=1))
+    image = ax.imshow(values[used], vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
+    ax.set(xlabel="function", ylabel="network", title="correlations of LBO's networks")
+    ax.set_xticks(range(values.shape[1]), [str(i + 1) for i in range(values.shape[1])])
+    ax.set_yticks(range(len(used)), [str(i + 1) for i in used])
+    ax.figure.colorbar(image, ax=ax)
+
+
+def _times(rows: pd.DataFrame) -> Output:
+    """Return figure 5: accumulated time against the number of functions."""
+    spent = rows.groupby(["method", "trial", "function"], sort=False)["seconds"].sum()
+    sums = spent.groupby(["method", "trial"], sort=False).cumsum().reset_index()
+    mean = (
+        sums.groupby(["method", "function"], sort=False)["seconds"]
+        .mean()
+        .unstack("method", sort=False)
+    )
+    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+    ax = figure.add_subplot()
+    looks = style.line_styles(list(mean))
+    for method in mean:
+        ax.plot(mean.index + 1, mean[method], label=method, **looks[method])
+    ax.set(xlabel="functions", ylabel="CPU seconds, accumulated")
+    style.tidy(ax)
+    style.legend_below(figure, ax)
+    # If time is linear, functions of the second half of a sequence take as long as the others.
+    each = spent.groupby(["method", "function"], sort=False).mean().unstack("method", sort=False)
+    half = len(each) // 2
+    table = pd.DataFrame(
+        {
+            "CPU seconds": mean.iloc[-1].map("{:.1f}".format),
+            "second half / first": (each[half:].mean() / each[:half].mean()).map("{:.2f}".format),
+        }
+    )
+    notes = ["CPU seconds of asking for points, without compilation of the first function's."]
+    return Output(rows, figure, {"Time for all functions": table}, notes)
+
+
+MAKERS: dict[str, Callable[[pd.DataFrame], Output]] = {"lbo-fig2": _branin, "lbo-fig5": _times}

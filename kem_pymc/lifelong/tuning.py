@@ -1,0 +1,151 @@
+"""Choice of an estimator and its hyperparameters on data sets that arrive over time."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kem_pymc.errors import InputError
+from kem_pymc.lifelong.optimizer import LifelongOptimizer
+from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
+
+#: Name of the dimension that chooses the estimator.
+ESTIMATOR = "estimator"
+
+#: An estimator with the values that its hyperparameters may have.
+type Candidate = tuple[Any, Mapping[str, Distribution]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What was found for each data set.
+
+    Attributes
+    ----------
+    optimizer : LifelongOptimizer
+        With a task for each data set; values are cross-validated scores.
+    estimators : dict of str to tuple
+        The candidates, by name.
+    """
+
+    optimizer: LifelongOptimizer
+    estimators: Mapping[str, Candidate]
+
+    def best(self, name: str | None = None) -> Any:
+        """Return the best estimator for a data set, not fitted.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name of the data set; by default the last one.
+
+        Raises
+        ------
+        InputError
+            If there is no data set of that name, or no score.
+        """
+        tasks = {task.name: task for task in self.optimizer.tasks}
+        name = next(reversed(tasks)) if name is None else name
+        if name not in tasks:
+            raise InputError(f"There is no data set {name!r}. Use one of {', '.join(tasks)}.")
+        values = np.array(tasks[name].values)
+        if not np.isfinite(values).any():
+            raise InputError(f"No estimator has a score on {name}.")
+        return built(self.estimators, tasks[name].points[int(np.nanargmax(values))])
+
+
+def space_of(estimators: Mapping[str, Candidate]) -> Space:
+    """Return the space of all estimators: which one, and the hyperparameters of each.
+
+    Raises
+    ------
+    InputError
+        If there are no estimators, or none has a hyperparameter.
+    """
+    if not estimators:
+        raise InputError("There are no estimators. Give at least one.")
+    dimensions: dict[str, Distribution] = {}
+    if len(estimators) > 1:
+        dimensions[ESTIMATOR] = CategoricalDistribution(tuple(estimators))
+    for name, (_, distributions) in estimators.items():
+        dimensions |= {f"{name}__{own}": values for own, values in distributions.items()}
+    return Space(dimensions)
+
+
+def built(estimators: Mapping[str, Candidate], point: Mapping[str, Any]) -> Any:
+    """Return the estimator of a point, with its hyperparameters, not fitted."""
+    from sklearn.base import clone
+
+    name = point.get(ESTIMATOR, next(iter(estimators)))
+    estimator, distributions = estimators[name]
+    return clone(estimator).set_params(**{own: point[f"{name}__{own}"] for own in distributions})
+
+
+def tune(
+    estimators: Mapping[str, Candidate],
+    datasets: Mapping[str, tuple[Any, Any]],
+    *,
+    scoring: Any = "roc_auc",
+    cv: Any = 5,
+    evaluations: int = 50,
+    **options: Any,
+) -> Tuned:
+    """Tune estimators on data sets that arrive one after the other.
+
+    Parameters
+    ----------
+    estimators : mapping of str to (estimator, mapping)
+        Estimators with the interface of scikit-learn, and distributions of their hyperparameters by
+        name. If there are several, which one is used is part of the point.
+    datasets : mapping of str to (X, y)
+        Features and targets, in the order in which they arrive.
+    scoring, cv
+        As in scikit-learn's ``cross_val_score``; larger scores are better.
+    evaluations : int
+        Number of points that are tried on each data set. One that can't be fitted counts as failed.
+    **options
+        Of :class:`LifelongOptimizer`, such as `method`, `seed` and `out`.
+
+    Returns
+    -------
+    Tuned
+
+    Raises
+    ------
+    InputError
+        If there are no estimators or data sets, an option is invalid, or scikit-learn is missing.
+
+    Examples
+    --------
+    >>> regularised = LogisticRegression(), {"C": FloatDistribution(1e-3, 10, log=True)}
+    >>> found = tune({"logistic": regularised}, {"2023": (x, y), "2024": (x_new, y_new)})
+    >>> found.best("2024").fit(x_new, y_new)
+    """
+    try:
+        from sklearn.exceptions import FitFailedWarning
+        from sklearn.model_selection import cross_val_score
+    except ImportError:
+        raise InputError("Tuning needs scikit-learn. Install scikit-learn.") from None
+    if not datasets:
+        raise InputError("There are no data sets. Give at least one.")
+    if evaluations < 1:
+        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
+    for number, (name, (x, y)) in enumerate(datasets.items()):
+        if number >= len(optimizer.tasks):
+            optimizer.next_task(name)
+        if number < len(optimizer.tasks) - 1:
+            continue  # finished before the search was interrupted
+        while len(optimizer.task.points) < evaluations:
+            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FitFailedWarning)
+                try:
+                    scores = cross_val_score(built(estimators, point), x, y, scoring=scoring, cv=cv)
+                    score: float | None = float(np.mean(scores))
+                except ValueError:  # no fold could be fitted
+                    score = None
+            optimizer.tell(point, score)
+    return Tuned(optimizer, estimators)

@@ -1,0 +1,84 @@
+"""Optimisers on sequences of functions: tasks, stored results, and the figures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc._system.executors import Serial
+from kem_pymc.experiments import sequences
+from kem_pymc.experiments.figures.sequences import MAKERS, make
+from kem_pymc.experiments.results import run_tasks
+from kem_pymc.experiments.settings import Optimiser, Sequences, default
+
+SETTINGS = default().sequences
+
+SMALL = Sequences(
+    noises=[0.01, 1.0],
+    methods={
+        "LBO": Optimiser(method="lbo", max_networks=2),
+        "SGP": Optimiser(method="gp"),
+        "Random": Optimiser(method="random"),
+    },
+    functions=2,
+    evaluations=7,
+    trials=2,
+    quick_evaluations=6,
+    quick_trials=1,
+)
+
+
+def test_tasks_of_the_packages_settings():
+    assert set(SETTINGS) == set(MAKERS)
+    tasks = sequences.tasks_of(SETTINGS["lbo-fig2"])
+    assert len(tasks) == 3 * 5 * 8
+    assert {task.evaluations for task in tasks} == {50}
+    tasks = sequences.tasks_of(SETTINGS["lbo-fig5"], evaluations=20)
+    assert {(task.functions, task.evaluations) for task in tasks} == {(10, 20)}
+    assert {task.max_networks for task in tasks if task.method == "lbo"} == {25}
+    assert len({task.place(None or sequences.Path("x")) for task in tasks}) == len(tasks)
+    assert len(sequences.tasks_of(SMALL, quick=True)) == 6
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Stored results of all methods."""
+    folder = tmp_path_factory.mktemp("out")
+    tasks = sequences.tasks_of(SMALL)
+    found = run_tasks(tasks, folder, Serial())
+    again = run_tasks(tasks, folder, Serial())
+    pd.testing.assert_frame_equal(found, again)
+    return found
+
+
+def test_methods_share_functions_and_first_points(rows):
+    """Values differ between trials, but not between methods until there is a model."""
+    first = rows[(rows["evaluation"] < 5) & (rows["function"] == 0)]
+    wide = first.pivot_table(
+        index=["noise", "trial", "evaluation"], columns="method", values="value"
+    )
+    np.testing.assert_array_equal(wide["LBO"], wide["Random"])
+    np.testing.assert_array_equal(wide["SGP"], wide["Random"])
+    assert rows[rows["evaluation"] == 6].groupby("noise")["value"].nunique().min() > 6
+    assert (rows["value"] >= rows["minimum"] - 1e-9).all()
+
+
+def test_figures(rows):
+    output = make("lbo-fig2", rows)
+    regret, *_ = output.tables.values()
+    own = rows[(rows["method"] == "SGP") & (rows["noise"] == 1.0)]
+    ends = own.groupby(["trial", "function"])[["value", "minimum"]].min()
+    mean = (ends["value"] - ends["minimum"]).groupby("trial").mean().mean()
+    assert float(regret.loc["SGP", 1.0].split(" ± ")[0]) == pytest.approx(mean, abs=0.005)
+    assert len(output.figure.axes) == 4  # with the colours of correlations
+    assert len(output.figure.axes[0].lines) == 3
+    times = make("lbo-fig5", rows[rows["noise"] == 0.01])
+    (table,) = times.tables.values()
+    assert list(table.index) == ["LBO", "SGP", "Random"]
+
+
+def test_alpha_and_networks_are_passed_on():
+    task = replace(sequences.tasks_of(SMALL)[0], evaluations=6, functions=1, max_networks=3)
+    found = task.run()
+    assert found["networks"].iloc[-1].count(",") == 2

@@ -1,0 +1,66 @@
+"""Tuning of estimators with the interface of scikit-learn."""
+
+import numpy as np
+import pytest
+
+from kem_pymc.lifelong import CategoricalDistribution, FloatDistribution, IntDistribution, tune
+from kem_pymc.lifelong.tuning import built, space_of
+from tests.refusals import refused
+
+linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn isn't installed")
+neighbors = pytest.importorskip("sklearn.neighbors", reason="scikit-learn isn't installed")
+
+ESTIMATORS = {
+    "logistic": (
+        linear_model.LogisticRegression(),
+        {
+            "C": FloatDistribution(1e-3, 10, log=True),
+            "solver": CategoricalDistribution(["lbfgs", "none"]),  # the second can't be fitted
+        },
+    ),
+    "nearest": (neighbors.KNeighborsClassifier(), {"n_neighbors": IntDistribution(1, 9)}),
+}
+
+
+def table(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 2))
+    return x, (x[:, 0] + 0.3 * rng.normal(size=60) > 0).astype(int)
+
+
+def test_space_and_estimators():
+    space = space_of(ESTIMATORS)
+    assert list(space.dimensions) == [
+        *("estimator", "logistic__C", "logistic__solver", "nearest__n_neighbors"),
+    ]
+    point = space.decode(space.draw(1, np.random.default_rng(0)))[0] | {"estimator": "nearest"}
+    own = built(ESTIMATORS, point)
+    assert own.n_neighbors == point["nearest__n_neighbors"]
+    assert own is not ESTIMATORS["nearest"][0]
+    one = space_of({"nearest": ESTIMATORS["nearest"]})
+    assert built({"nearest": ESTIMATORS["nearest"]}, one.decode(np.zeros(1))[0]).n_neighbors == 1
+
+
+def test_scores_are_maximised_and_failures_are_no_end(tmp_path):
+    tables = {"2023": table(0), "2024": table(1)}
+    options = {"cv": 3, "evaluations": 8, "method": "random", "out": tmp_path}
+    found = tune(ESTIMATORS, tables, **options)
+    first, second = found.optimizer.tasks
+    failed = [
+        point["estimator"] == "logistic" and point["logistic__solver"] == "none"
+        for point in first.points
+    ]
+    assert any(failed)
+    np.testing.assert_array_equal(np.isnan(first.values), failed)
+    assert np.nanmax(second.values) > 0.9
+    best = second.points[int(np.nanargmax(second.values))]
+    assert found.best().get_params() == built(ESTIMATORS, best).get_params()
+    again = tune(ESTIMATORS, tables, **options)
+    assert again.optimizer.tasks[1].points == second.points
+    refused(lambda: found.best("2025"), "no data set '2025'", "2023, 2024")
+
+
+def test_what_is_refused():
+    refused(lambda: tune({}, {"one": table(0)}), "no estimators")
+    refused(lambda: tune(ESTIMATORS, {}), "no data sets")
+    refused(lambda: tune(ESTIMATORS, {"one": table(0)}, evaluations=0), "0 evaluations")
