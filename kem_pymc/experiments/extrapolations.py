@@ -60,6 +60,9 @@ REFERENCE = 350
 #: points by which it falls; sizes of populations depend on it if only the time is limited.
 PER_SECOND, POWER = 25, -2.5
 
+#: Largest number of kernels that are screened for each one that is fitted to all points.
+SCREENED = 9
+
 #: Smallest size of a generation, and number of kernels in it for each one that is selected.
 LEAST, PRESSURE = 10, 10
 
@@ -346,7 +349,8 @@ def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]
         first = SHARE * seconds if seconds else None
         kernels = _expected(KERNELS, first, len(coarse.y))
         limited = Limited(strategy_of(task, kernels, rng), first)
-        most = sys.maxsize if first else KERNELS
+        few = SCREENED * (task.kernels or KERNELS)
+        most = sys.maxsize if first else min(KERNELS, few)
         initial = finalists(explore(limited, coarse, most, seed, callback=path.count))
         seconds = seconds and (1 - SHARE) * seconds
     kernels = _expected(task.kernels, seconds, len(data.y))

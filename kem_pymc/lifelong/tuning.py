@@ -127,7 +127,9 @@ def tune(
         from sklearn.exceptions import FitFailedWarning
         from sklearn.model_selection import cross_val_score
     except ImportError:
-        raise InputError("Tuning needs scikit-learn. Install scikit-learn.") from None
+        raise InputError(
+            "Tuning needs scikit-learn, which isn't installed. Install kem-pymc[tuning]."
+        ) from None
     if not datasets:
         raise InputError("There are no data sets. Give at least one.")
     if evaluations < 1:

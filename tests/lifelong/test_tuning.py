@@ -1,24 +1,22 @@
 """Tuning of estimators with the interface of scikit-learn."""
 
 import numpy as np
-import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from kem_pymc.lifelong import CategoricalDistribution, FloatDistribution, IntDistribution, tune
 from kem_pymc.lifelong.tuning import built, space_of
 from tests.refusals import refused
 
-linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn isn't installed")
-neighbors = pytest.importorskip("sklearn.neighbors", reason="scikit-learn isn't installed")
-
 ESTIMATORS = {
     "logistic": (
-        linear_model.LogisticRegression(),
+        LogisticRegression(),
         {
             "C": FloatDistribution(1e-3, 10, log=True),
             "solver": CategoricalDistribution(["lbfgs", "none"]),  # the second can't be fitted
         },
     ),
-    "nearest": (neighbors.KNeighborsClassifier(), {"n_neighbors": IntDistribution(1, 9)}),
+    "nearest": (KNeighborsClassifier(), {"n_neighbors": IntDistribution(1, 9)}),
 }
 
 
