@@ -25,6 +25,9 @@ MethodName = Literal[
 
 Direction = Literal["minimize", "maximize"]
 
+#: A function of a point; None stands for a failed evaluation.
+type Evaluate = Callable[[dict[str, Any]], float | None]
+
 #: Number of random points with which a task begins.
 INITIAL = 5
 
@@ -37,7 +40,7 @@ class Task:
     ----------
     name : str
     points : list of dict
-        Points that were evaluated, in the order in which values were told.
+        Points that were evaluated, in the order in which values were recorded.
     values : list of float
         Their values; NaN where the evaluation failed.
     pending : list of dict
@@ -186,7 +189,7 @@ class LifelongOptimizer:
         Raises
         ------
         InputError
-            If no value was told, or all evaluations failed.
+            If there is no value, or all evaluations failed.
         """
         task = self.task
         signed = self._sign * np.array(task.values)
@@ -270,9 +273,9 @@ class LifelongOptimizer:
 
     def _tell(self, point: Point, value: float | None) -> None:
         failed = value is None or not math.isfinite(value)
-        told = None if failed or value is None else float(value)
+        recorded = None if failed or value is None else float(value)
         _ = self.task
-        self._record({"tell": dict(point), "value": told})
+        self._record({"tell": dict(point), "value": recorded})
 
     # --- Choice -----------------------------------------------------------------------------------
 
@@ -340,7 +343,7 @@ class LifelongOptimizer:
     def to_datatree(self) -> xr.DataTree:
         """Return the run as a DataTree.
 
-        Group ``evaluations`` has a row for every value that was told: the task, the value (NaN if
+        Group ``evaluations`` has a row for every evaluation: the task, the value (NaN if
         the evaluation failed), the best one of the task so far, and the point, as a variable for
         each of its dimensions. With "lbo", group ``networks`` has a row for every point that was
         chosen by the model: the task, the number of values before, the evidence lower bound, the
@@ -483,16 +486,36 @@ def minimize_sequence(
     if not isinstance(functions, Mapping):
         functions = {str(i): function for i, function in enumerate(functions, start=1)}
     caught = tuple(catch)
+
+    def valued(function: Callable[[dict[str, Any]], float]) -> Evaluate:
+        def evaluate(point: dict[str, Any]) -> float | None:
+            try:
+                return function(point)
+            except caught:
+                return None
+
+        return evaluate
+
+    run(optimizer, {name: valued(function) for name, function in functions.items()}, evaluations)
+    return optimizer
+
+
+def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluations: int) -> None:
+    """Evaluate each function as often as is asked, from where the optimiser stopped.
+
+    Parameters
+    ----------
+    optimizer : LifelongOptimizer
+    functions : mapping of str to callable
+        Functions of a point; None stands for a failed evaluation.
+    evaluations : int
+        Number of evaluations of each function.
+    """
     for number, (name, function) in enumerate(functions.items()):
         if number >= len(optimizer.tasks):
             optimizer.next_task(name)
         if number < len(optimizer.tasks) - 1:
-            continue  # finished before the search was interrupted
+            continue  # finished before an interruption
         while len(optimizer.task.points) < evaluations:
             point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
-            try:
-                value: float | None = function(dict(point))
-            except caught:
-                value = None
-            optimizer.tell(point, value)
-    return optimizer
+            optimizer.tell(point, function(dict(point)))

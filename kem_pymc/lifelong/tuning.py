@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.optimizer import LifelongOptimizer
+from kem_pymc.lifelong.optimizer import Evaluate, LifelongOptimizer, run
 from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
 
 #: Name of the dimension that chooses the estimator.
@@ -135,19 +135,18 @@ def tune(
     if evaluations < 1:
         raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
     optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
-    for number, (name, (x, y)) in enumerate(datasets.items()):
-        if number >= len(optimizer.tasks):
-            optimizer.next_task(name)
-        if number < len(optimizer.tasks) - 1:
-            continue  # finished before the search was interrupted
-        while len(optimizer.task.points) < evaluations:
-            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+
+    def scored(x: Any, y: Any) -> Evaluate:
+        def score(point: dict[str, Any]) -> float | None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FitFailedWarning)
                 try:
                     scores = cross_val_score(built(estimators, point), x, y, scoring=scoring, cv=cv)
-                    score: float | None = float(np.mean(scores))
                 except ValueError:  # no fold could be fitted
-                    score = None
-            optimizer.tell(point, score)
+                    return None
+            return float(np.mean(scores))
+
+        return score
+
+    run(optimizer, {name: scored(x, y) for name, (x, y) in datasets.items()}, evaluations)
     return Tuned(optimizer, estimators)

@@ -1,4 +1,4 @@
-"""Optimisers: what is asked, told, refused, and continued."""
+"""Optimisers: points, values, refusals, and continuation."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def run(optimizer, tasks, count=6):
 
 @pytest.mark.parametrize("method", [*METHODS, "random", "sobol"])
 def test_a_continued_optimiser_asks_the_same(tmp_path, method):
-    """Interrupted in the second task: after a value was told, and after a point was asked for."""
+    """Interrupted in the second task, after a value was recorded and after a point was asked."""
     whole = run(made(method), 2)
     first = made(method, out=tmp_path)
     run(first, 1)
@@ -76,7 +76,7 @@ def test_a_choice_that_was_written_without_its_event_is_kept(tmp_path):
     np.testing.assert_array_equal(again.method.current.weights, weights)  # not trained twice
 
 
-def test_nothing_that_was_told_is_lost(tmp_path):
+def test_no_value_is_lost(tmp_path):
     calls = []
 
     def breaks(point):
