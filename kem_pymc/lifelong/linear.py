@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.gradient import disconnected_grad
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 
@@ -31,13 +32,38 @@ def dual(gram: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
     -------
     tensor variable, shape (S,)
     """
+    noise = pt.exp(-log_beta) * pt.eye(y.shape[0])
+    return normal_log_density(y, pt.exp(-log_lambda) * gram + noise)
+
+
+def normal_log_density(y: Any, covariance: Any) -> Any:
+    """Return log densities of `y` under normal distributions of mean zero, as an expression.
+
+    The derivative by a covariance K is written out, ``(a a' - K^-1) / 2`` with ``a = K^-1 y``; that
+    through the factorisation takes several times as many operations. `y` has no derivative.
+
+    Parameters
+    ----------
+    y : tensor variable, shape (n,)
+    covariance : tensor variable, shape (S, n, n)
+
+    Returns
+    -------
+    tensor variable, shape (S,)
+    """
     n = y.shape[0]
-    factor = pt.linalg.cholesky(pt.exp(-log_lambda) * gram + pt.exp(-log_beta) * pt.eye(n))
-    white = pt.linalg.solve_triangular(
-        factor, pt.broadcast_to(y, gram.shape[:2]), lower=True, b_ndim=1
+    factor = pt.linalg.cholesky(covariance)
+    inverse = pt.linalg.solve_triangular(
+        factor, pt.broadcast_to(pt.eye(n), covariance.shape), lower=True, b_ndim=2
     )
+    white = pt.dot(inverse, y)
+    along = (inverse * white[:, :, None]).sum(axis=1)
+    slope = along[:, :, None] * along[:, None, :] - pt.matmul(inverse.transpose(0, 2, 1), inverse)
+    slope = disconnected_grad(0.5 * slope)
     determinant = 2.0 * pt.log(pt.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-    return -0.5 * (pt.sqr(white).sum(axis=1) + determinant + n * np.log(2 * np.pi))
+    value = -0.5 * (pt.sqr(white).sum(axis=1) + determinant + n * np.log(2 * np.pi))
+    linear = (slope * covariance).sum(axis=(1, 2))
+    return linear + disconnected_grad(value - linear)
 
 
 def primal(cross: Any, along: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
