@@ -21,7 +21,7 @@ CHOSEN_AT = (5, 10, 20, 40)
 FOLDS = 3
 
 #: Logs of the precisions of output weights and noise with which the first task begins.
-LOG_PRECISIONS = (0.0, 4.0)
+FIRST_LOG_PRECISIONS = (0.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class LBO:
         odds = buffet.expected_log_odds(own.networks, self.alpha)
         if self.current is None:
             weights = networks.draw(own.networks, own.columns, own.units, rng)
-            return State(weights, odds, np.array(LOG_PRECISIONS))
+            return State(weights, odds, np.array(FIRST_LOG_PRECISIONS))
         if len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
             self.before = self.before.plus(self.current)
             return self.current._replace(log_odds=odds)

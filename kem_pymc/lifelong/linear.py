@@ -15,6 +15,9 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+#: Range of the logs of both precisions, in which covariance matrices can be factorised.
+LOG_PRECISIONS = (-8.0, 12.0)
+
 
 def dual(gram: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
     """Return log marginal likelihoods in the dual form, as a PyTensor expression.

@@ -13,8 +13,8 @@ import pytensor.tensor as pt
 
 from kem_pymc.lifelong import networks
 from kem_pymc.lifelong.adam import Adam
-from kem_pymc.lifelong.lbo import LOG_PRECISIONS, NetworkSurrogate, flat
-from kem_pymc.lifelong.linear import LinearPosterior
+from kem_pymc.lifelong.lbo import FIRST_LOG_PRECISIONS, NetworkSurrogate, flat
+from kem_pymc.lifelong.linear import LOG_PRECISIONS, LinearPosterior
 from kem_pymc.lifelong.methods import Acquired
 
 
@@ -28,7 +28,7 @@ class _Training:
         self._rows, self._y = pytensor.shared(np.zeros((1, columns))), pytensor.shared(np.zeros(1))
         self._tasks = pytensor.shared(np.zeros(1, dtype=np.int64))
         maps = networks.features_in_pytensor(weights, self._rows, columns, units)[0]
-        variances = pt.exp(-log_precisions[self._tasks])
+        variances = pt.exp(-pt.clip(log_precisions, *LOG_PRECISIONS)[self._tasks])
         same = pt.eq(self._tasks[:, None], self._tasks[None, :])
         covariance = pt.switch(same, pt.dot(maps, maps.T) * variances[:, 0][:, None], 0.0)
         root = pt.linalg.cholesky(covariance + pt.diag(variances[:, 1]))
@@ -51,7 +51,8 @@ class _Training:
         self._adam.begin([weights, log_precisions], rate)
         for _ in range(iterations):
             self._adam.step()
-        return self._adam.values()
+        found, logs = self._adam.values()
+        return [found, np.clip(logs, *LOG_PRECISIONS)]
 
 
 @cache
@@ -94,7 +95,7 @@ class SharedNetwork:
         if begins and (not self.several or not self.weights.size):
             self.weights = networks.draw(1, self.columns, self.units, rng)
         while len(self.log_precisions) < len(tasks):
-            self.log_precisions = np.vstack([self.log_precisions, LOG_PRECISIONS])
+            self.log_precisions = np.vstack([self.log_precisions, FIRST_LOG_PRECISIONS])
         used = tasks if self.several else tasks[-1:]
         self.weights, found = _training(self.columns, self.units).train(
             self.weights, self.log_precisions[-len(used) :], used, self.rate, self.iterations

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 
 from kem_pymc.lifelong import buffet
 from kem_pymc.lifelong.adam import Adam
-from kem_pymc.lifelong.linear import dual, primal
+from kem_pymc.lifelong.linear import LOG_PRECISIONS, dual, primal
 from kem_pymc.lifelong.networks import features_in_pytensor, sizes
 
 #: Number of samples of the networks that are used, in every iteration.
@@ -114,7 +114,8 @@ class Training:
         log_odds = RATE_OF_ODDS * state.log_odds
         logit = buffet.logit_sample(log_odds, uniform)
         z = pt.sigmoid(logit)
-        precisions = state.log_precisions[0], state.log_precisions[1]
+        logs = pt.clip(state.log_precisions, *LOG_PRECISIONS)
+        precisions = logs[0], logs[1]
         # Products of features are computed once, and weighted for every sample.
         if in_dual:
             n = self._y.shape[0]
@@ -186,7 +187,10 @@ class Training:
         variates = np.clip(rng.random((iterations, 2, SAMPLES, self.networks)), 1e-12, 1 - 1e-12)
         bounds = [float(adam.step(*pair)) for pair in variates]
         found = State(*adam.values())
-        found = found._replace(log_odds=RATE_OF_ODDS * found.log_odds)
+        found = found._replace(
+            log_odds=RATE_OF_ODDS * found.log_odds,
+            log_precisions=np.clip(found.log_precisions, *LOG_PRECISIONS),
+        )
         return found, float(np.mean(bounds[iterations // 2 :]))
 
 

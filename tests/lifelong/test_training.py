@@ -7,6 +7,10 @@ import pytest
 from scipy.special import expit
 
 from kem_pymc.lifelong import buffet, networks
+from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.linear import LOG_PRECISIONS
+from kem_pymc.lifelong.methods import Acquired
+from kem_pymc.lifelong.shared_network import SharedNetwork
 from kem_pymc.lifelong.training import RATE_OF_ODDS, Neighbours, State, Training
 
 M, D, UNITS, N = 3, 2, 4, 7
@@ -138,3 +142,24 @@ def test_training_begins_anew(own):
     ]
     free, near = (np.abs(end.weights - begun.weights)[ends[1].active].max() for end in ends)
     assert near < 0.3 * free
+
+
+def test_precisions_stay_where_matrices_can_be_factorised():
+    """Without noise, and with more points than units, the Gram matrix itself has no factor."""
+    rng = np.random.default_rng(10)
+    rows = rng.random((12, D))
+    acquired = Acquired(rows, rows[:, 0] - 0.5)
+    far = np.array([-30.0, 60.0])
+    shared = SharedNetwork(D, UNITS, several=True, iterations=3)
+    shared.fit([acquired], rng)
+    shared.log_precisions = far[None]
+    mean, sd = shared.fit([acquired], rng).predict(rng.random((5, D)))
+    assert np.isfinite(mean).all()
+    assert np.isfinite(sd).all()
+    lbo = LBO(D, max_networks=1, units=UNITS, iterations=3)
+    lbo.fit([acquired], rng)
+    lbo.current = lbo.current._replace(log_precisions=far)
+    lbo.fit([acquired], rng)
+    assert (
+        np.clip(lbo.current.log_precisions, *LOG_PRECISIONS) == lbo.current.log_precisions
+    ).all()
