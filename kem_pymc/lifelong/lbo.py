@@ -117,6 +117,7 @@ class LBO:
         self.training = training(max_networks, columns, units, alpha)
         self.alpha, self.rate, self.iterations = alpha, rate, iterations
         self.before = Neighbours.none(max_networks, self.training.size)
+        self.first: State | None = None
         self.current: State | None = None
         self.strength = STRENGTHS[-1]
         self.trace: list[Traced] = []
@@ -132,16 +133,20 @@ class LBO:
         return self._surrogate(self.current, rows, y)
 
     def _begun(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> State:
-        """Return the state from which training goes on."""
+        """Return the state with which the task began.
+
+        Training begins there for every acquisition. If it went on from the last one, networks would
+        fit the few values of a task ever more closely, and be certain of the rest of the function.
+        """
         own = self.training
         odds = buffet.expected_log_odds(own.networks, self.alpha)
-        if self.current is None:
+        if self.current is None or self.first is None:
             weights = networks.draw(own.networks, own.columns, own.units, rng)
-            return State(weights, odds, np.array(FIRST_LOG_PRECISIONS))
-        if len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
+            self.first = State(weights, odds, np.array(FIRST_LOG_PRECISIONS))
+        elif len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
             self.before = self.before.plus(self.current)
-            return self.current._replace(log_odds=odds)
-        return self.current
+            self.first = self.current._replace(log_odds=odds)
+        return self.first
 
     def _trained(
         self,
@@ -215,8 +220,9 @@ class LBO:
         """Return weights, odds, precisions, sums over earlier tasks, and the trace."""
         found = {f"before_{name}": value for name, value in self.before._asdict().items()}
         found["strength"] = np.array(self.strength)
-        if self.current is not None:
+        if self.current is not None and self.first is not None:
             found |= self.current._asdict()
+            found |= {f"first_{name}": value for name, value in self.first._asdict().items()}
             columns = zip(*self.trace, strict=True)
             found |= {
                 f"trace_{name}": np.array(own)
@@ -230,6 +236,7 @@ class LBO:
         self.strength = float(state["strength"])
         if State._fields[0] in state:
             self.current = State(*(state[name] for name in State._fields))
+            self.first = State(*(state[f"first_{name}"] for name in State._fields))
             columns = [state[f"trace_{name}"] for name in Traced._fields]
             self.trace = [
                 Traced(int(task), int(n), float(elbo), float(strength), odds)

@@ -163,3 +163,22 @@ def test_precisions_stay_where_matrices_can_be_factorised():
     assert (
         np.clip(lbo.current.log_precisions, *LOG_PRECISIONS) == lbo.current.log_precisions
     ).all()
+
+
+def test_every_acquisition_is_learned_from_the_same_state():
+    """Networks whose training went on for a whole task would be certain of what they can't know."""
+    rows = np.random.default_rng(11).random((6, D))
+    tasks = [Acquired(rows, np.sin(5 * rows[:, 0])), Acquired(rows, np.cos(5 * rows[:, 1]))]
+    lbo = LBO(D, max_networks=2, units=UNITS, iterations=5)
+
+    def learned(tasks):
+        lbo.fit(tasks, np.random.default_rng(12))
+        return lbo.current.weights
+
+    learned(tasks[:1])  # draws the networks
+    first = learned(tasks[:1])
+    np.testing.assert_array_equal(learned(tasks[:1]), first)
+    second = learned(tasks)
+    assert np.abs(second - first).max() < 0.2  # five steps of 0.01 from where the first task ended
+    np.testing.assert_array_equal(learned(tasks), second)
+    assert (lbo.before.counts > 0).sum() == lbo.before.counts.sum()  # one earlier task

@@ -1,0 +1,253 @@
+"""Measure lifelong Bayesian optimisation: time, what its settings do, and BoTorch beside it.
+
+    uv run python benchmarks/lifelong.py time
+    uv run python benchmarks/lifelong.py sensitivity --out FOLDER
+    uv run --extra peers python benchmarks/lifelong.py peers --out FOLDER
+
+`time` is the CPU time of an acquisition after 200 evaluations with ten networks, with one thread.
+`sensitivity` varies the learning rate, the iterations, the scaling of values, and the number of
+networks, one at a time, on sequences of Branin functions. `peers` compares with BoTorch's
+multi-task Gaussian process on the same functions, with the same first points. Sequences differ from
+those of `kem reproduce lbo-fig2`. Results are CSV files; existing ones aren't computed again.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from measure import at_most
+from rich.console import Console
+from rich.table import Table
+
+from kem_pymc.datasets.branin import RANGES, Branin, branin_sequence
+from kem_pymc.lifelong import FloatDistribution, LifelongOptimizer, Space
+from kem_pymc.lifelong import optimizer as modules
+from kem_pymc.lifelong.lbo import LBO
+
+SPACE = Space({name: FloatDistribution(*ends) for name, ends in RANGES.items()})
+
+#: Standard deviations of parameters, numbers of sequences, functions and evaluations.
+NOISES, SEQUENCES, FUNCTIONS, EVALUATIONS = (0.05, 0.5), 4, 5, 30
+
+#: Seed of the sequences, which no other experiment has.
+SEED = 101
+
+#: Number of evaluations after which an acquisition is timed, and the limit in seconds.
+MANY, LIMIT = 200, 3.0
+
+#: What is varied: the rate of Adam, its iterations, and the number of networks.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "rate .003": {"rate": 0.003},
+    "rate .03": {"rate": 0.03},
+    "30 iterations": {"iterations": 30},
+    "300 iterations": {"iterations": 300},
+    "1 network": {"max_networks": 1},
+    "5 networks": {"max_networks": 5},
+    "25 networks": {"max_networks": 25},
+    "standardised values": {},
+}
+
+
+class Point(NamedTuple):
+    """One evaluation."""
+
+    value: float
+    seconds: float
+
+
+#: Evaluates a sequence of functions, and returns the evaluations of each of them.
+type Run = Callable[[list[Branin], int], Iterator[list[Point]]]
+
+
+def ours(method: modules.MethodName = "lbo", **settings: Any) -> Run:
+    """Return a method of this package, with settings of LBO."""
+
+    def run(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
+        optimizer = LifelongOptimizer(SPACE, method=method, seed=seed)
+        if settings:
+            optimizer.method = LBO(SPACE.columns, **settings)
+        for function in functions:
+            optimizer.next_task()
+            yield [step(optimizer, function) for _ in range(EVALUATIONS)]
+
+    return run
+
+
+def step(optimizer: LifelongOptimizer, function: Branin) -> Point:
+    """Evaluate the point that the optimiser proposes."""
+    began = time.process_time()
+    point = optimizer.ask()
+    seconds = time.process_time() - began
+    value = float(function(**point))
+    optimizer.tell(point, value)
+    return Point(value, seconds)
+
+
+def standardised(values: np.ndarray) -> np.ndarray:
+    """Return values without the transform of Yeo and Johnson."""
+    return (values - values.mean()) / max(values.std(), 1e-12)
+
+
+def with_standardised_values(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
+    """Run LBO on values that are only standardised."""
+    with mock.patch.object(modules, "normalised", standardised):
+        yield from ours()(functions, seed)
+
+
+def botorch(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
+    """Run BoTorch's multi-task Gaussian process with log expected improvement.
+
+    First points are those of this package. Values are standardised within tasks.
+    """
+    import torch
+    from botorch.acquisition import LogExpectedImprovement
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import MultiTaskGP
+    from botorch.optim import optimize_acqf
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    first = LifelongOptimizer(SPACE, method="random", seed=seed)
+    rows: list[np.ndarray] = []
+    tasks: list[np.ndarray] = []
+    unit = torch.tensor([[0.0] * SPACE.columns, [1.0] * SPACE.columns], dtype=torch.double)
+    for number, function in enumerate(functions):
+        first.next_task()
+        tasks.append(np.empty(0))
+        own: list[np.ndarray] = []
+        points = []
+        for evaluation in range(EVALUATIONS):
+            began = time.process_time()
+            if evaluation < modules.INITIAL:
+                row = SPACE.encode([first.ask()])[0]
+            else:
+                every = [*rows, np.array(own)]
+                x = np.vstack(
+                    [np.column_stack([r, np.full(len(r), i)]) for i, r in enumerate(every)]
+                )
+                y = np.concatenate([modules.normalised(v) for v in tasks])[:, None]
+                model = MultiTaskGP(
+                    torch.tensor(x), torch.tensor(y), task_feature=-1, output_tasks=[number]
+                )
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+                best = modules.normalised(tasks[-1]).min()
+                acquisition = LogExpectedImprovement(model, best_f=best, maximize=False)
+                found, _ = optimize_acqf(acquisition, unit, q=1, num_restarts=5, raw_samples=256)
+                row = found.numpy()[0]
+            seconds = time.process_time() - began
+            value = float(function(**SPACE.decode(row)[0]))
+            own.append(row)
+            tasks[-1] = np.append(tasks[-1], value)
+            points.append(Point(value, seconds))
+        rows.append(np.array(own))
+        yield points
+
+
+def measured(name: str, run: Run, out: Path) -> pd.DataFrame:
+    """Return the evaluations of all sequences by a method, from its file if there is one."""
+    file = out / f"{name.replace(' ', '-').replace('.', '')}.csv"
+    if file.is_file():
+        return pd.read_csv(file)
+    rows = []
+    for noise in NOISES:
+        for sequence in range(SEQUENCES):
+            rng = np.random.default_rng([SEED, sequence, round(1000 * noise)])
+            functions = branin_sequence(noise, FUNCTIONS, rng)
+            for number, points in enumerate(run(functions, sequence)):
+                best = np.minimum.accumulate([point.value for point in points])
+                rows += [
+                    {
+                        **{"method": name, "noise": noise, "sequence": sequence},
+                        **{"function": number, "evaluation": i, "seconds": point.seconds},
+                        "regret": best[i] - functions[number].minimum,
+                    }
+                    for i, point in enumerate(points)
+                ]
+    found = pd.DataFrame(rows)
+    out.mkdir(parents=True, exist_ok=True)
+    found.to_csv(file, index=False)
+    return found
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return means and medians of the regret after the last evaluation, and seconds."""
+    last = rows[rows["evaluation"] == rows["evaluation"].max()]
+    found = {}
+    for noise, own in last.groupby("noise"):
+        by_method = own.groupby("method", sort=False)["regret"]
+        found[f"mean, noise {noise:g}"] = by_method.mean().map("{:.3f}".format)
+        found[f"median, noise {noise:g}"] = by_method.median().map("{:.3f}".format)
+    found["CPU s a point"] = (
+        rows.groupby("method", sort=False)["seconds"].mean().map("{:.2f}".format)
+    )
+    return pd.DataFrame(found)
+
+
+def show(title: str, table: pd.DataFrame) -> None:
+    """Print a table."""
+    printed = Table(title=title)
+    for name in [table.index.name or "", *table]:
+        printed.add_column(str(name))
+    for name, row in table.iterrows():
+        printed.add_row(str(name), *map(str, row))
+    Console().print(printed)
+
+
+def times() -> None:
+    """Print the time of an acquisition after many evaluations."""
+    rng = np.random.default_rng(SEED)
+    optimizer = LifelongOptimizer(SPACE, seed=0)
+    for function in branin_sequence(0.1, 2, rng):
+        optimizer.next_task()
+        for row in SPACE.draw(MANY, rng):
+            point = SPACE.decode(row)[0]
+            optimizer.add(point, float(function(**point)))
+        optimizer.task.asked = optimizer.initial
+        step(optimizer, function)  # compiles
+    seconds = [step(optimizer, function).seconds for _ in range(5)]
+    row = at_most(f"CPU time of an acquisition, n = {MANY}", float(np.median(seconds)), LIMIT, " s")
+    show("Time", pd.DataFrame([vars(row)]).set_index("figure"))
+
+
+def main() -> None:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["time", "sensitivity", "peers"])
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    if given.what == "time":
+        times()
+        return
+    if given.out is None:
+        parser.error("Give a folder as --out.")
+    runs: dict[str, Run]
+    if given.what == "sensitivity":
+        runs = {name: ours(**settings) for name, settings in SETTINGS.items()}
+        runs["standardised values"] = with_standardised_values
+    else:
+        runs = {
+            "LBO": ours(),
+            "warm start": ours("warm_start_gp"),
+            "multi-task GP": ours("multitask_gp"),
+            "BoTorch MultiTaskGP": botorch,
+            "random": ours("random"),
+        }
+    found = pd.concat([measured(name, run, given.out) for name, run in runs.items()])
+    count = f"{SEQUENCES} sequences of {FUNCTIONS} functions, {EVALUATIONS} evaluations"
+    show(f"Smallest value above the minimum: {count}", summary(found))
+
+
+if __name__ == "__main__":
+    main()
