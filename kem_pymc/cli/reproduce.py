@@ -54,8 +54,8 @@ def reproduce(
             metavar="FIGURE",
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
-            "kem-choices, kem-all, boms-fig2, evocov-table4 to evocov-table8, lbo-fig2, or "
-            "lbo-fig5.",
+            "kem-choices, kem-all, boms-fig2, evocov-table4 to evocov-table8, lbo-fig2, "
+            "lbo-fig3, or lbo-fig5.",
             autocompletion=figure_names,
         ),
     ],
@@ -231,7 +231,8 @@ def sequence_figure(
     tasks = trials.tasks_of(sequences, **scale)
 
     def described(task: "SequenceTask") -> str:
-        return f"noise {task.noise:g}, trial {task.trial + 1}: {task.title}"
+        sequence = task.sequence
+        return f"{sequence.key} {sequence.setting:g}, trial {task.trial + 1}: {task.title}"
 
     with folders.alone(out):
         rows = _run_stored("optimising", tasks, out, executor, described)

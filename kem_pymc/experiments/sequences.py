@@ -1,23 +1,22 @@
-"""Trials of optimisers on sequences of Branin functions, stored as tables of values."""
+"""Trials of optimisers on sequences of functions, stored as tables of values."""
 
 import json
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets.branin import RANGES, branin_sequence
+from kem_pymc.errors import InputError
 from kem_pymc.experiments.code import slug
+from kem_pymc.experiments.problems import BraninSequence, ProblemSequence, RegistrySequence
 from kem_pymc.experiments.results import place_of
 from kem_pymc.experiments.settings import Sequences
 from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName
-from kem_pymc.lifelong.space import FloatDistribution, Space
-
-SPACE = Space({name: FloatDistribution(*ends) for name, ends in RANGES.items()})
 
 
 @dataclass(frozen=True)
@@ -26,16 +25,14 @@ class SequenceTask:
 
     Attributes
     ----------
-    noise : float
-        Standard deviation of the functions' parameters.
+    sequence : ProblemSequence
+        The functions.
     title : str
         Name of the method in the figure.
     method : str
         See :class:`kem_pymc.lifelong.LifelongOptimizer`.
     alpha, max_networks
         See there.
-    functions : int
-        Length of the sequence.
     evaluations : int
         Number of evaluations of each function.
     trial : int
@@ -44,12 +41,11 @@ class SequenceTask:
         Seed of the experiment.
     """
 
-    noise: float
+    sequence: ProblemSequence
     title: str
     method: MethodName
     alpha: float
     max_networks: int
-    functions: int
     evaluations: int
     trial: int
     seed: int
@@ -57,45 +53,49 @@ class SequenceTask:
     def place(self, folder: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
         name = f"{slug(self.title)}-{self.trial:02d}"
-        return place_of(self, folder, f"noise-{self.noise:g}", name)
+        data = f"{self.sequence.key}-{self.sequence.setting:g}"
+        return place_of(self, folder, data, name)
 
     def run(self) -> pd.DataFrame:
         """Return one row for each evaluation.
 
-        Columns are `noise`, `method`, `trial`, `function`, `evaluation`, `value`, `minimum` (of the
-        function), `seconds` (of asking) and, after the last evaluation of a function, `networks`:
-        for "lbo" the correlations of networks with values, as JSON.
+        Columns are the setting of the sequence (`noise` or `overlap`), `method`, `trial`,
+        `function`, `evaluation`, `value`, `optimum` (of the function, if it is known), `seconds`
+        (of asking) and, after the last evaluation of a function, `networks`: for "lbo" the
+        correlations of networks with values, as JSON.
         """
-        rng = np.random.default_rng([self.seed, self.trial, round(1000 * self.noise)])
+        sequence = self.sequence
+        rng = np.random.default_rng([self.seed, self.trial, round(1000 * sequence.setting)])
         optimizer = LifelongOptimizer(
-            SPACE,
+            sequence.space(),
             method=self.method,
+            direction=sequence.direction,
             alpha=self.alpha,
             max_networks=self.max_networks,
             seed=1000 * self.seed + self.trial,
         )
         rows: list[dict[str, Any]] = []
-        for number, function in enumerate(branin_sequence(self.noise, self.functions, rng)):
+        for number, problem in enumerate(sequence.problems(rng)):
             optimizer.next_task()
             for evaluation in range(self.evaluations):
                 began = time.process_time()
                 point = optimizer.ask()
                 seconds = time.process_time() - began
-                value = float(function(**point))
+                value = problem.evaluate(point)
                 optimizer.tell(point, value)
                 rows.append(
                     {
                         "function": number,
                         "evaluation": evaluation,
                         "value": value,
-                        "minimum": function.minimum,
+                        "optimum": problem.optimum,
                         "seconds": seconds,
                     }
                 )
             if isinstance(optimizer.method, LBO):
                 found = optimizer.method.correlations(optimizer.acquired())
                 rows[-1]["networks"] = json.dumps([round(float(own), 4) for own in found])
-        columns = {"noise": self.noise, "method": self.title, "trial": self.trial}
+        columns = {sequence.key: sequence.setting, "method": self.title, "trial": self.trial}
         return pd.DataFrame(rows).assign(**columns)
 
 
@@ -122,17 +122,34 @@ def tasks_of(
     length = evaluations or (sequences.quick_evaluations if quick else sequences.evaluations)
     return [
         SequenceTask(
-            noise=noise,
+            sequence=sequence,
             title=title,
             method=own.method,
             alpha=own.alpha,
             max_networks=own.max_networks,
-            functions=sequences.functions,
             evaluations=length,
             trial=trial,
             seed=seed,
         )
         for trial in range(count)
-        for noise in sequences.noises
+        for sequence in _sequences(sequences)
         for title, own in sequences.methods.items()
+    ]
+
+
+def _sequences(sequences: Sequences) -> list[ProblemSequence]:
+    """Return the sequences of a figure."""
+    own, count = sequences.registry, sequences.functions
+    table: dict[str, str] = {}
+    if own is not None:
+        try:
+            digest = sha256(Path(own.path).read_bytes()).hexdigest()[:8]
+        except OSError as error:
+            raise InputError(
+                f"{own.path} can't be read: {error}. Give the path of a table as registry.path."
+            ) from None
+        table = {**own.model_dump(), "digest": digest}
+    return [
+        *(BraninSequence(noise, count) for noise in sequences.noises),
+        *(RegistrySequence(overlap, count, **table) for overlap in sequences.overlaps),
     ]

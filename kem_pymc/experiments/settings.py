@@ -237,13 +237,25 @@ class Optimiser(_Strict):
     max_networks: PositiveInt = 10
 
 
+class RegistryTable(_Strict):
+    """A registry in a file, see :func:`kem_pymc.datasets.registry.read_registry`."""
+
+    path: str
+    outcome: str
+    year: str
+
+
 class Sequences(_Strict):
-    """Sequences of Branin functions on which a figure of LBO compares optimisers.
+    """Sequences of functions on which a figure of LBO compares optimisers.
 
     Attributes
     ----------
     noises : list of float
-        Standard deviations of the functions' parameters, a sequence for each.
+        Standard deviations of the parameters of Branin functions, a sequence for each.
+    overlaps : list of int
+        Numbers of years by which windows of a registry overlap, a sequence for each.
+    registry : RegistryTable, optional
+        The registry; by default it is simulated.
     methods : dict of str to Optimiser
     functions, evaluations, trials : int
         Length of a sequence, number of evaluations of each function, and number of trials.
@@ -251,7 +263,9 @@ class Sequences(_Strict):
         Smaller numbers for ``--quick``.
     """
 
-    noises: list[PositiveFloat]
+    noises: list[PositiveFloat] = []
+    overlaps: list[PositiveInt] = []
+    registry: RegistryTable | None = None
     methods: dict[str, Optimiser]
     functions: PositiveInt
     evaluations: PositiveInt

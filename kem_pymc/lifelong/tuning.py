@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,43 @@ def built(estimators: Mapping[str, Candidate], point: Mapping[str, Any]) -> Any:
     return clone(estimator).set_params(**{own: point[f"{name}__{own}"] for own in distributions})
 
 
+def cross_validated(
+    estimators: Mapping[str, Candidate], x: Any, y: Any, *, scoring: Any, cv: Any
+) -> Evaluate:
+    """Return the mean cross-validated score as a function of the point.
+
+    The score is None if no fold could be fitted.
+
+    Parameters
+    ----------
+    estimators, scoring, cv
+        As for :func:`tune`.
+    x, y
+        Features and targets.
+    """
+    from sklearn.exceptions import FitFailedWarning
+    from sklearn.model_selection import cross_val_score
+
+    def score(point: dict[str, Any]) -> float | None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitFailedWarning)
+            try:
+                scores = cross_val_score(built(estimators, point), x, y, scoring=scoring, cv=cv)
+            except ValueError:  # no fold could be fitted
+                return None
+        return float(np.mean(scores))
+
+    return score
+
+
+def _scikit_learn() -> None:
+    """Raise an error if scikit-learn isn't installed."""
+    if find_spec("sklearn") is None:
+        raise InputError(
+            "Tuning needs scikit-learn, which isn't installed. Install kem-pymc[tuning]."
+        )
+
+
 def tune(
     estimators: Mapping[str, Candidate],
     datasets: Mapping[str, tuple[Any, Any]],
@@ -123,30 +161,16 @@ def tune(
     >>> found = tune({"logistic": regularised}, {"2023": (x, y), "2024": (x_new, y_new)})
     >>> found.best("2024").fit(x_new, y_new)
     """
-    try:
-        from sklearn.exceptions import FitFailedWarning
-        from sklearn.model_selection import cross_val_score
-    except ImportError:
-        raise InputError(
-            "Tuning needs scikit-learn, which isn't installed. Install kem-pymc[tuning]."
-        ) from None
+    _scikit_learn()
     if not datasets:
         raise InputError("There are no data sets. Give at least one.")
     if evaluations < 1:
         raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
     optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
 
-    def scored(x: Any, y: Any) -> Evaluate:
-        def score(point: dict[str, Any]) -> float | None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FitFailedWarning)
-                try:
-                    scores = cross_val_score(built(estimators, point), x, y, scoring=scoring, cv=cv)
-                except ValueError:  # no fold could be fitted
-                    return None
-            return float(np.mean(scores))
-
-        return score
-
-    run(optimizer, {name: scored(x, y) for name, (x, y) in datasets.items()}, evaluations)
+    functions = {
+        name: cross_validated(estimators, x, y, scoring=scoring, cv=cv)
+        for name, (x, y) in datasets.items()
+    }
+    run(optimizer, functions, evaluations)
     return Tuned(optimizer, estimators)

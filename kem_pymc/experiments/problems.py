@@ -1,0 +1,137 @@
+"""Sequences of functions to optimise: Branin functions, and scores on windows of a registry."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from kem_pymc.datasets.branin import RANGES, branin_sequence
+from kem_pymc.datasets.registry import read_registry, simulated_registry
+from kem_pymc.lifelong.classifiers import classifiers
+from kem_pymc.lifelong.optimizer import Direction, Evaluate
+from kem_pymc.lifelong.space import FloatDistribution, Space
+from kem_pymc.lifelong.tuning import cross_validated, space_of
+
+
+class Problem(NamedTuple):
+    """A function to optimise.
+
+    Attributes
+    ----------
+    evaluate : callable
+        Returns the value of a point, None if the evaluation failed.
+    optimum : float
+        The best value; NaN if it isn't known.
+    """
+
+    evaluate: Evaluate
+    optimum: float
+
+
+class ProblemSequence(Protocol):
+    """Functions that follow each other.
+
+    Attributes
+    ----------
+    key : str
+        Name of the setting that differs between the sequences of a figure.
+    direction : {"minimize", "maximize"}
+    """
+
+    key: ClassVar[str]
+    direction: ClassVar[Direction]
+
+    @property
+    def setting(self) -> float:
+        """The value of the setting."""
+
+    def space(self) -> Space:
+        """Return the points that may be tried."""
+
+    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+        """Return the functions, in their order."""
+
+
+@dataclass(frozen=True)
+class BraninSequence:
+    """Branin functions whose parameters are normal around the standard ones.
+
+    Attributes
+    ----------
+    noise : float
+        Standard deviation of the parameters.
+    functions : int
+        Length of the sequence.
+    """
+
+    key: ClassVar[str] = "noise"
+    direction: ClassVar[Direction] = "minimize"
+
+    noise: float
+    functions: int
+
+    @property
+    def setting(self) -> float:
+        """The standard deviation; see :class:`ProblemSequence`."""
+        return self.noise
+
+    def space(self) -> Space:
+        """Return the ranges of both inputs; see :class:`ProblemSequence`."""
+        return Space({name: FloatDistribution(*ends) for name, ends in RANGES.items()})
+
+    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+        """Return the functions; see :class:`ProblemSequence`."""
+        for function in branin_sequence(self.noise, self.functions, rng):
+
+            def evaluate(point: dict[str, Any], function=function) -> float:
+                return float(function(**point))
+
+            yield Problem(evaluate, function.minimum)
+
+
+@dataclass(frozen=True)
+class RegistrySequence:
+    """Cross-validated scores of classifiers on windows of a registry (section 3.2).
+
+    Attributes
+    ----------
+    overlap : int
+        Number of years by which windows overlap.
+    functions : int
+        Number of windows.
+    path, outcome, year : str, optional
+        A table, see :func:`kem_pymc.datasets.registry.read_registry`; by default a registry is
+        simulated.
+    digest : str
+        Digest of the table.
+    """
+
+    key: ClassVar[str] = "overlap"
+    direction: ClassVar[Direction] = "maximize"
+
+    overlap: int
+    functions: int
+    path: str | None = None
+    outcome: str = ""
+    year: str = ""
+    digest: str = ""
+
+    @property
+    def setting(self) -> float:
+        """The overlap; see :class:`ProblemSequence`."""
+        return self.overlap
+
+    def space(self) -> Space:
+        """Return the space of classifiers; see :class:`ProblemSequence`."""
+        return space_of(classifiers())
+
+    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+        """Return the scores; see :class:`ProblemSequence`."""
+        if self.path is None:
+            registry = simulated_registry(rng)
+        else:
+            registry = read_registry(self.path, self.outcome, self.year)
+        estimators = classifiers()
+        for x, y in registry.windows(self.overlap, self.functions).values():
+            yield Problem(cross_validated(estimators, x, y, scoring="roc_auc", cv=5), np.nan)
