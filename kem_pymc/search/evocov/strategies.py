@@ -14,8 +14,9 @@ from kem_pymc.search.evocov.variation import vary
 #: EvoCov: number of kernels of a generation (N), and of those that are selected (mu).
 GENERATION, SELECTED = 141, 14
 
-#: EvoCov: relative improvement of the best BIC (beta) at or below which a generation is restarted.
-IMPROVEMENT = 1e-5
+#: EvoCov: relative improvement of the best BIC (beta) at or below which a generation counts as
+#: without improvement, and number of these after which the next generation is random.
+IMPROVEMENT, PATIENCE = 1e-5, 5
 
 #: Go With The First: number of kernels that climb (G), and of their mutations before the worst one
 #: is left out (N).
@@ -40,8 +41,9 @@ class Evolution:
     """EvoCov: truncation selection, variation and restarts (algorithm 1).
 
     The best kernels of a generation are selected. They are fitted again, from their own values, in
-    the next one, together with their offspring. If the best BIC doesn't improve, the next
-    generation is random.
+    the next one, together with their offspring. If the best BIC hasn't improved for five
+    generations, the next generation is random. In the paper it is after one: generations of 141
+    kernels seldom bring no improvement, smaller ones often do.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class Evolution:
         self.size, self.selected = size, selected
         self.parents = list(initial)
         self.comparable = not self.parents
-        self.before = math.inf
+        self.before, self.stalled = math.inf, 0
 
     def propose(self) -> list[Offspring]:
         """Return a generation: the selected kernels, then others; see :class:`Strategy`."""
@@ -83,10 +85,12 @@ class Evolution:
         again = list(map(better, fitted, known))  # the selected ones come first
         generation = sorted([*again, *fitted[len(again) :]], key=lambda found: found.bic)
         best = generation[0].bic
-        if math.isfinite(best) and self.before - best > IMPROVEMENT * abs(best):
-            self.parents, self.before = generation[: self.selected], best
+        improved = self.before - best > IMPROVEMENT * abs(best)
+        self.stalled = 0 if improved else self.stalled + 1
+        if math.isfinite(best) and self.stalled < PATIENCE:
+            self.parents, self.before = generation[: self.selected], min(best, self.before)
         else:
-            self.parents, self.before = [], math.inf
+            self.parents, self.before, self.stalled = [], math.inf, 0
 
 
 class RandomSearch:

@@ -7,7 +7,7 @@ import pytest
 
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.psd import PsdCheck
-from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch
+from kem_pymc.search.evocov.strategies import PATIENCE, Evolution, GoWithTheFirst, RandomSearch
 
 
 def fitted(offspring, bics):
@@ -42,22 +42,30 @@ def test_a_worse_second_fit_of_a_selected_kernel_is_dropped(evolution):
 
 
 @pytest.mark.parametrize("best", [1.0, 1 - 1e-6, math.inf])
-def test_restarts_without_improvement(evolution, best):
+def test_restarts_after_generations_without_improvement(evolution, best):
     """By at most 1e-5 of the BIC; the next generation then inherits nothing."""
     evolution.observe(fitted(evolution.propose(), [1.0] + 11 * [50]))
-    evolution.observe(fitted(evolution.propose(), 3 * [60] + [best] + 8 * [50]))
+    for _ in range(PATIENCE):
+        assert evolution.parents[0].bic <= 1.0
+        evolution.observe(fitted(evolution.propose(), 3 * [60] + [best] + 8 * [50]))
     assert not evolution.parents
     assert all(np.isnan(own.inherited).all() for own in evolution.propose())
     evolution.observe(fitted(evolution.propose(), 12 * [math.inf]))
     assert not evolution.parents
+    evolution.observe(fitted(evolution.propose(), 12 * [70]))  # compared with nothing before
+    assert evolution.parents
 
 
-def test_negative_bic_improves_too(evolution):
-    """Improvement is relative to the absolute value: else there would be no restart below zero."""
+def test_improvement_counts_from_the_last_one(evolution):
+    """Also below zero, where it is relative to the absolute value."""
     evolution.observe(fitted(evolution.propose(), [-10.0] + 11 * [50]))
-    evolution.observe(fitted(evolution.propose(), [-10.0, 60, 60, -10.1] + 8 * [50]))
-    assert evolution.before == -10.1
-    evolution.observe(fitted(evolution.propose(), 12 * [-10.1]))
+    for best in (-10.1, -10.2):
+        for _ in range(PATIENCE - 1):
+            evolution.observe(fitted(evolution.propose(), 12 * [50]))
+        evolution.observe(fitted(evolution.propose(), [60, 60, 60, best] + 8 * [50]))
+        assert evolution.before == best
+    for _ in range(PATIENCE):
+        evolution.observe(fitted(evolution.propose(), 12 * [best]))
     assert not evolution.parents
 
 
