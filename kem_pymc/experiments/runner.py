@@ -13,7 +13,10 @@ from kem_pymc.experiments.store import Store
 from kem_pymc.experiments.task import Task, run
 
 #: Kinds of training, slowest first. Slow tasks start first, so that no worker waits for the last.
-SLOWEST = ("search", "joint", "paper", "stratified", "nothing", "cut", "final", "ard", "two-level")
+SLOWEST = (
+    *("search", "lifelong", "joint", "paper", "stratified"),
+    *("nothing", "cut", "final", "ard", "two-level"),
+)
 
 
 def tasks_of(

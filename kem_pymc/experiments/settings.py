@@ -23,7 +23,16 @@ from kem_pymc.search.evocov.metrics import Metric
 #: the paper's schedule; those of its ablations; fits of ARD; two-level models; or nothing, for the
 #: Memoryless baseline and for the searches of :mod:`kem_pymc.search`.
 Learns = Literal[
-    "cut", "joint", "paper", "final", "stratified", "ard", "two-level", "nothing", "search"
+    "cut",
+    "joint",
+    "paper",
+    "final",
+    "stratified",
+    "ard",
+    "two-level",
+    "nothing",
+    "search",
+    "lifelong",
 ]
 
 #: Priors of a method: the study's; these with the paper's noise floor, or without CONST (individual

@@ -29,6 +29,7 @@ from kem_pymc.selection.ablations import FinalSelector, StratifiedSelector
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.departure import DepartureSelector
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.lifelong import LifelongSelector
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
 from kem_pymc.selection.two_level import TwoLevelSelector
@@ -289,6 +290,11 @@ def _search(training: Training, **options: Any) -> Selector:
     )
 
 
+def _lifelong(training: Training, **options: Any) -> Selector:
+    own: dict[str, Any] = {"scaling": training.scaling, "seed": training.seed}
+    return LifelongSelector.learn(training.pilot, training.pool, training.priors, **(own | options))
+
+
 _SELECTORS: dict[str, Callable[..., Selector]] = {
     "cut": _kem,
     "joint": _kem,
@@ -299,6 +305,7 @@ _SELECTORS: dict[str, Callable[..., Selector]] = {
     "two-level": _two_level,
     "nothing": _memoryless,
     "search": _search,
+    "lifelong": _lifelong,
 }
 
 
@@ -308,6 +315,7 @@ def options_of(method: Method) -> dict[str, Any]:
         "ard": ARDSelector,
         "nothing": MemorylessSelector,
         "search": SearchSelector,
+        "lifelong": LifelongSelector,
         "two-level": TwoLevelSelector.learn,
     }
     parameters = signature(kinds.get(method.learns, KEMSelector)).parameters.values()

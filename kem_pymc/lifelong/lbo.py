@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,13 +114,22 @@ class LBO:
         rate: float = 0.01,
         iterations: int = 100,
     ) -> None:
-        self.training = training(max_networks, columns, units, alpha)
+        self._shape = max_networks, columns, units, alpha
+        self.training = training(*self._shape)
         self.alpha, self.rate, self.iterations = alpha, rate, iterations
         self.before = Neighbours.none(max_networks, self.training.size)
         self.first: State | None = None
         self.current: State | None = None
         self.strength = STRENGTHS[-1]
         self.trace: list[Traced] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Compiled functions are made anew in another process, and shared by copies in this one.
+        return {name: value for name, value in self.__dict__.items() if name != "training"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.training = training(*self._shape)
 
     def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> NetworkSurrogate:
         """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`."""

@@ -182,7 +182,7 @@ class Scorer:
             )
             for i, task in enumerate(tasks)
         ]
-        weights = _weights([row.score for row in rows])
+        weights = normalised([row.score for row in rows])
         return [
             replace(
                 row,
@@ -335,7 +335,7 @@ def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
     rounds, not within each, so that posterior draws are weighted by the user's data as well.
     """
     rows = [row for rows in rounds for row in rows]
-    weights = _weights([row.score for row in rows])
+    weights = normalised([row.score for row in rows])
     rows = [replace(row, weight=float(w)) for row, w in zip(rows, weights, strict=True)]
     totals: dict[Composition, float] = {}
     highest: dict[Composition, float] = {}
@@ -350,7 +350,7 @@ def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
     return tuple(sorted(rows, key=place))
 
 
-def _weights(scores: Sequence[float]) -> np.ndarray:
+def normalised(scores: Sequence[float]) -> np.ndarray:
     """Return normalised exp(score); equal weights if all scores are minus infinity."""
     highest = max(scores)
     if highest == -math.inf:

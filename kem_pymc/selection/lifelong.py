@@ -1,0 +1,185 @@
+"""Search by lifelong Bayesian optimisation, whose earlier tasks are the pilot users' data."""
+
+import time
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName
+from kem_pymc.lifelong.space import IntDistribution, Space
+from kem_pymc.selection.considered import Considered
+from kem_pymc.selection.scorer import Option, Scorer, normalised
+from kem_pymc.selection.selection import Selection
+from kem_pymc.selection.selector import Previous, as_composition
+
+if TYPE_CHECKING:
+    from kem_pymc.priors import Priors
+
+#: Number of starting points of a fit: the origin of the coordinates, and random ones around it.
+STARTS = 6
+
+#: Log noise variance of these.
+LOG_NOISE = -1.5
+
+
+class LifelongSelector:
+    """Selector that searches for a composition by lifelong Bayesian optimisation.
+
+    A point of the space is whether each candidate is in the composition; its value is the log
+    evidence per point, by Laplace's method under the study's priors. Every data set is a task: what
+    was learned from the pilot users' data sets, see :meth:`learn`, is where a selection begins. The
+    composition of the previous time step is evaluated first.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+    priors : Priors
+        Priors of hyperparameters and noise; that of the noise is the one without a parent.
+    method : str
+        Method of :class:`kem_pymc.lifelong.LifelongOptimizer`.
+    scaling : Scaling, optional
+        Scaling applied to the user's data; by default data aren't scaled.
+    budget : int
+        Number of compositions that are evaluated for each data set.
+    runs : int
+        As for :class:`KEMSelector`.
+    seed : int
+        The same pilot users, data, previous selection and seed give the same selection.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, or priors depend on population parameters.
+    """
+
+    def __init__(
+        self,
+        pool: CandidatePool,
+        priors: "Priors",
+        method: MethodName = "lbo",
+        *,
+        scaling: Scaling | None = None,
+        budget: int = 15,
+        runs: int = 3,
+        seed: int = 0,
+    ) -> None:
+        if budget < 2:
+            raise InputError(f"A budget of {budget} is too small. Give 2 or more.")
+        self.pool, self.budget, self.seed = pool, budget, seed
+        self.priors = priors.without_parent()
+        self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
+        space = Space({str(candidate): IntDistribution(0, 1) for candidate in pool.candidates})
+        self.optimizer = LifelongOptimizer(
+            space, method=method, direction="maximize", initial=min(3, budget - 1), seed=seed
+        )
+        self._scorer = Scorer(pool, "map", "laplace", runs, priors.noise_floor, self.priors)
+
+    @classmethod
+    def learn(cls, pilot: Cohort, pool: CandidatePool, priors: "Priors", **options: Any) -> Self:
+        """Return a selector that has learned from all data of every pilot user.
+
+        Parameters
+        ----------
+        pilot : Cohort
+            Pilot users, in their own units.
+        pool, priors
+            See the class.
+        **options
+            Of the class. By default the scaling is learned from the pilot users.
+
+        Returns
+        -------
+        LifelongSelector
+
+        Raises
+        ------
+        InputError
+            If the pool is of another dimension, or an option is invalid.
+        """
+        if pilot.dimension != pool.dimension:
+            raise InputError(
+                f"Pilot users have {pilot.dimension} features, and the pool {pool.dimension}. "
+                "Make the pool with the dimension of the data."
+            )
+        selector = cls(pool, priors, **({"scaling": Scaling.unit(pilot)} | options))
+        for x, y in zip(pilot.inputs, pilot.targets, strict=True):
+            x, y = selector.scaling.inputs(x), selector.scaling.targets(y)
+            selector._search(selector.optimizer, x, y, None)
+        return selector
+
+    def __repr__(self) -> str:
+        return f"LifelongSelector({self.optimizer.method_name!r}, budget={self.budget})"
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        """Search for a composition for one user's data up to now.
+
+        Parameters
+        ----------
+        x : array_like, shape (n, D), or (n,) if D is 1
+            All of the user's inputs so far, in the user's units.
+        y : array_like, shape (n,)
+        previous : Selection, Composition, str or None
+            Selection or composition of the previous time step; None at the first.
+
+        Returns
+        -------
+        Selection
+
+        Raises
+        ------
+        InputError
+            If there are no points, the shapes don't match, a value isn't a finite number, or
+            `previous` has candidates that aren't in the pool.
+        """
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        considered = self._search(deepcopy(self.optimizer), x, y, previous)
+        run_time = time.perf_counter() - started
+        return Selection(tuple(considered), self.pool, self.scaling, x, y, run_time)
+
+    def _search(
+        self, optimizer: LifelongOptimizer, x: np.ndarray, y: np.ndarray, previous: Previous
+    ) -> list[Considered]:
+        """Make a data set the next task, and return the compositions, the best one first."""
+        last = as_composition(previous, self.pool.dimension)
+        included = self.pool.inclusion(last)
+        rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
+        optimizer.next_task()
+        names = list(optimizer.space.dimensions)
+        rows: list[Considered] = []
+        count = min(self.budget, 2 ** len(names))
+        point = dict(zip(names, map(int, included), strict=True))
+        while True:
+            own = self.pool.composition(np.array([bool(point[name]) for name in names]))
+            (row,) = self._scorer.consider([self._option(own, rng)], Composition(), previous, x, y)
+            rows.append(row)
+            # The first point, that of the previous time step, wasn't asked for.
+            record = optimizer.add if len(rows) == 1 else optimizer.tell
+            record(point, row.score / len(y))
+            if len(rows) == count:
+                break
+            point = optimizer.ask()
+        rows.sort(key=lambda row: -row.score)
+        weights = normalised([row.score for row in rows])
+        return [replace(row, weight=own) for row, own in zip(rows, weights, strict=True)]
+
+    def _option(self, composition: Composition, rng: np.random.Generator) -> Option:
+        """Return a composition with starting points of its fit."""
+        size = len(Coordinates(self.pool, composition))
+        starts = np.vstack([np.zeros(size), rng.normal(size=(STARTS - 1, size))])
+        starts[:, -1] += LOG_NOISE
+        typical = Typical(starts[0], np.full(size, LONE_SPREAD), starts[1:])
+        return Option(composition, "searched", 1.0, typical)
