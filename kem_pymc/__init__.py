@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
+    from kem_pymc import bandits as bandits
     from kem_pymc import datasets as datasets
     from kem_pymc import diagnostics as diagnostics
     from kem_pymc import errors as errors
@@ -97,8 +98,8 @@ _HOMES = {
 
 #: Subpackages that are imported when they are first used.
 _PACKAGES = (
-    *("datasets", "diagnostics", "errors", "evolutions", "gp", "kernels", "lifelong", "model"),
-    *("plots", "priors", "search", "selection", "shared"),
+    *("bandits", "datasets", "diagnostics", "errors", "evolutions", "gp", "kernels"),
+    *("lifelong", "model", "plots", "priors", "search", "selection", "shared"),
 )
 
 #: Names that moved to a subpackage; they are available here for one release.

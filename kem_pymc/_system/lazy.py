@@ -13,12 +13,13 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
     package : str
         Name of the package.
     homes : mapping of str to str
-        Module of the package that defines each name.
+        Module of the package that defines each name, or with its full name a module elsewhere.
     """
 
     def get(name: str) -> Any:
         if name in homes:
-            return getattr(import_module(f"{package}.{homes[name]}"), name)
+            home = homes[name]
+            return getattr(import_module(home if "." in home else f"{package}.{home}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, sorted(homes)

@@ -22,6 +22,7 @@ from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
+from kem_pymc.gp.process import Process
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.considered import Considered, Draw
@@ -243,6 +244,35 @@ class Selection(Displayed):
         """Coordinates (k + 1,) of the hyperparameters and the noise."""
         coordinates = Coordinates(self.pool, self.composition)
         return coordinates.from_named(self.hyperparameters, self.noise)
+
+    @property
+    def components(self) -> dict[str, Process]:
+        """The additive components of the selected composition, as processes in the user's units.
+
+        They are by the candidates' labels, for :class:`kem_pymc.bandits.Bandit`. The mean of the
+        targets is in none of them, and the noise variance is divided equally.
+
+        Raises
+        ------
+        InputError
+            If the target was transformed, or users share a mean function.
+        """
+        if self.shared is not None:
+            raise InputError(
+                "Users share a mean function, which isn't a component. Select without a shared "
+                "part for components that add up."
+            )
+        candidates = self.composition.candidates
+        scaling = replace(self.scaling, target_mean=0.0)
+        return {
+            candidate.label(self.pool.dimension): Process(
+                Composition((candidate,)),
+                self.hyperparameters,
+                self.noise / len(candidates),
+                scaling,
+            )
+            for candidate in candidates
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices are n x n, and quickly computed again.

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from kem_pymc.bandits import ComposedProcess, Weighted
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
+from kem_pymc.gp.process import Posterior
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.considered import Draw
 from kem_pymc.selection.kem import KEMSelector
@@ -293,3 +295,27 @@ class TestTransformedTargets:
     def test_a_target_without_a_logarithm_is_refused(self, pair):
         with pytest.raises(InputError, match="above 0"):
             pair[1].extended([21.0], [0.0])
+
+
+def test_components_are_processes_that_add_up(selection):
+    """Given the targets, their sum predicts what the selection does, in the user's units."""
+    kept = replace(selection, considered=(replace(selection.considered[0], weight=1.0),))
+    components = kept.components
+    assert list(components) == [own.label(1) for own in kept.composition.candidates]
+    assert len(components) > 1
+    composed = ComposedProcess(list(components.values()), Weighted(len(components)))
+    posterior = Posterior(composed)
+    x, y = user(25)
+    for own, value in zip(7 * x, 50 * y, strict=True):
+        posterior.observe(own, value)
+    new = np.linspace(0, 150, 9)[:, None]
+    predicted = kept.predict(new, single=True)
+    mean, variance = posterior.predict(new)
+    np.testing.assert_allclose(mean + 100, predicted.mean, rtol=1e-8)
+    np.testing.assert_allclose(np.sqrt(variance), predicted.sd, rtol=1e-6)
+
+
+def test_components_of_a_transformed_target_do_not_add_up(selection):
+    scaling = replace(selection.scaling, transform=Transform("log", 0.0))
+    with pytest.raises(InputError, match="transformed"):
+        replace(selection, scaling=scaling).components  # noqa: B018

@@ -1,0 +1,115 @@
+"""Folders with settings and events: one line of JSON for each event, written at once."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from kem_pymc._system.files import write_atomically
+from kem_pymc.errors import InputError
+
+#: File of the events.
+EVENTS = "events.jsonl"
+
+
+class EventFolder:
+    """Files of something that is continued from its events; without a folder nothing is written.
+
+    Parameters
+    ----------
+    out : path or None
+    what : str
+        What the folder contains, such as "optimiser"; for error messages.
+    settings : str
+        Name of the file of the options.
+    options : mapping
+        Options that have to be the same when the events are continued.
+    known : callable
+        Whether an event has the expected keys.
+
+    Raises
+    ------
+    InputError
+        If the folder can't be written to, contains something else, or has other options.
+    """
+
+    def __init__(
+        self,
+        out: str | PathLike[str] | None,
+        what: str,
+        settings: str,
+        options: Mapping[str, Any],
+        known: Callable[[Mapping[str, Any]], bool],
+    ) -> None:
+        self.folder = None if out is None else Path(out)
+        self._what, self._known = what, known
+        if self.folder is None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"The folder {out} can't be written to ({error.strerror}). Choose another."
+            ) from error
+        self._check(self.folder, self.folder / settings, dict(options))
+
+    def _check(self, folder: Path, file: Path, options: dict[str, Any]) -> None:
+        if not file.exists():
+            if any(folder.iterdir()):
+                raise InputError(
+                    f"The folder {folder} isn't empty and doesn't contain the files of the "
+                    f"{self._what}. Choose another."
+                )
+            settings = {"kem_pymc": version("kem-pymc"), **options}
+            write_atomically(file, (json.dumps(settings, indent=1) + "\n").encode())
+            return
+        try:
+            known = json.loads(file.read_text("utf-8"))
+            different = [name for name in options if known[name] != options[name]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"{file} is damaged. Start anew in another folder.") from error
+        if different:
+            names = ", ".join(different)
+            raise InputError(
+                f"The {self._what} in {folder} has other {names}. Choose another folder, or the "
+                f"same {names}."
+            )
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events in the file.
+
+        Raises
+        ------
+        InputError
+            If a line but the last is damaged.
+        """
+        if self.folder is None or not (self.folder / EVENTS).exists():
+            return []
+        file = self.folder / EVENTS
+        *lines, torn = file.read_bytes().split(b"\n")
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                event = json.loads(line)
+                if not self._known(event):
+                    raise ValueError("unknown event")
+            except (ValueError, TypeError, RecursionError) as error:
+                raise InputError(
+                    f"Line {number} of {file} is damaged. Delete it and the lines after it."
+                ) from error
+            found.append(event)
+        if torn:  # the last line was cut off when the process was killed
+            write_atomically(file, b"".join(line + b"\n" for line in lines))
+        return found
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Append an event to the file, durably."""
+        if self.folder is None:
+            return
+        with (self.folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,35 @@
+"""Bandits whose objective is a known function of observed components (D-GPUCB)."""
+
+from typing import TYPE_CHECKING
+
+from kem_pymc._system.lazy import lazily
+
+if TYPE_CHECKING:
+    from kem_pymc.bandits.bandit import Bandit as Bandit
+    from kem_pymc.bandits.bandit import exploration as exploration
+    from kem_pymc.bandits.objective import Nonlinear as Nonlinear
+    from kem_pymc.bandits.objective import Weighted as Weighted
+    from kem_pymc.bandits.objective import differentiated_bounds as differentiated_bounds
+    from kem_pymc.bandits.objective import sampled_bounds as sampled_bounds
+    from kem_pymc.bandits.regression import ComposedProcess as ComposedProcess
+    from kem_pymc.bandits.regression import DecomposedPosterior as DecomposedPosterior
+    from kem_pymc.bandits.space import Box as Box
+    from kem_pymc.bandits.space import Points as Points
+    from kem_pymc.gp.process import Process as Process
+
+__getattr__, __all__ = lazily(
+    __name__,
+    {
+        "Bandit": "bandit",
+        "Box": "space",
+        "ComposedProcess": "regression",
+        "DecomposedPosterior": "regression",
+        "Nonlinear": "objective",
+        "Points": "space",
+        "Process": "kem_pymc.gp.process",
+        "Weighted": "objective",
+        "differentiated_bounds": "objective",
+        "exploration": "bandit",
+        "sampled_bounds": "objective",
+    },
+)

@@ -1,0 +1,404 @@
+"""Bandits with decomposed feedback: where to play next, by asking and telling."""
+
+import math
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from os import PathLike
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from scipy.special import log_ndtr
+
+from kem_pymc._system.events import EventFolder
+from kem_pymc.bandits.objective import Nonlinear, Weighted
+from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
+from kem_pymc.bandits.space import Space
+from kem_pymc.errors import InputError
+from kem_pymc.gp.process import Posterior, Process
+from kem_pymc.lifelong.acquisition import log_expected_improvement
+
+#: Policies by name.
+PolicyName = Literal["d-gpucb", "gp-ucb", "ei", "mpi", "random"]
+
+Direction = Literal["maximize", "minimize"]
+
+#: File of the options of a bandit.
+SETTINGS = "bandit.json"
+
+#: Improvement, in standard deviations of the observed values, that "mpi" makes the most probable.
+LEAST_IMPROVEMENT = 0.01
+
+
+class Round(NamedTuple):
+    """One round.
+
+    Attributes
+    ----------
+    x : ndarray, shape (D,)
+    components : ndarray, shape (J,)
+        NaN where a component wasn't observed.
+    value : float
+        NaN if it wasn't observed.
+    """
+
+    x: np.ndarray
+    components: np.ndarray
+    value: float
+
+
+def exploration(
+    t: int,
+    *,
+    points: int | None = None,
+    components: int = 1,
+    dimension: int = 1,
+    width: float = 1.0,
+    smoothness: tuple[float, float] = (1.0, 1.0),
+    delta: float = 0.05,
+) -> float:
+    """Return beta_t of theorems 7 and 8, for a finite number of points or a continuous space.
+
+    For m points it is ``2 log(m J t^2 pi^2 / (6 delta))``, with J = 1 for a linear decomposition
+    (theorem 7). For a continuous space it is ``2 log(2 J t^2 pi^2 / (3 delta))
+    + 2 d log(t^2 d b r sqrt(log(4 d a / delta)))``.
+
+    Parameters
+    ----------
+    t : int
+        Number of the round, from 1 on.
+    points : int, optional
+        Number of points m; by default the space is continuous.
+    components : int
+        J of theorem 8; 1 for theorem 7.
+    dimension : int
+        Number of inputs d.
+    width : float
+        Largest width r of the space.
+    smoothness : tuple of two floats
+        a and b: the probability that a derivative exceeds L is at most ``a exp(-(L / b)^2)``.
+    delta : float
+        Probability with which the bound on the regret may fail.
+    """
+    if points is not None:
+        return 2 * math.log(points * components * t**2 * math.pi**2 / (6 * delta))
+    a, b = smoothness
+    spread = t**2 * dimension * b * width * math.sqrt(math.log(4 * dimension * a / delta))
+    first = 2 * math.log(2 * components * t**2 * math.pi**2 / (3 * delta))
+    return first + 2 * dimension * math.log(spread)
+
+
+class Bandit:
+    """Decisions in rounds, by D-GPUCB and the policies that it is compared with.
+
+    Every component of the objective has a Gaussian process of its own, which is updated by the
+    component's observations (algorithms 3 and 4).
+
+    Parameters
+    ----------
+    space : Points or Box
+        Where to play.
+    components : sequence of Process, or of sequences of Process, length J
+        Processes of the components; a sequence in place of one contains draws of it, such as those
+        of a posterior.
+    objective : Weighted or Nonlinear
+    policy : {"d-gpucb", "gp-ucb", "ei", "mpi", "random"}
+        "d-gpucb" has the largest upper confidence bound. "gp-ucb", "ei" (expected improvement) and
+        "mpi" (most probable improvement) observe the values of the objective only: their process is
+        that of the weighted sum, or `whole`.
+    whole : Process, optional
+        Process of the values, which these policies need if the objective isn't a weighted sum or a
+        component has draws.
+    direction : {"maximize", "minimize"}
+    beta : callable, optional
+        Returns beta_t for the number of the round; by default that of theorems 7 and 8, see
+        :func:`exploration`.
+    delta : float
+        Probability with which the bound on the regret may fail.
+    scale : float
+        Factor of beta_t, 1/5 in the paper.
+    seed : int
+    out : path, optional
+        Folder to which rounds are written. If it contains a bandit with the same space and options,
+        that one is continued.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or out of range, components and objective don't fit together, or the
+        folder contains anything else.
+
+    Examples
+    --------
+    >>> smooth = Process.of("SE0", {"SE0.amplitude": 1.0, "SE0.lengthscale": 0.2}, noise=1e-4)
+    >>> bandit = Bandit(Points(np.linspace(0, 1, 1000)), [smooth, smooth], Weighted(2))
+    >>> for _ in range(100):
+    ...     x = bandit.ask()
+    ...     bandit.tell(x, [first(x), second(x)])
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        components: Sequence[Component],
+        objective: Weighted | Nonlinear,
+        policy: PolicyName = "d-gpucb",
+        *,
+        whole: Process | None = None,
+        direction: Direction = "maximize",
+        beta: Callable[[int], float] | None = None,
+        delta: float = 0.05,
+        scale: float = 0.2,
+        seed: int = 0,
+        out: str | PathLike[str] | None = None,
+    ) -> None:
+        if policy not in ("d-gpucb", "gp-ucb", "ei", "mpi", "random"):
+            raise InputError(
+                f"There is no policy {policy!r}. Use d-gpucb, gp-ucb, ei, mpi, or random."
+            )
+        if direction not in ("maximize", "minimize"):
+            raise InputError(f"There is no direction {direction!r}. Use maximize or minimize.")
+        if not (0 < delta < 1 and scale > 0 and math.isfinite(scale) and seed >= 0):
+            raise InputError(
+                f"delta is {delta}, scale {scale}, and the seed {seed}. Give a delta between 0 and "
+                "1, a positive scale, and a seed of 0 or more."
+            )
+        self.space, self.objective, self.policy = space, objective, policy
+        self.direction, self.delta, self.scale, self.seed = direction, delta, scale, seed
+        self._beta = beta
+        self.decomposed = DecomposedPosterior(components, objective, space.points)
+        if self.decomposed.dimension != space.dimension:
+            raise InputError(
+                f"The components have {self.decomposed.dimension} inputs, and the space "
+                f"{space.dimension}. Give all of them the same."
+            )
+        self._whole: Posterior | None = None
+        if policy in ("gp-ucb", "ei", "mpi"):
+            self._whole = Posterior(self._composed(components, whole), space.points)
+        self.rounds: list[Round] = []
+        self.pending: list[np.ndarray] = []
+        options = {
+            "space": space.to_dict(),
+            "components": objective.count,
+            "policy": policy,
+            "direction": direction,
+            "delta": delta,
+            "scale": scale,
+            "seed": seed,
+        }
+        self._folder = EventFolder(out, "bandit", SETTINGS, options, _known)
+        for event in self._folder.events():
+            self._apply(event)
+
+    def _composed(
+        self, components: Sequence[Component], whole: Process | None
+    ) -> Process | ComposedProcess:
+        """Return the process of the values of the objective."""
+        if whole is not None:
+            return whole
+        own = [component for component in components if isinstance(component, Process)]
+        if not isinstance(self.objective, Weighted) or len(own) < len(components):
+            raise InputError(
+                f"The policy {self.policy} needs a process of the values: the objective isn't a "
+                "weighted sum of components with one process each. Give it as whole."
+            )
+        return ComposedProcess(own, self.objective)
+
+    # --- Rounds -----------------------------------------------------------------------------------
+
+    def ask(self) -> np.ndarray:
+        """Return the point (D,) to play next.
+
+        If the last point that was asked for has no observation yet, it is returned again.
+        """
+        if not self.pending:
+            rng = np.random.default_rng([self.seed, len(self.rounds)])
+            x = self._chosen(rng)
+            self._record({"ask": x.tolist()})
+        return self.pending[0].copy()
+
+    def tell(
+        self, x: npt.ArrayLike, components: npt.ArrayLike | None = None, value: float | None = None
+    ) -> None:
+        """Record the observations at a point.
+
+        Parameters
+        ----------
+        x : array_like, shape (D,)
+            A point of the space, whether it was asked for or not.
+        components : array_like, shape (J,), optional
+            Observed components; None or NaN where there is no observation.
+        value : float, optional
+            Observed value of the objective; by default it is computed from the components, if all
+            of them were observed.
+
+        Raises
+        ------
+        InputError
+            If the point isn't in the space, nothing was observed, shapes don't match, an
+            observation is infinite, or it contradicts an earlier one without noise.
+        """
+        x = np.atleast_1d(np.array(x, dtype=np.float64))
+        self.space.check(x)
+        count = self.objective.count
+        given = (
+            [math.nan] * count if components is None else np.ravel(np.asarray(components, object))
+        )
+        own = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
+        if len(own) != count:
+            raise InputError(
+                f"There are {len(own)} components at {x.tolist()}, and the objective has {count}. "
+                "Give one number for each, NaN where it wasn't observed."
+            )
+        if np.isinf(own).any() or (value is not None and not math.isfinite(value)):
+            raise InputError(
+                f"An observation at {x.tolist()} isn't finite. Give NaN or None for it."
+            )
+        if value is None and not np.isnan(own).any():
+            value = float(self.objective.value(x[None], own[None])[0])
+        if value is None and np.isnan(own).all():
+            raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
+        plain = [None if math.isnan(y) else float(y) for y in own]
+        self._record({"tell": x.tolist(), "components": plain, "value": value})
+
+    def posterior(self, x: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return posterior means and variances (m,) of the objective at inputs (m, D).
+
+        For a nonlinear objective the variance is the bound of algorithm 4.
+        """
+        points = np.asarray(x, dtype=np.float64)
+        points = points[:, None] if points.ndim == 1 else points
+        return (self._whole or self.decomposed).predict(points)
+
+    @property
+    def best(self) -> tuple[np.ndarray, float]:
+        """The point with the best observed value, and this value.
+
+        Raises
+        ------
+        InputError
+            If no value was observed.
+        """
+        values = self._sign * self.values
+        if not np.isfinite(values).any():
+            raise InputError("No value was observed yet. Tell one first.")
+        place = int(np.nanargmax(values))
+        return self.rounds[place].x, self.rounds[place].value
+
+    @property
+    def values(self) -> np.ndarray:
+        """Observed values of the objective (t,); NaN where there was none."""
+        return np.array([own.value for own in self.rounds])
+
+    def to_datatree(self) -> xr.DataTree:
+        """Return the rounds as a DataTree.
+
+        Group ``rounds`` has the points (round, input), the components (round, component), and the
+        values (round).
+        """
+        names = {"x": ("round", "input"), "components": ("round", "component")}
+        shapes = {"x": self.space.dimension, "components": self.objective.count}
+        data: dict[str, Any] = {
+            name: (
+                dims,
+                np.array([getattr(own, name) for own in self.rounds]).reshape(-1, shapes[name]),
+            )
+            for name, dims in names.items()
+        }
+        data["value"] = ("round", self.values)
+        attrs = {
+            "policy": self.policy,
+            "direction": self.direction,
+            "seed": self.seed,
+            "inference_library": "kem_pymc",
+            "inference_library_version": version("kem-pymc"),
+        }
+        rounds = np.arange(1, len(self.rounds) + 1)
+        own = xr.Dataset(data, coords={"round": rounds}, attrs=attrs)
+        return xr.DataTree.from_dict({"rounds": own})
+
+    # --- Choice -----------------------------------------------------------------------------------
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    def _chosen(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the point that the policy chooses."""
+        if self.policy == "random":
+            return self.space.draw(rng)
+        return self.space.best(self._score(self._moments), rng)
+
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of the objective at points."""
+        if x is self.space.points:
+            if self._whole is None:
+                return self.decomposed.moments()
+            return self._whole.mean, self._whole.variance
+        return (self._whole or self.decomposed).predict(x)
+
+    def _score(
+        self, moments: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the score of points that the policy makes as large as possible."""
+        t = len(self.rounds) + 1
+        known = self._sign * self.values
+        known = known[np.isfinite(known)]
+
+        def score(x: np.ndarray) -> np.ndarray:
+            mean, variance = moments(x)
+            mean, sd = self._sign * mean, np.sqrt(variance)
+            if self.policy in ("d-gpucb", "gp-ucb"):
+                return mean + math.sqrt(self.scale * self._exploration(t)) * sd
+            if not len(known):
+                return sd
+            if self.policy == "ei":
+                return log_expected_improvement(-mean, sd, -float(known.max()))
+            ahead = known.max() + LEAST_IMPROVEMENT * max(float(known.std()), 1e-12)
+            return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
+
+        return score
+
+    def _exploration(self, t: int) -> float:
+        """Return beta_t, without the factor."""
+        if self._beta is not None:
+            return self._beta(t)
+        points = self.space.points
+        general = isinstance(self.objective, Nonlinear) and self.policy == "d-gpucb"
+        ends = getattr(self.space, "high", np.ones(1)) - getattr(self.space, "low", np.zeros(1))
+        return exploration(
+            t,
+            points=None if points is None else len(points),
+            components=self.objective.count if general else 1,
+            dimension=self.space.dimension,
+            width=float(np.max(ends)),
+            delta=self.delta,
+        )
+
+    # --- Events -----------------------------------------------------------------------------------
+
+    def _record(self, event: dict[str, Any]) -> None:
+        """Apply an event, and write it if it could be applied."""
+        self._apply(event)
+        self._folder.add(event)
+
+    def _apply(self, event: dict[str, Any]) -> None:
+        """Bring the state up to date with an event."""
+        if "ask" in event:
+            self.pending.append(np.array(event["ask"]))
+            return
+        x = np.array(event["tell"])
+        own = [math.nan if y is None else y for y in event["components"]]
+        value = math.nan if event["value"] is None else event["value"]
+        if self._whole is None:
+            self.decomposed.observe(x, own)
+        elif not math.isnan(value):
+            self._whole.observe(x, value)
+        self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
+        self.rounds.append(Round(x, np.array(own), value))
+
+
+def _known(event: Any) -> bool:
+    """Return whether an event is a point or observations."""
+    return "ask" in event or {"tell", "components", "value"} <= set(event)

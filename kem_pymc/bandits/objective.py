@@ -1,0 +1,276 @@
+"""Objectives of bandits: known functions of unknown components (definitions 1 and 2)."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from kem_pymc.errors import InputError
+
+#: A known weight: a number, or a function of points (m, D) with values (m,).
+type Weight = float | Callable[[np.ndarray], np.ndarray]
+
+#: Number of quasi-random points at which derivatives are computed, the step relative to the ranges,
+#: and by how much the largest one is enlarged.
+SAMPLES, STEP, MARGIN = 4096, 1e-5, 1.05
+
+#: Number of points from which the largest derivative is searched for.
+STARTS = 5
+
+
+class Objective(Protocol):
+    """Protocol of objectives of J components."""
+
+    @property
+    def count(self) -> int:
+        """Number of components J."""
+
+    def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
+        """Return values (m,) at points (m, D), given the components (m, J) there."""
+
+    def moments(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances (m,), given those of the components (m, J)."""
+
+
+class Weighted:
+    """The objective ``f(x) = sum_j g_j(x) f_j(x)`` (definition 1).
+
+    Parameters
+    ----------
+    weights : int or sequence of float or callable
+        The weights g_j; a whole number J stands for J weights of one. Functions map points (m, D)
+        to values (m,).
+
+    Raises
+    ------
+    InputError
+        If there are no weights, or a number isn't finite.
+    """
+
+    def __init__(self, weights: int | Sequence[Weight]) -> None:
+        given = [1.0] * weights if isinstance(weights, int) else list(weights)
+        wrong = [w for w in given if not callable(w) and not np.isfinite(w)]
+        if not given or wrong:
+            raise InputError(f"The weights are {weights}. Give one finite number or function each.")
+        self._weights = given
+
+    @property
+    def count(self) -> int:
+        """Number of components J."""
+        return len(self._weights)
+
+    def weights(self, x: np.ndarray) -> np.ndarray:
+        """Return the weights (m, J) at points (m, D).
+
+        Raises
+        ------
+        InputError
+            If a function returns another shape, or values that aren't finite.
+        """
+        found = np.empty((len(x), self.count))
+        for j, weight in enumerate(self._weights):
+            own = np.asarray(weight(x) if callable(weight) else weight, dtype=np.float64)
+            if own.shape not in ((), (len(x),)) or not np.isfinite(own).all():
+                raise InputError(
+                    f"The weight of component {j + 1} has shape {own.shape} or values that aren't "
+                    f"finite, at {len(x)} points. Return one finite number for each point."
+                )
+            found[:, j] = own
+        return found
+
+    def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
+        """Return weighted sums; see :class:`Objective`."""
+        return (self.weights(x) * components).sum(axis=1)
+
+    def moments(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the moments of the sum of independent components (algorithm 2)."""
+        g = self.weights(x)
+        return (g * means).sum(axis=1), (g**2 * variances).sum(axis=1)
+
+
+class Nonlinear:
+    """The objective ``f(x) = g(f_1(x), ..., f_J(x))`` with bounded derivatives (definition 2).
+
+    Parameters
+    ----------
+    g : callable
+        Function of J arrays (m,), with values (m,).
+    bounds : array_like, shape (J,)
+        Bounds B_j of the absolute derivatives of g by its arguments. They may be estimated by
+        :func:`sampled_bounds` or :func:`differentiated_bounds`.
+
+    Raises
+    ------
+    InputError
+        If a bound is negative or infinite.
+    """
+
+    def __init__(self, g: Callable[..., Any], bounds: npt.ArrayLike) -> None:
+        self.g = g
+        self.bounds = np.atleast_1d(np.array(bounds, dtype=np.float64))
+        if self.bounds.ndim != 1 or not (np.isfinite(self.bounds) & (self.bounds >= 0)).all():
+            raise InputError(
+                f"The bounds are {self.bounds}. Give one finite number, 0 or more, each."
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of components J."""
+        return len(self.bounds)
+
+    def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
+        """Return values of g; see :class:`Objective`.
+
+        Raises
+        ------
+        InputError
+            If g returns another shape, or NaN or infinite values.
+        """
+        with np.errstate(all="ignore"):
+            found = np.asarray(self.g(*components.T), dtype=np.float64)
+        if found.shape != (len(components),):
+            raise InputError(
+                f"g returns shape {found.shape} for {len(components)} points. Return one number "
+                "for each point."
+            )
+        if not np.isfinite(found).all():
+            where = components[~np.isfinite(found)][0]
+            raise InputError(
+                f"g isn't finite at the components {where.tolist()}. Define it for all values that "
+                "the components may have."
+            )
+        return found
+
+    def moments(
+        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return g of the means, and ``J sum_j B_j^2 sigma_j^2`` (algorithm 4)."""
+        return self.value(x, means), self.count * (variances @ self.bounds**2)
+
+    def check(self, components: np.ndarray, scales: np.ndarray) -> None:
+        """Warn if a derivative of g at observed components (J,) is beyond its bound.
+
+        Parameters
+        ----------
+        components : ndarray, shape (J,)
+        scales : ndarray, shape (J,)
+            Scales of the components, relative to which steps are small.
+        """
+        found = np.abs(_slopes(self.g, components[None], STEP * scales))[0]
+        beyond = np.flatnonzero(found > 1.001 * self.bounds + 1e-9)
+        if len(beyond):
+            j = beyond[0]
+            warnings.warn(
+                f"The derivative of g by component {j + 1} is {found[j]:.4g} at "
+                f"{components.tolist()}, beyond its bound {self.bounds[j]:.4g}. The upper "
+                "confidence bound is too small; give larger bounds.",
+                stacklevel=3,
+            )
+
+
+def sampled_bounds(
+    g: Callable[..., Any], low: npt.ArrayLike, high: npt.ArrayLike, seed: int = 0
+) -> np.ndarray:
+    """Return the largest differences of a function at random points of a box, with a margin of 5 %.
+
+    Parameters
+    ----------
+    g : callable
+        Function of J arrays (m,), with values (m,).
+    low, high : array_like, shape (J,)
+        Ranges of the components.
+    seed : int
+
+    Returns
+    -------
+    ndarray, shape (J,)
+
+    Raises
+    ------
+    InputError
+        If the box is empty, or g isn't finite somewhere.
+    """
+    points, width = _box(low, high, seed)
+    return _checked(MARGIN * np.abs(_slopes(g, points, STEP * width)).max(axis=0))
+
+
+def differentiated_bounds(
+    g: Callable[..., Any], low: npt.ArrayLike, high: npt.ArrayLike, seed: int = 0
+) -> np.ndarray:
+    """Return the largest derivatives of a function over a box, by automatic differentiation.
+
+    They are searched for by L-BFGS from the best of random points and corners; the result has no
+    margin.
+
+    Parameters
+    ----------
+    g : callable
+        Function of J PyTensor vectors.
+    low, high, seed
+        As for :func:`sampled_bounds`.
+
+    Returns
+    -------
+    ndarray, shape (J,)
+
+    Raises
+    ------
+    InputError
+        If the box is empty, or a derivative isn't finite somewhere.
+    """
+    import pytensor
+    import pytensor.tensor as pt
+
+    points, _ = _box(low, high, seed)
+    count = points.shape[1]
+    x = pt.matrix("x")
+    slopes = pytensor.grad(pt.sum(g(*(x[:, j] for j in range(count)))), x)
+    derivative = pytensor.function([x], slopes)
+    corners = np.array(np.meshgrid(*zip(np.ravel(low), np.ravel(high), strict=True)))
+    points = np.vstack([points, corners.reshape(count, -1).T]) if count <= 10 else points
+    found = np.abs(derivative(points))
+    bounds = _checked(found.max(axis=0))
+    ends = list(zip(np.ravel(low), np.ravel(high), strict=True))
+    for j in range(count):
+        for start in points[np.argsort(-found[:, j])[:STARTS]]:
+            best = minimize(
+                lambda at, j=j: -abs(float(derivative(at[None])[0, j])), start, bounds=ends
+            )
+            bounds[j] = max(bounds[j], -float(best.fun))
+    return bounds
+
+
+def _box(low: npt.ArrayLike, high: npt.ArrayLike, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return quasi-random points (m, J) of a box, and its widths (J,)."""
+    ends = np.atleast_1d(np.array(low, dtype=float)), np.atleast_1d(np.array(high, dtype=float))
+    if ends[0].shape != ends[1].shape or not (ends[0] < ends[1]).all():
+        raise InputError(f"The box from {ends[0]} to {ends[1]} is empty. Give larger upper ends.")
+    unit = qmc.Sobol(len(ends[0]), rng=np.random.default_rng(seed)).random(SAMPLES)
+    return ends[0] + unit * (ends[1] - ends[0]), ends[1] - ends[0]
+
+
+def _slopes(g: Callable[..., Any], points: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return central differences (m, J) of a function."""
+    found = np.empty(points.shape)
+    with np.errstate(all="ignore"):
+        for j, step in enumerate(steps):
+            ends = [np.asarray(g(*(points + s * np.eye(len(steps))[j]).T)) for s in (step, -step)]
+            found[:, j] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def _checked(bounds: np.ndarray) -> np.ndarray:
+    if not np.isfinite(bounds).all():
+        raise InputError(
+            f"The derivative of g by component {int(np.argmax(~np.isfinite(bounds))) + 1} isn't "
+            "finite somewhere in the box. Give a smaller box, or bounds."
+        )
+    return bounds

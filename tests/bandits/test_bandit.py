@@ -1,0 +1,210 @@
+"""Bandits: choices by hand, regret, missing observations, and continued runs."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from kem_pymc.bandits import (
+    Bandit,
+    Box,
+    ComposedProcess,
+    DecomposedPosterior,
+    Nonlinear,
+    Points,
+    Process,
+    Weighted,
+    exploration,
+)
+from kem_pymc.errors import InputError
+from kem_pymc.gp.process import Posterior
+
+X = np.linspace(0, 1, 120)
+LENGTHSCALES = (0.08, 0.15, 0.3, 0.6)
+
+
+def process(lengthscale, noise=1e-3):
+    values = {"SE0.amplitude": 1.0, "SE0.lengthscale": lengthscale}
+    return Process.of("SE0", values, noise)
+
+
+COMPONENTS = [process(own) for own in LENGTHSCALES]
+
+
+def drawn(components, seed):
+    """Return draws (J, m) of components."""
+    rng = np.random.default_rng(seed)
+    roots = [
+        np.linalg.cholesky(own.covariance(X[:, None], X[:, None]) + 1e-9 * np.eye(len(X)))
+        for own in components
+    ]
+    return np.array([root @ rng.normal(size=len(X)) for root in roots])
+
+
+@pytest.fixture(scope="module")
+def functions():
+    return drawn(COMPONENTS, 5)
+
+
+def play(bandit, functions, rounds, seed=0):
+    """Return the regrets of rounds."""
+    rng = np.random.default_rng(seed)
+    total = functions.sum(axis=0)
+    regrets = []
+    for _ in range(rounds):
+        x = bandit.ask()
+        place = int(np.argmin(np.abs(X - x[0])))
+        bandit.tell(x, functions[:, place] + 0.03 * rng.normal(size=len(functions)))
+        regrets.append(total.max() - total[place])
+    return np.array(regrets)
+
+
+def test_exploration_by_hand():
+    assert exploration(3, points=100) == 2 * math.log(100 * 9 * math.pi**2 / 0.3)
+    assert exploration(3, points=100, components=4) == 2 * math.log(400 * 9 * math.pi**2 / 0.3)
+    spread = 9 * 2 * 3.0 * 1.5 * math.sqrt(math.log(4 * 2 * 0.5 / 0.1))
+    exact = 2 * math.log(2 * 9 * math.pi**2 / 0.3) + 4 * math.log(spread)
+    given = {"dimension": 2, "width": 1.5, "smoothness": (0.5, 3.0), "delta": 0.1}
+    assert exploration(3, **given) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("policy", ["d-gpucb", "gp-ucb"])
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_largest_confidence_bound_is_chosen(policy, direction, functions):
+    bandit = Bandit(Points(X), COMPONENTS, Weighted(4), policy, direction=direction)
+    play(bandit, functions, 5)
+    decomposed = DecomposedPosterior(COMPONENTS, Weighted(4), X[:, None])
+    composed = Posterior(ComposedProcess(COMPONENTS, Weighted(4)), X[:, None])
+    for own in bandit.rounds:
+        decomposed.observe(own.x, own.components)
+        composed.observe(own.x, own.value)
+    mean, variance = (
+        decomposed.moments() if policy == "d-gpucb" else (composed.mean, composed.variance)
+    )
+    sign = 1 if direction == "maximize" else -1
+    bound = sign * mean + np.sqrt(exploration(6, points=120) / 5 * variance)
+    assert bandit.ask() == X[np.argmax(bound)]
+
+
+def test_improvement_policies_against_simulation(functions):
+    """The next choices have the largest simulated improvement, or probability of one."""
+    rng = np.random.default_rng(1)
+    for policy in ("ei", "mpi"):
+        bandit = Bandit(Points(X), COMPONENTS, Weighted(4), policy)
+        play(bandit, functions, 6)
+        mean, variance = bandit.posterior(X)
+        drawn = mean[:, None] + np.sqrt(variance)[:, None] * rng.normal(size=(120, 40_000))
+        gain = drawn - bandit.best[1]
+        if policy == "ei":
+            height = np.maximum(gain, 0).mean(axis=1)
+        else:
+            height = (gain > 0.01 * bandit.values.std()).mean(axis=1)
+        chosen = int(np.argmin(np.abs(X - bandit.ask()[0])))
+        assert height[chosen] > 0.97 * height.max()
+
+
+def test_decomposed_feedback_lowers_the_regret():
+    """In ten games each; with weights squared, or one draw for all components, it isn't."""
+    lengthscales = np.geomspace(0.05, 0.5, 8)
+    components = [process(own) for own in lengthscales]
+    total = dict.fromkeys(("d-gpucb", "gp-ucb", "random"), 0.0)
+    last = []
+    for trial in range(10):
+        functions = drawn(components, [9, trial])
+        for policy in total:
+            bandit = Bandit(Points(X), components, Weighted(8), policy, seed=trial)
+            regrets = play(bandit, functions, 40, seed=trial)
+            total[policy] += regrets.sum()
+            last += [regrets[-10:].mean()] if policy == "d-gpucb" else []
+    assert total["d-gpucb"] < 0.9 * total["gp-ucb"] < 0.5 * total["random"]
+    assert np.mean(last) < 0.02
+
+
+def test_a_continuous_space_with_a_budget():
+    """The best action spends the budget on the cheaper of two dimensions."""
+    values = {"LIN0.amplitude": 1.0, "LIN0.shift": 0.0, "LIN1.amplitude": 1.0, "LIN1.shift": 0.0}
+    components = [Process.of(own, values, 1e-4, dimension=2) for own in ("LIN0", "LIN1")]
+    space = Box([0, 0], [1, 1], ([[1.0, 3.0]], [1.5]))
+    bandit = Bandit(space, components, Weighted(2))
+    for _ in range(12):
+        x = bandit.ask()
+        bandit.tell(x, [1.0 * x[0], 2.0 * x[1]])
+    np.testing.assert_allclose(bandit.ask(), [1.0, 1 / 6], atol=0.02)
+
+
+def test_a_nonlinear_objective_needs_a_process_of_values(functions):
+    objective = Nonlinear(lambda *f: np.tanh(sum(f)), bounds=np.ones(4))
+    with pytest.raises(InputError, match="Give it as whole"):
+        Bandit(Points(X), COMPONENTS, objective, "ei")
+    bandit = Bandit(Points(X), COMPONENTS, objective)
+    play(bandit, functions, 25)
+    total = functions.sum(axis=0)
+    assert total.max() - total[np.argmin(np.abs(X - bandit.best[0][0]))] < 0.2
+    whole = Bandit(Points(X), COMPONENTS, objective, "gp-ucb", whole=process(0.1))
+    play(whole, functions, 3)
+    assert whole.best[1] <= 1.0
+
+
+@pytest.mark.parametrize("policy", ["d-gpucb", "ei", "random"])
+def test_a_continued_bandit_plays_the_same(tmp_path, functions, policy):
+    """Interrupted between asking and telling, and with a torn last line."""
+
+    def make(out):
+        return Bandit(Points(X), COMPONENTS, Weighted(4), policy, out=out, seed=4)
+
+    whole = make(tmp_path / "whole")
+    play(whole, functions, 8)
+    part = make(tmp_path / "part")
+    play(part, functions, 5)
+    part.ask()
+    file = tmp_path / "part" / "events.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"tell": [0.')
+    again = make(tmp_path / "part")
+    assert len(again.rounds) == 5
+    np.testing.assert_array_equal(again.ask(), part.ask())
+    assert [own.x for own in again.rounds] == [own.x for own in whole.rounds[:5]]
+    with pytest.raises(InputError, match="has other policy"):
+        Bandit(Points(X), COMPONENTS, Weighted(4), "mpi", out=tmp_path / "part", seed=4)
+
+
+def test_missing_observations_and_the_datatree(functions):
+    bandit = Bandit(Points(X), COMPONENTS, Weighted(4))
+    bandit.tell(X[3:4], [1.0, None, math.nan, 2.0])
+    assert math.isnan(bandit.rounds[0].value)
+    assert [posterior.n for posterior in bandit.decomposed.posteriors] == [1, 0, 0, 1]
+    bandit.tell(X[4:5], value=7.0)
+    play(bandit, functions, 2)
+    rounds = bandit.to_datatree()["rounds"].to_dataset()
+    assert rounds["components"].shape == (4, 4)
+    assert rounds["value"].values[1] == 7.0
+    assert bandit.best[1] == 7.0
+
+
+def test_nothing_is_written_of_what_is_refused(tmp_path):
+    bandit = Bandit(Points(X), COMPONENTS, Weighted(4), out=tmp_path)
+    for call, message in [
+        (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
+        (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]), "isn't finite"),
+        (lambda: bandit.tell([0.0]), "Nothing was observed"),
+        (lambda: bandit.tell([0.00001], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
+        (lambda: bandit.best, "No value"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            call()
+    exact = [process(own, noise=0.0) for own in LENGTHSCALES]
+    own = Bandit(Points(X), exact, Weighted(4), out=tmp_path / "exact")
+    own.tell([0.0], [1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(InputError, match="contradicts"):
+        own.tell([0.0], [1.0, 2.0, 3.0, 5.0])
+    lines = (tmp_path / "exact" / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [10.0]
+
+
+def test_options_that_are_refused():
+    with pytest.raises(InputError, match="no policy"):
+        Bandit(Points(X), COMPONENTS, Weighted(4), "ucb")
+    with pytest.raises(InputError, match=r"delta is 1\.0"):
+        Bandit(Points(X), COMPONENTS, Weighted(4), delta=1.0)
+    with pytest.raises(InputError, match="1 inputs, and the space 2"):
+        Bandit(Box([0, 0], [1, 1]), COMPONENTS, Weighted(4))
