@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kem_pymc.bandits.bandit import Bandit as Bandit
     from kem_pymc.bandits.bandit import exploration as exploration
     from kem_pymc.bandits.objective import Nonlinear as Nonlinear
+    from kem_pymc.bandits.objective import Propagated as Propagated
     from kem_pymc.bandits.objective import Weighted as Weighted
     from kem_pymc.bandits.objective import differentiated_bounds as differentiated_bounds
     from kem_pymc.bandits.objective import sampled_bounds as sampled_bounds
@@ -27,6 +28,7 @@ __getattr__, __all__ = lazily(
         "Nonlinear": "objective",
         "Points": "space",
         "Process": "kem_pymc.gp.process",
+        "Propagated": "objective",
         "Weighted": "objective",
         "differentiated_bounds": "objective",
         "exploration": "bandit",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kem_pymc.experiments.results import StoredTask
     from kem_pymc.experiments.searches import SearchTask
     from kem_pymc.experiments.sequences import SequenceTask
-    from kem_pymc.experiments.settings import Searches, Sequences, Settings
+    from kem_pymc.experiments.settings import Decisions, Searches, Sequences, Settings
     from kem_pymc.experiments.store import Store
     from kem_pymc.experiments.task import Task
 
@@ -43,7 +43,7 @@ def figure_names() -> list[str]:
     """
     text = resources.files("kem_pymc.experiments").joinpath("settings.toml").read_text("utf-8")
     known = tomllib.loads(text)
-    kinds = ("figures", "searches", "extrapolations", "sequences")
+    kinds = ("figures", "searches", "extrapolations", "sequences", "decisions")
     return [*(name for kind in kinds for name in known[kind]), ALL]
 
 
@@ -55,7 +55,7 @@ def reproduce(
             help="kem-fig3 to kem-fig9, kem-table2, kem-types, kem-peers, kem-paper, kem-searches, "
             "kem-calibration, kem-parts, kem-ablation, kem-targets, kem-grid, kem-defaults, "
             "kem-choices, kem-all, boms-fig2, evocov-table4 to evocov-table8, lbo-fig2, "
-            "lbo-fig3, or lbo-fig5.",
+            "lbo-fig3, lbo-fig5, or dgpucb-fig1 to dgpucb-fig4.",
             autocompletion=figure_names,
         ),
     ],
@@ -133,10 +133,15 @@ def reproduce(
         return
     if budget is not None:
         raise InputError(f"{figure} has no budget. Leave out --budget.")
+    if figure in known.decisions:
+        with closing(make_executor(cores, cluster)) as executor:
+            decision_figure(figure, known.decisions[figure], out, executor, scale)
+        return
     names = list(known.figures) if figure == ALL else [figure]
     unknown = [name for name in names if name not in known.figures or name not in report.MODULES]
     if unknown:
         others = [*report.MODULES, *known.searches, *known.extrapolations, *known.sequences]
+        others += known.decisions
         raise InputError(
             f"There is no figure {unknown[0]!r}. Use one of {', '.join(others)}, {ALL}."
         )
@@ -236,6 +241,30 @@ def sequence_figure(
 
     with folders.alone(out):
         rows = _run_stored("optimising", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
+        _write_figure(name, make(name, rows), out, heading)
+
+
+def decision_figure(
+    name: str, decisions: "Decisions", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure of decomposed regression or of bandits."""
+    import pandas as pd
+
+    from kem_pymc.experiments import decisions as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.decisions import TITLES, make
+
+    check(out)
+    tasks = trials.tasks_of(decisions, **scale)
+
+    def described(task: Any) -> str:
+        return f"{TITLES[task.problem]}, trial {task.trial + 1}"
+
+    with folders.alone(out):
+        rows = pd.DataFrame()
+        if tasks:
+            rows = _run_stored("playing", tasks, out, executor, described)
         heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
         _write_figure(name, make(name, rows), out, heading)
 

@@ -16,6 +16,7 @@ from pydantic import (
 from kem_pymc.data.transforms import Name
 from kem_pymc.datasets.series import HOURLY, TSDL
 from kem_pymc.errors import InputError
+from kem_pymc.experiments.games import ProblemName
 from kem_pymc.lifelong.optimizer import MethodName
 from kem_pymc.search.evocov.metrics import Metric
 
@@ -283,6 +284,30 @@ class Sequences(_Strict):
     quick_trials: PositiveInt
 
 
+class Decisions(_Strict):
+    """Games of bandits, or regressions, that a figure of D-GPUCB compares; figure 1 has neither.
+
+    Attributes
+    ----------
+    rounds : dict of str to int
+        Number of rounds of each problem's games.
+    regressions : dict of str to list of int
+        Numbers of components with which regressions of each problem are compared.
+    observations : int
+        Number of observations of a regression.
+    trials : int
+    quick, quick_trials : int
+        Smaller numbers for ``--quick``: of rounds or observations, and of trials.
+    """
+
+    rounds: dict[ProblemName, PositiveInt] = {}
+    regressions: dict[ProblemName, list[PositiveInt]] = {}
+    observations: PositiveInt = 50
+    trials: PositiveInt = 1
+    quick: PositiveInt = 5
+    quick_trials: PositiveInt = 1
+
+
 class Quick(_Strict):
     """Smaller numbers for ``--quick``: trials, test users, steps of a search, posterior draws."""
 
@@ -303,6 +328,7 @@ class Settings(_Strict):
     extrapolators: dict[str, Extrapolator] = {}
     extrapolations: dict[str, Extrapolations] = {}
     sequences: dict[str, Sequences] = {}
+    decisions: dict[str, Decisions] = {}
     quick: Quick
 
 

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from kem_pymc.bandits import Nonlinear, Weighted, differentiated_bounds, sampled_bounds
+from kem_pymc.bandits import (
+    Nonlinear,
+    Propagated,
+    Weighted,
+    differentiated_bounds,
+    sampled_bounds,
+)
 from kem_pymc.errors import InputError
 
 
@@ -56,3 +62,14 @@ def test_what_is_refused():
         sampled_bounds(lambda a, b: np.sqrt(a) + b, LOW, HIGH)
     with pytest.raises(InputError, match="is empty"):
         differentiated_bounds(cubic, HIGH, LOW)
+
+
+def test_propagated_uncertainty():
+    """That of a linear function exactly, and at a kink half of what the slope would give."""
+    linear = Propagated(lambda a, b: 2 * a - b, 2)
+    means, variances = np.array([[1.0, 5.0]]), np.array([[0.3, 2.0]])
+    mean, variance = linear.moments(means, means, variances)
+    np.testing.assert_allclose([mean[0], variance[0]], [-3.0, 4 * 0.3 + 2.0])
+    kink = Propagated(lambda a: np.maximum(a, 0.0), 1)
+    _, variance = kink.moments(means, np.zeros((1, 1)), np.full((1, 1), 4.0))
+    np.testing.assert_allclose(variance, 1.0)

@@ -1,0 +1,101 @@
+"""Games and regressions: deals that policies share, stored results, and the figures."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc._system.executors import Serial
+from kem_pymc.datasets import data_home
+from kem_pymc.experiments import decisions
+from kem_pymc.experiments.decisions import POLICIES, GameTask, RegressionTask
+from kem_pymc.experiments.figures.decisions import MAKERS, make
+from kem_pymc.experiments.games import game, synthetic
+from kem_pymc.experiments.results import run_tasks
+from kem_pymc.experiments.settings import Decisions, default
+
+SETTINGS = default().decisions
+
+needs_files = pytest.mark.skipif(
+    not ((data_home() / "contact").is_dir() and (data_home() / "weather").is_dir()),
+    reason="no folders contact and weather in the data home: set KEM_DATA to their folder",
+)
+
+
+def test_tasks_of_the_packages_settings():
+    assert set(SETTINGS) == set(MAKERS)
+    assert len(decisions.tasks_of(SETTINGS["dgpucb-fig2"])) == 100 * 16
+    tasks = decisions.tasks_of(SETTINGS["dgpucb-fig3"], quick=True)
+    assert {(task.problem, task.rounds) for task in tasks} == {
+        *(("se", 5), ("matern", 5), ("influenza", 5), ("weather", 5)),
+    }
+    assert not decisions.tasks_of(SETTINGS["dgpucb-fig1"])
+
+
+def test_components_are_independent():
+    """With one random state for all, as in the authors' program, draws would resemble each other."""
+    made = synthetic("se", 40, np.random.default_rng(0), 120)
+    table = made.truth(np.linspace(0, 1, 120)[:, None])
+    spread = np.corrcoef(table[::30].T)[np.triu_indices(40, 1)]
+    assert abs(spread.mean()) < 0.1
+    assert spread.std() > 0.3
+    amplitudes = [own.hyperparameters["SE0.amplitude"] for own in made.components]
+    assert len(set(amplitudes)) == 40
+
+
+@pytest.fixture(scope="module")
+def regrets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("games")
+    tasks = [GameTask("se", 12, trial, 0) for trial in range(3)]
+    found = run_tasks(tasks, folder, Serial())
+    pd.testing.assert_frame_equal(found, run_tasks(tasks, folder, Serial()))
+    return found
+
+
+def test_figures_of_regret(regrets):
+    assert set(regrets["policy"]) == {title for title in POLICIES if "propagated" not in title}
+    assert (regrets["regret"] >= -1e-9).all()
+    output = make("dgpucb-fig3", regrets)
+    total = regrets.groupby(["policy", "trial"])["regret"].sum().unstack("policy")
+    lower = 100 * (total["GP-UCB"] - total["D-GPUCB"]).mean() / total["GP-UCB"].mean()
+    table = output.tables["Against GP-UCB"]
+    assert float(table.iloc[0, 0].split(" ± ")[0]) == pytest.approx(lower, abs=0.05)
+    assert table.iloc[0, 2] == ("met" if lower >= 10 else "missed")
+    line = output.figure.axes[0].lines[0].get_ydata()
+    assert line[-1] == pytest.approx(total["D-GPUCB"].mean())
+    average = make("dgpucb-fig4", regrets).figure.axes[0].lines[0].get_ydata()
+    assert average[-1] == pytest.approx(total["D-GPUCB"].mean() / 12)
+
+
+def test_regression_figure_and_the_illustration():
+    rows = pd.concat(
+        [RegressionTask("rq", count, 10, trial, 0).run() for count in (2, 5) for trial in (0, 1)]
+    )
+    # Theorem 6 for the components' posteriors.
+    assert (rows["decomposed_sd"] <= rows["plain_sd"] + 1e-9).all()
+    output = make("dgpucb-fig2", rows)
+    (table,) = output.tables.values()
+    own = rows[rows["components"] == 5].groupby("trial")[["decomposed", "plain"]].mean()
+    lower = (100 * (1 - own["decomposed"] / own["plain"])).mean()
+    assert float(table.iloc[1, 0].split(" ± ")[0]) == pytest.approx(lower, abs=0.05)
+    first = make("dgpucb-fig1", pd.DataFrame())
+    assert len(first.figure.axes) == 3
+    variances = first.tables["Both regressions"]["mean variance"].astype(float)
+    assert variances["decomposed"] < variances["plain"]
+
+
+@needs_files
+@pytest.mark.parametrize("name", ["weather", "influenza"])
+def test_games_with_data(name):
+    """Nothing in the space is better than the optimum, and observations are of the truth."""
+    made = game(name, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    x = np.array([made.space.draw(rng) for _ in range(100)])
+    assert (made.sign * made.value(x) <= made.sign * made.optimum + 1e-6).all()
+    errors = np.array([own.mean(x) for own in made.components]).T - made.truth(x)
+    scale = [np.sqrt(own.variance(x).mean()) for own in made.components]
+    assert (np.abs(errors).mean(axis=0) < 4 * np.array(scale)).all()
+
+
+def test_unknown_problems_are_refused():
+    with pytest.raises(ValueError, match="rounds"):
+        Decisions(rounds={"football": 3})
