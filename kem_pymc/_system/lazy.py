@@ -19,7 +19,8 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def get(name: str) -> Any:
         if name in homes:
             home = homes[name]
-            return getattr(import_module(home if "." in home else f"{package}.{home}"), name)
+            whole = home.startswith("kem_pymc.")
+            return getattr(import_module(home if whole else f"{package}.{home}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, sorted(homes)

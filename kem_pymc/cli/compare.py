@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.reproduce import chains_of, check, run_all, show
+from kem_pymc.cli.figures import check
+from kem_pymc.cli.reproduce import chains_of, run_all
+from kem_pymc.cli.shown import show
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:

@@ -72,6 +72,7 @@ def test_other_shells_see_help_as_well():
 def test_figures_are_those_of_the_settings():
     known = default()
     figures = [*MODULES, *known.searches, *known.extrapolations, *known.sequences]
+    figures += known.decisions
     assert figure_names() == [*figures, ALL]
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kem_pymc.cli import screen
 from kem_pymc.cli.folders import LOCK, alone
-from kem_pymc.cli.reproduce import show
+from kem_pymc.cli.shown import show
 from kem_pymc.experiments import runner
 from tests.cli.conftest import fine, refused, run
 from tests.experiments.conftest import TINY

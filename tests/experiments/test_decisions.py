@@ -32,7 +32,7 @@ def test_tasks_of_the_packages_settings():
 
 
 def test_components_are_independent():
-    """With one random state for all, as in the authors' program, draws would resemble each other."""
+    """With one random state for all, as in the authors' program, draws would be alike."""
     made = synthetic("se", 40, np.random.default_rng(0), 120)
     table = made.truth(np.linspace(0, 1, 120)[:, None])
     spread = np.corrcoef(table[::30].T)[np.triu_indices(40, 1)]

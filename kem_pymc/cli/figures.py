@@ -1,0 +1,193 @@
+"""Figures of `kem reproduce` whose trials are tables in files of their own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kem_pymc.cli import folders, screen
+from kem_pymc.cli.shown import progress, show
+from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kem_pymc._system.executors import Executor
+    from kem_pymc.experiments.extrapolations import CompositionTask, ExtrapolationTask
+    from kem_pymc.experiments.figures.output import Output
+    from kem_pymc.experiments.results import StoredTask
+    from kem_pymc.experiments.searches import SearchTask
+    from kem_pymc.experiments.sequences import SequenceTask
+    from kem_pymc.experiments.settings import Decisions, Searches, Sequences, Settings
+
+#: Subfolder that marks a folder as an experiment, which can be continued.
+RUNS = "runs"
+
+
+def search_figure(
+    name: str, searches: "Searches", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure that compares searches for the kernels of single data sets."""
+    from kem_pymc.datasets import single
+    from kem_pymc.experiments import searches as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.searches import make
+
+    check(out)
+    present = _present(searches.data, lambda data: single(data, scale["data_home"]))
+    tasks = [task for task in trials.tasks_of(searches, **scale) if task.data in present]
+    if not tasks:
+        return
+
+    def described(task: "SearchTask") -> str:
+        return f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}"
+
+    with folders.alone(out):
+        paths = _run_stored("searching", tasks, out, executor, described)
+        heading = [
+            f"Made by kem_pymc {code()}, seed {scale['seed']}: "
+            f"{1 + max(task.trial for task in tasks)} trials, {tasks[0].budget} models each."
+        ]
+        write_figure(name, make(searches, paths), out, heading)
+
+
+def extrapolation_table(
+    name: str, settings: "Settings", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a table that compares extrapolations by evolved kernels."""
+    from kem_pymc.datasets.series import TSDL, series
+    from kem_pymc.experiments import extrapolations as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.extrapolations import make
+
+    check(out)
+    table, home = settings.extrapolations[name], scale["data_home"]
+    titles = {data: TSDL.get(data, data) for data in table.names}
+    present = _present(titles, lambda data: series(data, home))
+    tasks = trials.tasks_of(table, settings.extrapolators, **scale)
+    tasks = [task for task in tasks if task.data in present]
+    if not tasks:
+        return
+    first = trials.compositions_of(tasks, table, scale["quick"])
+
+    def composed(task: "CompositionTask") -> str:
+        return f"{titles[task.data]}: composition"
+
+    def described(task: "ExtrapolationTask") -> str:
+        return f"{titles[task.data]}, trial {task.trial + 1}: {task.method}"
+
+    with folders.alone(out):
+        if first:
+            found = _run_stored("searching", first, out, executor, composed)
+            tasks = trials.with_originals(tasks, found)
+        paths = _run_stored("evolving kernels", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}. {trials.limits(tasks)}"]
+        write_figure(name, make(name, paths, home), out, heading)
+
+
+def sequence_figure(
+    name: str, sequences: "Sequences", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure that compares optimisers on sequences of functions."""
+    from kem_pymc.experiments import sequences as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.sequences import make
+
+    check(out)
+    tasks = trials.tasks_of(sequences, **scale)
+
+    def described(task: "SequenceTask") -> str:
+        sequence = task.sequence
+        return f"{sequence.key} {sequence.setting:g}, trial {task.trial + 1}: {task.title}"
+
+    with folders.alone(out):
+        rows = _run_stored("optimising", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
+        write_figure(name, make(name, rows), out, heading)
+
+
+def decision_figure(
+    name: str, decisions: "Decisions", out: Path, executor: "Executor", scale: dict[str, Any]
+) -> None:
+    """Reproduce a figure of decomposed regression or of bandits."""
+    import pandas as pd
+
+    from kem_pymc.experiments import decisions as trials
+    from kem_pymc.experiments.code import code
+    from kem_pymc.experiments.figures.decisions import TITLES, make
+
+    check(out)
+    tasks = trials.tasks_of(decisions, **scale)
+
+    def described(task: Any) -> str:
+        return f"{TITLES[task.problem]}, trial {task.trial + 1}"
+
+    with folders.alone(out):
+        rows = pd.DataFrame()
+        (out / RUNS).mkdir(exist_ok=True)  # figure 1 has no trials
+        if tasks:
+            rows = _run_stored("playing", tasks, out, executor, described)
+        heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
+        write_figure(name, make(name, rows), out, heading)
+
+
+def _present(titles: dict[str, str], load: Callable[[str], Any]) -> list[str]:
+    """Return the names of the data whose files are there, with a warning for each other one."""
+    from kem_pymc.datasets import DataFileNotFoundError
+
+    present = []
+    for name, title in titles.items():
+        try:
+            load(name)
+        except DataFileNotFoundError as error:
+            screen.warn(f"{title} is left out. {error}")
+        else:
+            present.append(name)
+    return present
+
+
+def _run_stored[T: "StoredTask"](
+    what: str,
+    tasks: list[T],
+    out: Path,
+    executor: "Executor",
+    described: Callable[[T], str],
+) -> "pd.DataFrame":
+    """Run the tasks whose results aren't stored, with progress, and return all results."""
+    from kem_pymc.experiments.results import run_tasks
+
+    known = {id(task) for task in tasks if task.place(out).is_file()}
+    with progress(f"Compiling, then {what}", len(tasks) - len(known)) as done:
+
+        def callback(task: T) -> None:
+            if id(task) not in known:
+                done(described(task))
+
+        return run_tasks(tasks, out, executor, callback)
+
+
+def write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> None:
+    """Write a figure's values, picture and page, and show its tables."""
+    from kem_pymc.experiments import report
+
+    files = report.write(name, output, out, heading)
+    show(output.tables)
+    screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+
+
+def check(out: Path) -> None:
+    """Check that an experiment may be written to a folder.
+
+    Raises
+    ------
+    InputError
+        If the path is a file, or a folder with contents that aren't an experiment.
+    """
+    if out.is_file():
+        raise InputError(f"{out} is a file. Choose a folder with --out.")
+    known = {folders.LOCK}  # left by a command that was killed early
+    strange = out.is_dir() and {path.name for path in out.iterdir()} - known
+    if strange and not (out / RUNS).is_dir():
+        raise InputError(
+            f"The folder {out} isn't empty and doesn't contain an experiment. "
+            "Choose another with --out."
+        )
