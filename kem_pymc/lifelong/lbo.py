@@ -72,6 +72,9 @@ class Traced(NamedTuple):
         Coefficient of the regulariser.
     log_odds : ndarray, shape (M,)
         Logs of the odds that the task uses a network.
+    weights : ndarray, shape (M,)
+        Standard deviation of each network's output at the task's points, zero for those that aren't
+        used. The function's is one.
     """
 
     task: int
@@ -79,6 +82,7 @@ class Traced(NamedTuple):
     elbo: float
     strength: float
     log_odds: np.ndarray
+    weights: np.ndarray
 
 
 class LBO:
@@ -138,8 +142,12 @@ class LBO:
         if self.before.counts.any() and len(y) in CHOSEN_AT:
             self.strength = self._chosen(state, rows, y, rng)
         self.current, elbo = self._trained(state, rows, y, self.strength, rng)
-        self.trace.append(Traced(len(tasks), len(y), elbo, self.strength, self.current.log_odds))
-        return self._surrogate(self.current, rows, y)
+        surrogate = self._surrogate(self.current, rows, y)
+        weights = np.zeros(self.training.networks)
+        weights[self.current.active] = self._outputs(surrogate, rows).std(axis=1)
+        odds = self.current.log_odds
+        self.trace.append(Traced(len(tasks), len(y), elbo, self.strength, odds, weights))
+        return surrogate
 
     def _begun(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> State:
         """Return the state with which the task began.
@@ -200,6 +208,13 @@ class LBO:
         posterior = LinearPosterior(flat(weights, rows, units), y, precision, noise_precision)
         return NetworkSurrogate(weights, units, posterior)
 
+    def _outputs(self, surrogate: NetworkSurrogate, rows: np.ndarray) -> np.ndarray:
+        """Return the outputs (K, n) of the active networks, whose sum is the function's mean."""
+        units = self.training.units
+        maps = networks.features(surrogate.weights, rows, units)
+        own = surrogate.posterior.coefficients.reshape(-1, units)
+        return np.einsum("knu,ku->kn", maps, own)
+
     def correlations(self, acquired: Acquired) -> np.ndarray:
         """Return correlations of networks with values, zero for those that aren't used (eq. 10).
 
@@ -215,11 +230,7 @@ class LBO:
         found = np.zeros(self.training.networks)
         if self.current is None:
             return found
-        surrogate = self._surrogate(self.current, *acquired)
-        units = self.training.units
-        maps = networks.features(surrogate.weights, acquired.rows, units)
-        own = surrogate.posterior.coefficients.reshape(-1, units)
-        outputs = np.einsum("knu,ku->kn", maps, own)
+        outputs = self._outputs(self._surrogate(self.current, *acquired), acquired.rows)
         varying = outputs.std(axis=1) > 0
         places = np.flatnonzero(self.current.active)[varying]
         found[places] = [np.corrcoef(one, acquired.values)[0, 1] for one in outputs[varying]]
@@ -248,6 +259,6 @@ class LBO:
             self.first = State(*(state[f"first_{name}"] for name in State._fields))
             columns = [state[f"trace_{name}"] for name in Traced._fields]
             self.trace = [
-                Traced(int(task), int(n), float(elbo), float(strength), odds)
-                for task, n, elbo, strength, odds in zip(*columns, strict=True)
+                Traced(int(task), int(n), float(elbo), float(strength), odds, weights)
+                for task, n, elbo, strength, odds, weights in zip(*columns, strict=True)
             ]

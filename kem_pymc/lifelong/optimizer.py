@@ -305,8 +305,7 @@ class LifelongOptimizer:
             return self._first(task, seen, rng)
         if np.ptp(current.values) == 0:
             return self._new(seen, rng)  # a constant function: nothing is better than chance
-        earlier = [self._acquired(own) for own in self.tasks[:-1]]
-        known = [own for own in earlier if np.ptp(own.values) > 0] if earlier else []
+        known = [self._acquired(own) for own in self.tasks[:-1] if self._varies(own)]
         surrogate = self.method.fit([*known, current], rng)
         for row in self.space.encode(task.pending):
             expected, _ = surrogate.predict(row[None])
@@ -347,7 +346,8 @@ class LifelongOptimizer:
         the evaluation failed), the best one of the task so far, and the point, as a variable for
         each of its dimensions. With "lbo", group ``networks`` has a row for every point that was
         chosen by the model: the task, the number of values before, the evidence lower bound, the
-        coefficient of the regulariser, and the probability that the task uses each network.
+        coefficient of the regulariser, the probability that the task uses each network, and the
+        network's weight: the standard deviation of its output, where the function's is one.
         """
         names = np.array([task.name for task in self.tasks], dtype=str)
         places = [i for i, task in enumerate(self.tasks) for _ in task.values]
@@ -375,17 +375,26 @@ class LifelongOptimizer:
         groups = {"evaluations": evaluations}
         trace = getattr(self.method, "trace", [])
         if trace:
-            tasks, n, elbo, strength, log_odds = (np.array(own) for own in zip(*trace, strict=True))
+            columns_of_trace = (np.array(own) for own in zip(*trace, strict=True))
+            tasks, n, elbo, strength, log_odds, weights = columns_of_trace
+            # Constant functions aren't learned from.
+            learned = np.array([own.name for own in self.tasks if self._varies(own)])
             groups["networks"] = xr.Dataset(
                 {
                     "values_before": ("acquisition", n),
                     "elbo": ("acquisition", elbo),
                     "strength": ("acquisition", strength),
                     "probability": (("acquisition", "network"), expit(log_odds)),
+                    "weight": (("acquisition", "network"), weights),
                 },
-                coords={"task": ("acquisition", tasks)},
+                coords={"task": ("acquisition", learned[tasks - 1])},
             )
         return xr.DataTree.from_dict(groups)
+
+    def _varies(self, task: Task) -> bool:
+        """Return whether a task has values that differ."""
+        values = self._acquired(task).values
+        return len(values) > 0 and np.ptp(values) > 0
 
     def _so_far(self, values: Sequence[float]) -> np.ndarray:
         """Return the best of the values so far; NaN before the first one."""

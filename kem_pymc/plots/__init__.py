@@ -15,6 +15,7 @@ from kem_pymc.plots.evolved import evolved_kernel
 from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.mean_process import mean_process
+from kem_pymc.plots.networks import networks
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
@@ -35,6 +36,7 @@ __all__ = [
     "inclusion_by_user",
     "log_likelihood",
     "mean_process",
+    "networks",
     "predictions",
     "search_path",
     "traces",

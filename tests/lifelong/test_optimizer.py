@@ -232,7 +232,9 @@ def test_a_run_as_a_datatree(direction):
     assert rows["point_x"].values[6] == optimizer.tasks[1].points[1]["x"]
     assert set(rows["point_kind"].values) <= {"a", "b"}
     networks = tree["networks"].to_dataset()
-    assert networks["task"].values.tolist() == [1, 1, 2, 2]
+    assert networks["task"].values.tolist() == ["one", "one", "two", "two"]
+    used = networks["probability"].values > 0.5
+    assert (networks["weight"].values[used] > 0).all()
     assert networks["values_before"].values.tolist() == [2, 3, 2, 3]
     assert networks["probability"].shape == (4, 3)
     assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from matplotlib import rc_context
 from matplotlib.testing.compare import compare_images
 from PIL import Image
@@ -86,6 +87,17 @@ class Maker:
         scaling = Scaling(np.zeros(1), np.full(1, 2.0), 5.0, 3.0)
         return EvolvedSelection(((kernel, 1.0),), scaling, x[:, None], y)
 
+    def lifelong(self):
+        """Return a run in which the second task uses another network, and the third both."""
+        weights = np.zeros((6, 4))
+        weights[[0, 1, 4, 5], 0] = 0.5, 0.9, 0.4, 0.6
+        weights[[2, 3, 4, 5], 2] = 0.3, 0.8, 0.7, 0.5
+        run = xr.Dataset(
+            {"weight": (("acquisition", "network"), weights)},
+            coords={"task": ("acquisition", np.repeat(["2022", "2023", "2024"], 2))},
+        )
+        return xr.DataTree.from_dict({"networks": run})
+
     def varied(self):
         """Return evolutions whose clusters differ in their values."""
         rng = np.random.default_rng(1)
@@ -126,6 +138,7 @@ PICTURES = {
     "components": lambda m: plots.components(m.selection("LIN1 + PER0 + SE0 x SE1", 20, 2)),
     "evolved_kernel": lambda m: plots.evolved_kernel(m.evolved()),
     "search_path": lambda m: plots.search_path(m.searches()),
+    "networks": lambda m: plots.networks(m.lifelong()),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
