@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
@@ -169,6 +169,10 @@ class Process:
         hyperparameters, noise = coordinates.named(found.values)
         return cls(composition, hyperparameters, noise, scaling)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code are invalid in another process.
+        return {name: value for name, value in self.__dict__.items() if name != "_vector"}
+
     @property
     def dimension(self) -> int:
         """Number of inputs D."""
@@ -179,11 +183,12 @@ class Process:
         return CandidatePool(self.composition.candidates, self.dimension)
 
     @cached_property
-    def _vector(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active candidates (k,), and the pool's vector of hyperparameters (H,)."""
+    def _vector(self) -> tuple[np.ndarray, np.ndarray, Any, Any]:
+        """Active candidates (k,), the pool's hyperparameters (H,), its layout, and kernels."""
         coordinates = Coordinates(self._pool, self.composition)
         values = coordinates.from_named(self.hyperparameters, 1.0)
-        return as_active(coordinates.inclusion), coordinates.expand(values)[0]
+        active, h = as_active(coordinates.inclusion), coordinates.expand(values)[0]
+        return active, h, self._pool.layout, kernels()
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return prior means; see :class:`GaussianProcess`."""
@@ -191,6 +196,8 @@ class Process:
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return prior covariances; see :class:`GaussianProcess`."""
+        if len(z) > len(x):  # variances are computed at the second points, too
+            return self._both(z, x)[0].T
         return self._both(x, z)[0]
 
     def variance(self, x: np.ndarray) -> np.ndarray:
@@ -202,14 +209,14 @@ class Process:
         return np.full(len(x), self.noise * self.scaling.target_sd**2)
 
     def _both(self, x: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        active, h = self._vector
+        active, h, layout, known = self._vector
         own, other = (
             np.array(self.scaling.inputs(points).T, dtype=np.float64, order="C")
             for points in (x, z)
         )
         cross, prior = np.zeros((len(x), len(z))), np.zeros(len(z))
         for c in active:
-            part, variance = cross_covariance(kernels(), self._pool.layout, c, h, own, other)
+            part, variance = cross_covariance(known, layout, c, h, own, other)
             cross += part
             prior += variance
         return cross * self.scaling.target_sd**2, prior * self.scaling.target_sd**2
@@ -336,8 +343,8 @@ class Posterior:
         """Return the solution (n, m) of L w = cross (n, m)."""
         if not self.n:
             return cross
-        factor = self._factor[: self.n, : self.n]
-        return solve_triangular(factor, cross, lower=True, check_finite=False)
+        # LAPACK directly: for few observations SciPy's checks would take most of the time.
+        return dtrtrs(self._factor[: self.n, : self.n], cross, lower=1)[0]
 
     def _grow(self) -> None:
         """Double the room, if there is none left."""

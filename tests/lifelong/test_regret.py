@@ -53,6 +53,7 @@ def test_lbo_beats_random_search():
     assert largest_ratio(sequences=4, count=2, evaluations=25) < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_lbo_beats_random_search_on_more_functions():
     """By a factor of four: networks that are certain of what they can't know don't."""
