@@ -1,7 +1,7 @@
 """The model of one cluster as a plain PyMC model."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pymc as pm
@@ -11,12 +11,16 @@ from kem_pymc import priors as prior_tables
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from kem_pymc.gp.process import Process
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 from kem_pymc.priors.distributions import fresh
 from kem_pymc.priors.population import parameters_in, with_values
 from kem_pymc.shared.choice import SharedPart
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 Likelihood = Literal["cumulative", "sequential"]
 
@@ -131,6 +135,49 @@ class ClusterModel(pm.Model):
         TensorVariable, shape (n, n)
         """
         return self.composition.to_pymc(values, x.shape[1])(x)
+
+    def processes(self, idata: "DataTree", count: int = 20) -> list[Process]:
+        """Return draws of the cluster's Gaussian process, in the users' units.
+
+        A bandit averages over them, see :class:`kem_pymc.bandits.Bandit`.
+
+        Parameters
+        ----------
+        idata : DataTree
+            Posterior of this model, such as that of ``pm.sample``.
+        count : int
+            Number of draws, evenly spread over all of them.
+
+        Returns
+        -------
+        list of Process
+
+        Raises
+        ------
+        InputError
+            If the posterior is that of another model, has fewer draws, or the target is
+            transformed.
+        """
+        names = [*(h.name for h in self.composition.hyperparameters), "noise"]
+        posterior = idata["posterior"].to_dataset() if "posterior" in idata.children else None
+        if posterior is None or any(name not in posterior for name in names):
+            raise InputError(
+                f"The posterior doesn't have {', '.join(names)}. Give that of this model."
+            )
+        draws = {name: posterior[name].values.ravel() for name in names}
+        total = len(draws["noise"])
+        if not 1 <= count <= total:
+            raise InputError(f"There are {total} draws. Give a count from 1 to that.")
+        places = np.linspace(0, total - 1, count).round().astype(int)
+        return [
+            Process(
+                self.composition,
+                {name: float(draws[name][place]) for name in names[:-1]},
+                float(draws["noise"][place]),
+                self.scaling,
+            )
+            for place in places
+        ]
 
 
 def _given_first(covariance: Any, y: np.ndarray) -> tuple[Any, Any]:

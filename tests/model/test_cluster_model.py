@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
@@ -113,3 +114,25 @@ def test_cluster_of_a_draw(model, idata, pool):
 def test_unknown_members_are_refused(cohort, pool, members):
     with pytest.raises(InputError, match="no dataset"):
         ClusterModel(cohort, pool, "SE0", members=members)
+
+
+def test_draws_as_processes(cluster):
+    """Spread over the draws, with the model's covariance, in the users' units."""
+    rng = np.random.default_rng(0)
+    names = [h.name for h in cluster.composition.hyperparameters]
+    draws = {name: np.exp(rng.normal(size=(2, 50))) for name in [*names, "noise"]}
+    posterior = xr.Dataset({name: (("chain", "draw"), own) for name, own in draws.items()})
+    idata = xr.DataTree.from_dict({"posterior": posterior})
+    first, *_, last = cluster.processes(idata, 5)
+    assert last.noise == draws["noise"][1, -1]
+    scaling = cluster.scaling
+    x = scaling.feature_low + rng.random((4, 1)) * (scaling.feature_high - scaling.feature_low)
+    values = {name: own[0, 0] for name, own in draws.items()}
+    exact = cluster.composition_covariance(values, scaling.inputs(x)).eval()
+    np.testing.assert_allclose(first.covariance(x, x), exact * scaling.target_sd**2, rtol=1e-9)
+    np.testing.assert_allclose(first.noise_at(x), values["noise"] * scaling.target_sd**2)
+    assert (first.mean(x) == scaling.target_mean).all()
+    with pytest.raises(InputError, match="100 draws"):
+        cluster.processes(idata, 101)
+    with pytest.raises(InputError, match="noise"):
+        cluster.processes(xr.DataTree.from_dict({"posterior": posterior.drop_vars("noise")}))
