@@ -62,7 +62,7 @@ def exploration(
 
     For m points it is ``2 log(m J t^2 pi^2 / (6 delta))``, with J = 1 for a linear decomposition
     (theorem 7). For a continuous space it is ``2 log(2 J t^2 pi^2 / (3 delta))
-    + 2 d log(t^2 d b r sqrt(log(4 d a / delta)))``.
+    + 2 d log(t^2 d b r sqrt(log(4 d a / delta)))``, whose second logarithm isn't below zero here.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def exploration(
     a, b = smoothness
     spread = t**2 * dimension * b * width * math.sqrt(math.log(4 * dimension * a / delta))
     first = 2 * math.log(2 * components * t**2 * math.pi**2 / (3 * delta))
-    return first + 2 * dimension * math.log(spread)
+    return first + 2 * dimension * math.log(max(spread, 1.0))
 
 
 class Bandit:
@@ -233,6 +233,11 @@ class Bandit:
             Observed value of the objective; by default it is computed from the components, if all
             of them were observed.
 
+        Warns
+        -----
+        UserWarning
+            If a derivative of a nonlinear objective is beyond its bound.
+
         Raises
         ------
         InputError
@@ -259,6 +264,8 @@ class Bandit:
             value = float(self.objective.value(x[None], own[None])[0])
         if value is None and np.isnan(own).all():
             raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
+        if isinstance(self.objective, Nonlinear) and not np.isnan(own).any():
+            self.objective.check(own)
         plain = [None if math.isnan(y) else float(y) for y in own]
         self._record({"tell": x.tolist(), "components": plain, "value": value})
 
@@ -366,13 +373,12 @@ class Bandit:
             return self._beta(t)
         points = self.space.points
         general = isinstance(self.objective, Nonlinear) and self.policy == "d-gpucb"
-        ends = getattr(self.space, "high", np.ones(1)) - getattr(self.space, "low", np.zeros(1))
         return exploration(
             t,
             points=None if points is None else len(points),
             components=self.objective.count if general else 1,
             dimension=self.space.dimension,
-            width=float(np.max(ends)),
+            width=self.space.width,
             delta=self.delta,
         )
 

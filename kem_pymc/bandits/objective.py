@@ -54,7 +54,7 @@ class Weighted:
     """
 
     def __init__(self, weights: int | Sequence[Weight]) -> None:
-        given = [1.0] * weights if isinstance(weights, int) else list(weights)
+        given = [1.0] * int(weights) if isinstance(weights, int | np.integer) else list(weights)
         wrong = [w for w in given if not callable(w) and not np.isfinite(w)]
         if not given or wrong:
             raise InputError(f"The weights are {weights}. Give one finite number or function each.")
@@ -155,16 +155,10 @@ class Nonlinear:
         """Return g of the means, and ``J sum_j B_j^2 sigma_j^2`` (algorithm 4)."""
         return self.value(x, means), self.count * (variances @ self.bounds**2)
 
-    def check(self, components: np.ndarray, scales: np.ndarray) -> None:
-        """Warn if a derivative of g at observed components (J,) is beyond its bound.
-
-        Parameters
-        ----------
-        components : ndarray, shape (J,)
-        scales : ndarray, shape (J,)
-            Scales of the components, relative to which steps are small.
-        """
-        found = np.abs(_slopes(self.g, components[None], STEP * scales))[0]
+    def check(self, components: np.ndarray) -> None:
+        """Warn if a derivative of g at observed components (J,) is beyond its bound."""
+        steps = STEP * np.maximum(np.abs(components), STEP)
+        found = np.abs(_slopes(self.g, components[None], steps))[0]
         beyond = np.flatnonzero(found > 1.001 * self.bounds + 1e-9)
         if len(beyond):
             j = beyond[0]
@@ -193,6 +187,9 @@ class Propagated(Nonlinear):
 
     def __init__(self, g: Callable[..., Any], count: int) -> None:
         super().__init__(g, np.full(count, 0.0))
+
+    def check(self, components: np.ndarray) -> None:
+        """Do nothing: there are no bounds."""
 
     def moments(
         self, x: np.ndarray, means: np.ndarray, variances: np.ndarray

@@ -31,6 +31,10 @@ class Space(Protocol):
         """Number of inputs D."""
 
     @property
+    def width(self) -> float:
+        """Largest range of an input."""
+
+    @property
     def points(self) -> np.ndarray | None:
         """All points (m, D) of a discrete space; None for a continuous one."""
 
@@ -74,6 +78,11 @@ class Points:
     def dimension(self) -> int:
         """Number of inputs D."""
         return self._x.shape[1]
+
+    @property
+    def width(self) -> float:
+        """Largest range of an input."""
+        return float(np.ptp(self._x, axis=0).max())
 
     @property
     def points(self) -> np.ndarray:
@@ -164,6 +173,11 @@ class Box:
     def dimension(self) -> int:
         """Number of inputs D."""
         return len(self.low)
+
+    @property
+    def width(self) -> float:
+        """Largest range of an input."""
+        return float((self.high - self.low).max())
 
     @property
     def points(self) -> None:

@@ -67,6 +67,7 @@ def test_exploration_by_hand():
     exact = 2 * math.log(2 * 9 * math.pi**2 / 0.3) + 4 * math.log(spread)
     given = {"dimension": 2, "width": 1.5, "smoothness": (0.5, 3.0), "delta": 0.1}
     assert exploration(3, **given) == pytest.approx(exact, rel=1e-12)
+    assert exploration(1, dimension=5, width=1e-3) > 0  # a small space needs no more points
 
 
 @pytest.mark.parametrize("policy", ["d-gpucb", "gp-ucb"])
@@ -141,6 +142,10 @@ def test_a_nonlinear_objective_needs_a_process_of_values(functions):
     play(bandit, functions, 25)
     total = functions.sum(axis=0)
     assert total.max() - total[np.argmin(np.abs(X - bandit.best[0][0]))] < 0.2
+    with pytest.warns(UserWarning, match="beyond its bound"):
+        Bandit(Points(X), COMPONENTS, Nonlinear(objective.g, np.full(4, 0.1))).tell(
+            [0.0], np.zeros(4)
+        )
     whole = Bandit(Points(X), COMPONENTS, objective, "gp-ucb", whole=process(0.1))
     play(whole, functions, 3)
     assert whole.best[1] <= 1.0
