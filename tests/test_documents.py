@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pymc as pm
+import pytensor
 import pytest
 import typer
 
@@ -13,6 +14,7 @@ from kem_pymc.cli.main import app
 from kem_pymc.cli.options import listed
 from kem_pymc.cli.tables import read_cohort
 from kem_pymc.kernels import base
+from kem_pymc.lifelong.training import training
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -100,8 +102,13 @@ def test_python_runs_in_order(
     if "energy.run" in "".join(blocks(document, "python")):
         folder_of_a_run(tmp_path)
     names: dict[str, Any] = {"__name__": "document"}
-    for number, block in enumerate(blocks(document, "python")):
-        exec(compile(block, f"{document}, block {number}", "exec"), names)
+    # Networks take thousands of steps: they are compiled as users have them, not as in other tests.
+    training.cache_clear()
+    mode = "NUMBA" if "lifelong" in document else pytensor.config.mode
+    with pytensor.config.change_flags(mode=mode):
+        for number, block in enumerate(blocks(document, "python")):
+            exec(compile(block, f"{document}, block {number}", "exec"), names)
+    training.cache_clear()
 
 
 @pytest.mark.parametrize("line", commands())

@@ -47,7 +47,9 @@ def features(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
 
 def features_in_pytensor(weights: Any, rows: Any, columns: int, units: int) -> Any:
     """Return the features as a PyTensor expression; see :func:`features`."""
-    values: Any = pt.broadcast_to(2.0 * rows - 1.0, (weights.shape[0], rows.shape[0], columns))
+    # With one column a product is rewritten to one that broadcasts, for which shapes are needed.
+    points = pt.specify_shape(2.0 * rows - 1.0, (None, columns))
+    values: Any = pt.broadcast_to(points, (weights.shape[0], rows.shape[0], columns))
     for layer in _layers(weights, columns, units):
         values = pt.tanh(pt.matmul(values, layer[:, :-1]) + layer[:, -1][:, None, :])
     return values
