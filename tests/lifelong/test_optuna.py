@@ -36,7 +36,7 @@ def objective(shift):
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_studies_are_tasks(direction):
-    """Points and values are those of the optimiser, asked and told directly."""
+    """Points and values are those of the optimiser, asked for and recorded directly."""
     sampler = LifelongSampler(SPACE, seed=3, method="gp")
     direct = LifelongOptimizer(sampler.space, seed=3, method="gp", direction=direction)
     for year, shift in [("2023", 0.0), ("2024", 1.0)]:
