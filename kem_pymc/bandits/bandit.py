@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 from kem_pymc._system.events import EventFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
-from kem_pymc.bandits.space import Space
+from kem_pymc.bandits.space import Space, numbers
 from kem_pymc.errors import InputError
 from kem_pymc.gp.process import Posterior, Process
 from kem_pymc.lifelong.acquisition import log_expected_improvement
@@ -244,13 +244,13 @@ class Bandit:
             If the point isn't in the space, nothing was observed, shapes don't match, an
             observation is infinite, or it contradicts an earlier one without noise.
         """
-        x = np.atleast_1d(np.array(x, dtype=np.float64))
+        x = np.atleast_1d(numbers(x, "The coordinates of the point"))
         self.space.check(x)
         count = self.objective.count
         given = (
             [math.nan] * count if components is None else np.ravel(np.asarray(components, object))
         )
-        own = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
+        own = numbers([math.nan if y is None else y for y in given], "The components")
         if len(own) != count:
             raise InputError(
                 f"There are {len(own)} components at {x.tolist()}, and the objective has {count}. "
@@ -274,7 +274,7 @@ class Bandit:
 
         For a nonlinear objective the variance is the bound of algorithm 4.
         """
-        points = np.asarray(x, dtype=np.float64)
+        points = numbers(x, "The inputs")
         points = points[:, None] if points.ndim == 1 else points
         return (self._whole or self.decomposed).predict(points)
 

@@ -23,6 +23,20 @@ ITERATIONS, STEP = 60, 1e-6
 SLACK = 1e-9
 
 
+def numbers(values: Any, what: str) -> np.ndarray:
+    """Return values as an array of floats.
+
+    Raises
+    ------
+    InputError
+        If they aren't numbers, or rows differ in length.
+    """
+    try:
+        return np.array(values, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{what} aren't numbers: {error}. Give an array of numbers.") from None
+
+
 class Space(Protocol):
     """Protocol of spaces."""
 
@@ -65,7 +79,7 @@ class Points:
     """
 
     def __init__(self, x: npt.ArrayLike) -> None:
-        own = np.array(x, dtype=np.float64)
+        own = numbers(x, "The points")
         own = own[:, None] if own.ndim == 1 else own
         if own.ndim != 2 or not own.size or not np.isfinite(own).all():
             raise InputError(
@@ -130,7 +144,8 @@ class Box:
         high: npt.ArrayLike,
         constraints: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> None:
-        self.low, self.high = (np.atleast_1d(np.array(v, dtype=np.float64)) for v in (low, high))
+        ends = (numbers(v, "The ends of the box") for v in (low, high))
+        self.low, self.high = map(np.atleast_1d, ends)
         sound = self.low.ndim == 1 and self.low.shape == self.high.shape
         if not (
             sound and np.isfinite([self.low, self.high]).all() and (self.low < self.high).all()
@@ -140,8 +155,8 @@ class Box:
                 "upper ends as lower ones, each above its lower end."
             )
         given = (np.empty((0, self.dimension)), np.empty(0)) if constraints is None else constraints
-        self.a = np.atleast_2d(np.array(given[0], dtype=np.float64))
-        self.b = np.atleast_1d(np.array(given[1], dtype=np.float64))
+        self.a = np.atleast_2d(numbers(given[0], "The constraints"))
+        self.b = np.atleast_1d(numbers(given[1], "The constraints"))
         if self.a.shape != (len(self.b), self.dimension):
             raise InputError(
                 f"The constraints have {self.a.shape} coefficients and {self.b.shape} limits. Give "

@@ -192,6 +192,8 @@ def test_nothing_is_written_of_what_is_refused(tmp_path):
         (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
         (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]), "isn't finite"),
         (lambda: bandit.tell([0.0]), "Nothing was observed"),
+        (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "components aren't numbers"),
+        (lambda: bandit.tell(["a"], [1, 2, 3, 4]), "coordinates of the point aren't numbers"),
         (lambda: bandit.tell([0.00001], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),
         (lambda: bandit.best, "No value"),
     ]:

@@ -54,6 +54,8 @@ def test_what_is_refused():
         Box([0, 1], [1, 1])
     with pytest.raises(InputError, match="a row of 2 coefficients"):
         Box([0, 0], [1, 1], ([[1, 1, 1]], [1]))
+    with pytest.raises(InputError, match="points aren't numbers"):
+        Points([[1.0], [1.0, 2.0]])
     with pytest.raises(InputError, match="points have shape"):
         Points([])
     with pytest.raises(InputError, match="isn't in the box"):
