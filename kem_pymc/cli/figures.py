@@ -35,8 +35,6 @@ def search_figure(
     check(out)
     present = _present(searches.data, lambda data: single(data, scale["data_home"]))
     tasks = [task for task in trials.tasks_of(searches, **scale) if task.data in present]
-    if not tasks:
-        return
 
     def described(task: "SearchTask") -> str:
         return f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}"
@@ -65,8 +63,6 @@ def extrapolation_table(
     present = _present(titles, lambda data: series(data, home))
     tasks = trials.tasks_of(table, settings.extrapolators, **scale)
     tasks = [task for task in tasks if task.data in present]
-    if not tasks:
-        return
     first = trials.compositions_of(tasks, table, scale["quick"])
 
     def composed(task: "CompositionTask") -> str:
@@ -114,9 +110,13 @@ def decision_figure(
     from kem_pymc.experiments import decisions as trials
     from kem_pymc.experiments.code import code
     from kem_pymc.experiments.figures.decisions import TITLES, make
+    from kem_pymc.experiments.games import read
 
     check(out)
     tasks = trials.tasks_of(decisions, **scale)
+    titles = {task.problem: TITLES[task.problem] for task in tasks}
+    present = _present(titles, lambda problem: read(problem, scale["data_home"])) if tasks else []
+    tasks = [task for task in tasks if task.problem in present]
 
     def described(task: Any) -> str:
         return f"{TITLES[task.problem]}, trial {task.trial + 1}"
@@ -131,17 +131,30 @@ def decision_figure(
 
 
 def _present(titles: dict[str, str], load: Callable[[str], Any]) -> list[str]:
-    """Return the names of the data whose files are there, with a warning for each other one."""
+    """Return the names of the data whose files are there, with a warning for each missing file.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If none is there.
+    """
     from kem_pymc.datasets import DataFileNotFoundError
 
     present = []
+    missing: dict[str, list[str]] = {}
     for name, title in titles.items():
         try:
             load(name)
         except DataFileNotFoundError as error:
-            screen.warn(f"{title} is left out. {error}")
+            missing.setdefault(str(error), []).append(title)
         else:
             present.append(name)
+    if not present:
+        raise DataFileNotFoundError(" ".join(missing))
+    for message, absent in missing.items():
+        screen.warn(
+            f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} left out. {message}"
+        )
     return present
 
 

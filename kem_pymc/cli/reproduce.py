@@ -98,8 +98,8 @@ def reproduce(
     """Reproduce a figure or table of the paper: write its values, a picture, and a page of text.
 
     Values are written as a tidy CSV file. Trials whose results are already in the folder aren't
-    run again, so an interrupted command can be continued. Studies whose data files are missing are
-    left out, with a warning.
+    run again, so an interrupted command can be continued. Data whose files are missing are left
+    out, with a warning.
     """
     from kem_pymc._system.executors import make_executor
     from kem_pymc.experiments import report, runner
@@ -143,7 +143,10 @@ def reproduce(
         )
     check(out)
     wanted = {name: runner.tasks_of(known, [known.figures[name]], **scale) for name in names}
-    absent = _absent([task for tasks in wanted.values() for task in tasks])
+    everything = [task for tasks in wanted.values() for task in tasks]
+    absent = _absent(everything)
+    if everything and all(task.name in absent for task in everything):
+        raise InputError(f"All studies of {figure} need data files that are missing.")
     store = Store(out)
     with closing(make_executor(cores, cluster)) as executor, folders.alone(out):
         for name in names:

@@ -74,6 +74,20 @@ class Game:
         return self.objective.value(x, self.truth(x))
 
 
+def read(name: ProblemName, data_home: Folder = None) -> None:
+    """Read the data files of a problem; synthetic ones have none.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If a file isn't there.
+    """
+    if name == "influenza":
+        epidemic(data_home=data_home)
+    if name == "weather":
+        stations(data_home)
+
+
 def game(name: ProblemName, rng: np.random.Generator, data_home: Folder = None) -> Game:
     """Return a random game of a problem."""
     if name == "influenza":

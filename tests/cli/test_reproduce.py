@@ -159,8 +159,20 @@ def test_limits_of_other_figures(tmp_path, options, complaint):
     assert complaint in refused(run("reproduce", *options, "--out", tmp_path))
 
 
-def test_series_without_data_are_left_out(tmp_path):
-    options = ("--data-home", tmp_path, "--out", tmp_path / "out", "--cores", 1)
-    text = fine("reproduce", "evocov-table7", *options)
-    assert "Airline is left out" in text
+@pytest.mark.parametrize("figure", ["evocov-table7", "boms-fig2", "kem-fig7"])
+def test_without_any_data_nothing_is_made(tmp_path, figure):
+    result = run("reproduce", figure, "--data-home", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.output
+    assert "There is no file" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.integration
+def test_games_without_data_are_left_out(tmp_path):
+    options = ("--quick", "--data-home", tmp_path, "--out", tmp_path / "out", "--cores", 1)
+    result = run("reproduce", "dgpucb-fig2", *options, "--trials", 1)
+    assert result.exit_code == 0, result.output
+    assert "influenza is left out" in result.stderr
+    assert set(pd.read_csv(tmp_path / "out" / "dgpucb-fig2.csv")["problem"]) == {
+        "se", "matern", "rq"
+    }  # fmt: skip
