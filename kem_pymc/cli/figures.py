@@ -130,7 +130,7 @@ def decision_figure(
         write_figure(name, make(name, rows), out, heading)
 
 
-def _present(titles: dict[str, str], load: Callable[[str], Any]) -> list[str]:
+def _present[Name: str](titles: dict[Name, str], load: Callable[[Name], Any]) -> list[Name]:
     """Return the names of the data whose files are there, with a warning for each missing file.
 
     Raises

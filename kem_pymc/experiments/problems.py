@@ -9,7 +9,8 @@ import numpy as np
 from kem_pymc.datasets.branin import RANGES, branin_sequence
 from kem_pymc.datasets.registry import read_registry, simulated_registry
 from kem_pymc.lifelong.classifiers import classifiers
-from kem_pymc.lifelong.optimizer import Direction, Evaluate
+from kem_pymc.lifelong.optimizer import Direction
+from kem_pymc.lifelong.sequence import Evaluate
 from kem_pymc.lifelong.space import FloatDistribution, Space
 from kem_pymc.lifelong.tuning import cross_validated, space_of
 

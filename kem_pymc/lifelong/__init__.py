@@ -6,7 +6,7 @@ from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
     from kem_pymc.lifelong.optimizer import LifelongOptimizer as LifelongOptimizer
-    from kem_pymc.lifelong.optimizer import minimize_sequence as minimize_sequence
+    from kem_pymc.lifelong.sequence import minimize_sequence as minimize_sequence
     from kem_pymc.lifelong.space import CategoricalDistribution as CategoricalDistribution
     from kem_pymc.lifelong.space import FloatDistribution as FloatDistribution
     from kem_pymc.lifelong.space import IntDistribution as IntDistribution
@@ -23,7 +23,7 @@ __getattr__, __all__ = lazily(
         "LifelongOptimizer": "optimizer",
         "Space": "space",
         "Tuned": "tuning",
-        "minimize_sequence": "optimizer",
+        "minimize_sequence": "sequence",
         "tune": "tuning",
     },
 )

@@ -60,7 +60,7 @@ def _objective() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianProcess:
+class TaskProcess:
     """A Gaussian process of several tasks, given their acquisitions.
 
     Attributes
@@ -97,7 +97,7 @@ class GaussianProcess:
         variance = self.of_tasks[-1, -1] - (white**2).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
-    def conditioned(self, acquired: Acquired) -> "GaussianProcess":
+    def conditioned(self, acquired: Acquired) -> "TaskProcess":
         """Return the process with other acquisitions of the last task."""
         last = len(self.of_tasks) - 1
         kept = self.tasks != last
@@ -122,7 +122,7 @@ class GaussianProcesses(Stateless):
     def __init__(self, several: bool) -> None:
         self.several = several
 
-    def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> GaussianProcess:
+    def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> TaskProcess:
         """Fit all hyperparameters; see :class:`kem_pymc.lifelong.methods.Method`."""
         used = tasks if self.several else tasks[-1:]
         rows = np.concatenate([task.rows for task in used])
@@ -163,6 +163,6 @@ class GaussianProcesses(Stateless):
             )
         best = min(found, key=lambda own: own.fun)
         log_lengthscales, log_noise, factor = unpacked(best.x)
-        return GaussianProcess(
+        return TaskProcess(
             rows, y, places, np.exp(log_lengthscales), float(np.exp(log_noise)), factor @ factor.T
         )

@@ -1,22 +1,21 @@
-"""Optimisation of functions that follow each other, by asking for points and telling values."""
+"""Optimisation of functions that follow each other: points are asked for, and values told."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Literal, overload
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit
 
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
+from kem_pymc.lifelong.datatree import evaluations, networks
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import CategoricalDistribution, Point, Space
+from kem_pymc.lifelong.space import Point, Space
 from kem_pymc.lifelong.store import Store
+from kem_pymc.lifelong.task import Task
 
 #: Methods by name.
 MethodName = Literal[
@@ -25,35 +24,8 @@ MethodName = Literal[
 
 Direction = Literal["minimize", "maximize"]
 
-#: A function of a point; None stands for a failed evaluation.
-type Evaluate = Callable[[dict[str, Any]], float | None]
-
 #: Number of random points with which a task begins.
 INITIAL = 5
-
-
-@dataclass
-class Task:
-    """One function, and what is known about it.
-
-    Attributes
-    ----------
-    name : str
-    points : list of dict
-        Points that were evaluated, in the order in which values were recorded.
-    values : list of float
-        Their values; NaN where the evaluation failed.
-    pending : list of dict
-        Points that were asked for, without a value yet.
-    asked : int
-        Number of points that were asked for.
-    """
-
-    name: str
-    points: list[dict[str, Any]] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    pending: list[dict[str, Any]] = field(default_factory=list)
-    asked: int = 0
 
 
 class LifelongOptimizer:
@@ -349,58 +321,18 @@ class LifelongOptimizer:
         coefficient of the regulariser, the probability that the task uses each network, and the
         network's weight: the standard deviation of its output, where the function's is one.
         """
-        names = np.array([task.name for task in self.tasks], dtype=str)
-        places = [i for i, task in enumerate(self.tasks) for _ in task.values]
-        points = [point for task in self.tasks for point in task.points]
-        best = [own for task in self.tasks for own in self._so_far(task.values)]
-        columns: dict[str, Any] = {
-            "value": np.array([own for task in self.tasks for own in task.values]),
-            "best": np.array(best),
-        }
-        for name, own in self.space.dimensions.items():
-            values = [point[name] for point in points]
-            numeric = not isinstance(own, CategoricalDistribution)
-            columns[f"point_{name}"] = np.array(values if numeric else [str(v) for v in values])
-        evaluations = xr.Dataset(
-            {name: ("evaluation", values) for name, values in columns.items()},
-            coords={"task": ("evaluation", names[places] if places else np.array([], dtype=str))},
-            attrs={
-                "method": self.method_name,
-                "direction": self.direction,
-                "seed": self.seed,
-                "inference_library": "kem_pymc",
-                "inference_library_version": version("kem-pymc"),
-            },
-        )
-        groups = {"evaluations": evaluations}
+        attrs = {"method": self.method_name, "direction": self.direction, "seed": self.seed}
+        groups = {"evaluations": evaluations(self.tasks, self.space, self._sign, attrs)}
         trace = getattr(self.method, "trace", [])
         if trace:
-            columns_of_trace = (np.array(own) for own in zip(*trace, strict=True))
-            tasks, n, elbo, strength, log_odds, weights = columns_of_trace
             # Constant functions aren't learned from.
-            learned = np.array([own.name for own in self.tasks if self._varies(own)])
-            groups["networks"] = xr.Dataset(
-                {
-                    "values_before": ("acquisition", n),
-                    "elbo": ("acquisition", elbo),
-                    "strength": ("acquisition", strength),
-                    "probability": (("acquisition", "network"), expit(log_odds)),
-                    "weight": (("acquisition", "network"), weights),
-                },
-                coords={"task": ("acquisition", learned[tasks - 1])},
-            )
+            groups["networks"] = networks(trace, [t.name for t in self.tasks if self._varies(t)])
         return xr.DataTree.from_dict(groups)
 
     def _varies(self, task: Task) -> bool:
         """Return whether a task has values that differ."""
         values = self._acquired(task).values
         return len(values) > 0 and np.ptp(values) > 0
-
-    def _so_far(self, values: Sequence[float]) -> np.ndarray:
-        """Return the best of the values so far; NaN before the first one."""
-        signed = self._sign * np.array(values)
-        best = np.fmin.accumulate(signed) if len(signed) else signed
-        return self._sign * best
 
     def _record(self, event: Mapping[str, Any]) -> None:
         self._store.add(event)
@@ -453,78 +385,3 @@ def _method(name: str, columns: int, alpha: float, max_networks: int) -> Method 
     if name not in makers:
         raise InputError(f"There is no method {name!r}. Use one of {', '.join(makers)}.")
     return makers[name]()
-
-
-def minimize_sequence(
-    functions: Mapping[str, Callable[[dict[str, Any]], float]]
-    | Sequence[Callable[[dict[str, Any]], float]],
-    space: Space | Mapping[str, Any],
-    *,
-    evaluations: int = 50,
-    catch: Iterable[type[Exception]] = (),
-    **options: Any,
-) -> LifelongOptimizer:
-    """Minimise functions one after the other.
-
-    Parameters
-    ----------
-    functions : mapping of str to callable, or sequence of callables
-        Functions of a point, a dict of values by name.
-    space : Space or mapping of str to Distribution
-    evaluations : int
-        Number of evaluations of each function.
-    catch : iterable of exceptions
-        Exceptions that count as a failed evaluation. Others end the search; with `out` it can be
-        continued.
-    **options
-        Of :class:`LifelongOptimizer`.
-
-    Returns
-    -------
-    LifelongOptimizer
-        Its tasks have all points and values.
-
-    Raises
-    ------
-    InputError
-        As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
-    """
-    if evaluations < 1:
-        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
-    optimizer = LifelongOptimizer(space, **options)
-    if not isinstance(functions, Mapping):
-        functions = {str(i): function for i, function in enumerate(functions, start=1)}
-    caught = tuple(catch)
-
-    def valued(function: Callable[[dict[str, Any]], float]) -> Evaluate:
-        def evaluate(point: dict[str, Any]) -> float | None:
-            try:
-                return function(point)
-            except caught:
-                return None
-
-        return evaluate
-
-    run(optimizer, {name: valued(function) for name, function in functions.items()}, evaluations)
-    return optimizer
-
-
-def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluations: int) -> None:
-    """Evaluate each function as often as is asked, from where the optimiser stopped.
-
-    Parameters
-    ----------
-    optimizer : LifelongOptimizer
-    functions : mapping of str to callable
-        Functions of a point; None stands for a failed evaluation.
-    evaluations : int
-        Number of evaluations of each function.
-    """
-    for number, (name, function) in enumerate(functions.items()):
-        if number >= len(optimizer.tasks):
-            optimizer.next_task(name)
-        if number < len(optimizer.tasks) - 1:
-            continue  # finished before an interruption
-        while len(optimizer.task.points) < evaluations:
-            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
-            optimizer.tell(point, function(dict(point)))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.optimizer import Evaluate, LifelongOptimizer, run
+from kem_pymc.lifelong.optimizer import LifelongOptimizer
+from kem_pymc.lifelong.sequence import Evaluate, run
 from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
 
 #: Name of the dimension that chooses the estimator.

@@ -1,0 +1,86 @@
+"""Optimisation of a sequence of functions that can be called."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kem_pymc.errors import InputError
+from kem_pymc.lifelong.optimizer import LifelongOptimizer
+from kem_pymc.lifelong.space import Space
+
+#: A function of a point; None stands for a failed evaluation.
+type Evaluate = Callable[[dict[str, Any]], float | None]
+
+
+def minimize_sequence(
+    functions: Mapping[str, Callable[[dict[str, Any]], float]]
+    | Sequence[Callable[[dict[str, Any]], float]],
+    space: Space | Mapping[str, Any],
+    *,
+    evaluations: int = 50,
+    catch: Iterable[type[Exception]] = (),
+    **options: Any,
+) -> LifelongOptimizer:
+    """Minimise functions one after the other.
+
+    Parameters
+    ----------
+    functions : mapping of str to callable, or sequence of callables
+        Functions of a point, a dict of values by name.
+    space : Space or mapping of str to Distribution
+    evaluations : int
+        Number of evaluations of each function.
+    catch : iterable of exceptions
+        Exceptions that count as a failed evaluation. Others end the search; with `out` it can be
+        continued.
+    **options
+        Of :class:`LifelongOptimizer`.
+
+    Returns
+    -------
+    LifelongOptimizer
+        Its tasks have all points and values.
+
+    Raises
+    ------
+    InputError
+        As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
+    """
+    if evaluations < 1:
+        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    optimizer = LifelongOptimizer(space, **options)
+    if not isinstance(functions, Mapping):
+        functions = {str(i): function for i, function in enumerate(functions, start=1)}
+    caught = tuple(catch)
+
+    def valued(function: Callable[[dict[str, Any]], float]) -> Evaluate:
+        def evaluate(point: dict[str, Any]) -> float | None:
+            try:
+                return function(point)
+            except caught:
+                return None
+
+        return evaluate
+
+    run(optimizer, {name: valued(function) for name, function in functions.items()}, evaluations)
+    return optimizer
+
+
+def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluations: int) -> None:
+    """Evaluate each function as often as is asked, from where the optimiser stopped.
+
+    Parameters
+    ----------
+    optimizer : LifelongOptimizer
+    functions : mapping of str to callable
+        Functions of a point; None stands for a failed evaluation.
+    evaluations : int
+        Number of evaluations of each function.
+    """
+    for number, (name, function) in enumerate(functions.items()):
+        if number >= len(optimizer.tasks):
+            optimizer.next_task(name)
+        if number < len(optimizer.tasks) - 1:
+            continue  # finished before an interruption
+        while len(optimizer.task.points) < evaluations:
+            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            optimizer.tell(point, function(dict(point)))
