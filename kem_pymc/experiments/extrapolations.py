@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.scaling import Scaling
-from kem_pymc.datasets.series import Series, series
+from kem_pymc.datasets.series import series
 from kem_pymc.errors import InputError
 from kem_pymc.experiments.code import slug
 from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.results import place_of
+from kem_pymc.experiments.search_paths import ScaledSeries, SearchPath, densities
 from kem_pymc.experiments.settings import Extrapolations, Extrapolator
 from kem_pymc.experiments.strategies import Fresh, Limited, Mutants
 from kem_pymc.gp.fit import bic
@@ -32,12 +32,10 @@ from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.metrics import Metric
 from kem_pymc.search.evocov.objective import Objective
-from kem_pymc.search.evocov.prediction import predict
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.run import EVALUATIONS
 from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
-from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.search.evocov.strategies import (
     CLIMBERS,
     GENERATION,
@@ -48,10 +46,8 @@ from kem_pymc.search.evocov.strategies import (
 )
 from kem_pymc.search.evocov.strategies import Evolution as Generations
 from kem_pymc.search.evocov.tree import Tree
-from kem_pymc.search.points import scaled
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.run import search
-from kem_pymc.selection.selection import Selection
 
 #: Number of points for which the number of evaluations per kernel is stated.
 REFERENCE = 350
@@ -128,7 +124,7 @@ class ExtrapolationTask:
             of predictions that average over kernels. For "mutations" there is a row for the
             original, and one for every kernel.
         """
-        data = _Scaled.of(series(self.data, self.data_home))
+        data = ScaledSeries.of(series(self.data, self.data_home))
         rows = _spikes(data, self) if self.strategy == "ps" else _explored(data, self)
         return pd.DataFrame(rows).assign(data=self.data, method=self.method, trial=self.trial)
 
@@ -157,7 +153,7 @@ class CompositionTask:
 
     def run(self) -> pd.DataFrame:
         """Return a row with JSON of the tree, with the values that the search found."""
-        data = _Scaled.of(series(self.data, self.data_home))
+        data = ScaledSeries.of(series(self.data, self.data_home))
         found = search(data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False)
         original = _best_tree(_compositions(found), data.x, data.y)
         return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
@@ -275,35 +271,6 @@ def limits(tasks: Sequence[ExtrapolationTask]) -> str:
     return f"Trials: {trials}. Each search ends after {' or '.join(parts)}."
 
 
-class _Scaled(NamedTuple):
-    """A series in scaled units, in the order of time.
-
-    Attributes
-    ----------
-    x, y, x_test : ndarray
-        Shapes (n, 1), (n,) and (m, 1).
-    scaling : Scaling
-    series : Series
-        The series in its own units.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    scaling: Scaling
-    series: Series
-
-    @classmethod
-    def of(cls, own: Series) -> "_Scaled":
-        order = np.argsort(own.x, kind="stable")
-        x, y, scaling = scaled(own.x[order], own.y[order])
-        return cls(x, y, scaling.inputs(own.x_test[:, None]), scaling, own)
-
-    def error(self, mean: np.ndarray) -> float:
-        """Return the root mean square error of predictions (m,) in scaled units."""
-        return float(np.sqrt(np.mean((self.scaling.mean_back(mean) - self.series.y_test) ** 2)))
-
-
 def strategy_of(
     task: ExtrapolationTask,
     expected: int,
@@ -332,7 +299,7 @@ def strategy_of(
     return lambda: Mutants(original, check, rng)
 
 
-def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
+def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, object]]:
     """Return the path of a search among trees."""
     evaluations = EVALUATIONS
     if task.reference is not None:
@@ -342,7 +309,7 @@ def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]
     rng = np.random.default_rng(seed)
     replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time
     mutating = task.strategy == "mutations"
-    path = _Path(data, Individual.from_json(task.original) if mutating else None)
+    path = SearchPath(data, Individual.from_json(task.original) if mutating else None)
     coarse = None if task.strategy in ("mutations", "fit") else screening(fitter, seed)
     initial, seconds = list[Individual](), task.seconds
     if coarse is not None:
@@ -359,7 +326,7 @@ def _explored(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]
     rows = path.rows()
     if found and task.strategy != "mutations":
         result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)
-        rows[-1] |= _densities(result.selection, data)
+        rows[-1] |= densities(result.selection, data)
     return rows
 
 
@@ -370,97 +337,7 @@ def _expected(kernels: int | None, seconds: float | None, n: int) -> int:
     return int(min(most, math.inf if seconds is None else 1 + rate * seconds))
 
 
-def _densities(selection: EvolvedSelection | Selection, data: "_Scaled") -> dict[str, float]:
-    """Return log densities of the best kernel and of averages over kernels, and the latter's error.
-
-    Densities are means over test points, of targets in standard deviations of the training part.
-    """
-    x, y = data.series.x_test, data.series.y_test
-    try:
-        single, averaged = (selection.predict(x, True, single=single) for single in (True, False))
-    except InputError:
-        return {}
-    unit = np.log(data.series.y.std())
-    return {
-        "log_density": float(single.log_predictive_density(y).mean() + unit),
-        "rmse_averaged": float(np.sqrt(np.mean((averaged.mean - y) ** 2))),
-        "log_density_averaged": float(averaged.log_predictive_density(y).mean() + unit),
-    }
-
-
-class _Path:
-    """Rows of a search, from the start of the clock on.
-
-    Kernels that can't predict at the test inputs are passed over.
-
-    Parameters
-    ----------
-    data : _Scaled
-    original : Individual, optional
-        If given, it has the first row, and every kernel has one, with an infinite error if it can't
-        predict.
-    """
-
-    def __init__(self, data: _Scaled, original: Individual | None) -> None:
-        self.data, self.every = data, original is not None
-        self.began = time.process_time()
-        self.found: list[dict[str, object]] = []
-        self.best = math.inf
-        self.kernels = self.evaluations = 0
-        if original is not None:
-            self.found.append(self._row(original, self._error(original)))
-
-    def count(self, individual: Individual) -> None:
-        """Count a kernel that was fitted."""
-        self.kernels += 1
-        self.evaluations += individual.gradients
-
-    def add(self, individual: Individual) -> None:
-        """Count a kernel that was fitted, and add it if its BIC is the smallest so far."""
-        self.count(individual)
-        if not (self.every or individual.bic < self.best):
-            return
-        error = self._error(individual)
-        if math.isfinite(error):
-            self.best = min(self.best, individual.bic)
-        if math.isfinite(error) or self.every:
-            self.found.append(self._row(individual, error))
-
-    def rows(self) -> list[dict[str, object]]:
-        """Return the rows; unless there is one for every kernel, the last row is of the end."""
-        if not self.found:
-            self.found = [{"bic": math.inf, "rmse": math.inf, "size": 0, "kernel": ""}]
-        if self.every:
-            return self.found
-        return [*self.found, self.found[-1] | self._spent()]
-
-    def _spent(self) -> dict[str, object]:
-        return {
-            "kernels": self.kernels,
-            "evaluations": self.evaluations,
-            "elapsed": time.process_time() - self.began,
-        }
-
-    def _row(self, individual: Individual, error: float) -> dict[str, object]:
-        return self._spent() | {
-            "bic": individual.bic,
-            "rmse": error,
-            "size": len(individual.natural),
-            "kernel": str(individual.tree),
-        }
-
-    def _error(self, individual: Individual) -> float:
-        if not math.isfinite(individual.bic):
-            return math.inf
-        try:
-            mean = predict(individual, self.data.x, self.data.y, self.data.x_test).mean
-        except InputError:
-            return math.inf
-        error = self.data.error(mean)
-        return error if math.isfinite(error) else math.inf
-
-
-def _spikes(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
+def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, object]]:
     """Return one row with a fit of periodic spikes."""
     options: dict[str, Any] = {"bases": ("PS",), "budget": 1, "progressbar": False}
     search(np.arange(9.0), np.arange(9.0), starts=1, **options)  # compile outside the time
@@ -479,4 +356,4 @@ def _spikes(data: _Scaled, task: ExtrapolationTask) -> list[dict[str, object]]:
         "size": len(fitted.values) - 1,  # without the constant mean's amplitude, which is given
         "kernel": "PS0",
     }
-    return [row | _densities(found.selection, data)]
+    return [row | densities(found.selection, data)]

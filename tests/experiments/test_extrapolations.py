@@ -10,6 +10,7 @@ from kem_pymc._system.executors import Serial
 from kem_pymc.datasets.series import COLUMNS, PUBLISHED, TSDL, VALUES, Series
 from kem_pymc.experiments import extrapolations, results, strategies
 from kem_pymc.experiments.figures.extrapolations import MAKERS, make
+from kem_pymc.experiments.search_paths import ScaledSeries
 from kem_pymc.experiments.settings import default, read
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
@@ -202,7 +203,7 @@ def test_paths(home, name):
 def test_data_are_in_the_order_of_time():
     """Metrics hold out the last points, and a file's rows may be in any order."""
     own = Series("own", np.array([3.0, 1.0, 0.0, 2.0, 4.0]), np.arange(5.0), np.array([6.0]), 9.0)
-    data = extrapolations._Scaled.of(own)
+    data = ScaledSeries.of(own)
     np.testing.assert_allclose(data.x[:, 0], [0, 0.25, 0.5, 0.75, 1])
     np.testing.assert_allclose(data.scaling.targets_back(data.y), [2, 1, 3, 0, 4])
     assert data.x_test.tolist() == [[1.5]]
