@@ -4,6 +4,7 @@ import math
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
@@ -14,12 +15,16 @@ from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
 from kem_pymc.search.evocov.metrics import Metric
 from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.periodogram import periods
 
 #: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance.
 LOGS, SHIFTS, LOG_NOISES = (-7.0, 7.0), (-3.0, 3.0), (-14.0, 2.0)
 
 #: Standard deviation of the normal noise that is added to inherited coordinates.
 SPREAD = 0.1
+
+#: Number of peaks of the periodogram at which frequencies may start, and the share of starts there.
+PEAKS, AT_PEAKS = 5, 0.5
 
 #: What optimisers minimise, where there is no height. An infinite one would stop them.
 PENALTY = 1e10
@@ -29,9 +34,10 @@ PENALTY = 1e10
 class Fitter:
     """Procedure that fits kernels to one data set by L-BFGS with gradients, from several starts.
 
-    Starts are uniform within bounds. Where values are inherited, the first start has these, and the
-    others are normal around them with standard deviation 0.1 in the coordinates. Starts follow each
-    other until the budget is spent.
+    Starts are uniform within bounds; half of the frequencies start at peaks of the Lomb-Scargle
+    periodogram, since a fit finds a period only from a start near it. Where values are inherited,
+    the first start has these, and the others are normal around them with standard deviation 0.1 in
+    the coordinates. Starts follow each other until the budget is spent.
 
     Attributes
     ----------
@@ -71,13 +77,18 @@ class Fitter:
         positive = np.array([*tree.positive, True])
         bounds = [*(LOGS if p else SHIFTS for p in tree.positive), LOG_NOISES]
         low, high = np.transpose(bounds)
+        frequencies = np.array([*tree.frequencies, False])
         inherited = coordinates_of(offspring.inherited, positive)
         search = _Search(Objective(tree, self.x, self.y, self.metric))
         spread = 0.0
         while search.outcomes.total() < self.evaluations:
             near = rng.normal(inherited, spread)
             spread = SPREAD
-            start = np.clip(np.where(np.isnan(near), rng.uniform(low, high), near), low, high)
+            drawn = rng.uniform(low, high)
+            if AT_PEAKS and len(self._peaks):
+                at_peaks = frequencies & (rng.random(len(drawn)) < AT_PEAKS)
+                drawn = np.where(at_peaks, rng.choice(self._peaks, len(drawn)), drawn)
+            start = np.clip(np.where(np.isnan(near), drawn, near), low, high)
             if search(start)[0] < PENALTY:
                 left = {"maxfun": max(1, self.evaluations - search.outcomes.total())}
                 minimize(search, start, jac=True, method="L-BFGS-B", bounds=bounds, options=left)
@@ -90,6 +101,12 @@ class Fitter:
         natural = np.where(positive, np.exp(np.where(positive, values, 0.0)), values)
         seconds = time.perf_counter() - began
         return Individual(tree, natural, likelihood, score, search.outcomes, seconds)
+
+    @cached_property
+    def _peaks(self) -> np.ndarray:
+        """Logs of angular frequencies at the highest peaks of the periodograms of all inputs."""
+        found = [periods(column, self.y, PEAKS) for column in self.x.T]
+        return np.log(2 * np.pi / np.concatenate(found))
 
 
 class _Search:

@@ -14,9 +14,10 @@ from kem_pymc.search.evocov.variation import vary
 #: EvoCov: number of kernels of a generation (N), and of those that are selected (mu).
 GENERATION, SELECTED = 141, 14
 
-#: EvoCov: relative improvement of the best BIC (beta) at or below which a generation counts as
-#: without improvement, and number of these after which the next generation is random.
-IMPROVEMENT, PATIENCE = 1e-5, 5
+#: EvoCov: improvement of the best BIC (beta) at or below which a generation counts as without
+#: improvement, number of these with which a run ends, and number of runs whose best kernels then
+#: are the parents of the next run.
+IMPROVEMENT, PATIENCE, RUNS = 1.0, 3, 4
 
 #: Go With The First: number of kernels that climb (G), and of their mutations before the worst one
 #: is left out (N).
@@ -41,9 +42,10 @@ class Evolution:
     """EvoCov: truncation selection, variation and restarts (algorithm 1).
 
     The best kernels of a generation are selected. They are fitted again, from their own values, in
-    the next one, together with their offspring. If the best BIC hasn't improved for five
-    generations, the next generation is random. In the paper it is after one: generations of 141
-    kernels seldom bring no improvement, smaller ones often do.
+    the next one, together with their offspring. If the best BIC hasn't improved by more than one
+    for three generations, a new run begins with a random generation; in the paper, after one
+    generation with less than 1e-5 of the BIC. After four runs, the next one begins with the best
+    kernel of each: what they found can be combined.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ class Evolution:
         self.parents = list(initial)
         self.comparable = not self.parents
         self.before, self.stalled = math.inf, 0
+        self.winners: list[Individual] = []
 
     def propose(self) -> list[Offspring]:
         """Return a generation: the selected kernels, then others; see :class:`Strategy`."""
@@ -85,12 +88,20 @@ class Evolution:
         again = list(map(better, fitted, known))  # the selected ones come first
         generation = sorted([*again, *fitted[len(again) :]], key=lambda found: found.bic)
         best = generation[0].bic
-        improved = self.before - best > IMPROVEMENT * abs(best)
+        improved = self.before - best > IMPROVEMENT
         self.stalled = 0 if improved else self.stalled + 1
         if math.isfinite(best) and self.stalled < PATIENCE:
-            self.parents, self.before = generation[: self.selected], min(best, self.before)
+            self.parents = generation[: self.selected]
+            if improved:
+                self.before = best
+            return
+        if math.isfinite(best):
+            self.winners.append(generation[0])
+        self.before, self.stalled = math.inf, 0
+        if len(self.winners) == RUNS:
+            self.parents, self.winners = self.winners, []
         else:
-            self.parents, self.before, self.stalled = [], math.inf, 0
+            self.parents = []
 
 
 class RandomSearch:

@@ -105,6 +105,12 @@ class Tree(gp.PrimitiveTree):
                 others.add(node.name)
         return tuple(name in others for name in self.hyperparameters)
 
+    @property
+    def frequencies(self) -> tuple[bool, ...]:
+        """Whether each of the k hyperparameters is an angular frequency of `spectral`."""
+        found = {self[i + 2].name for i, node in enumerate(self) if node.name == "spectral"}
+        return tuple(name in found for name in self.hyperparameters)
+
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return the tree with other names of hyperparameters."""
         mapping = primitive_set().mapping

@@ -67,6 +67,27 @@ def test_inherited_values_are_where_searches_start(data, monkeypatch):
     assert np.ptp(others[:, 1]) > 8
 
 
+def test_half_of_the_frequencies_start_at_peaks(data, monkeypatch):
+    """Catches periods in place of frequencies, and starts of other hyperparameters at peaks."""
+    points = []
+
+    def noted(search, values):
+        points.append(values)
+        search.outcomes["noted"] += 1
+        return math.inf, values  # nothing is minimised
+
+    monkeypatch.setattr(fitting._Search, "__call__", noted)
+    monkeypatch.setattr(fitting, "PEAKS", 1)
+    x = data[0]
+    fitter = Fitter(x, np.sin(2 * np.pi * x[:, 0] / 0.2), "lml", 400)
+    tree = Tree.parse("multiply(sq_dist(spectral(x, h0), h1), sq_dist(euc(x), h2))")
+    fitter.fit(Offspring.of(tree), np.random.default_rng(8))
+    at_peak = np.abs(np.array(points) - np.log(2 * np.pi / 0.2)) < 0.03
+    share, *others = at_peak.mean(axis=0)
+    assert 0.4 < share < 0.6
+    assert max(others) < 0.05
+
+
 def test_negative_shifts_are_not_inherited_by_positive_hyperparameters():
     natural = np.array([-0.5, -0.5, 2.0, math.nan])
     found = coordinates_of(natural, np.array([True, False, True, True]))

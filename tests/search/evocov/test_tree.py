@@ -36,6 +36,12 @@ def test_refuses_what_is_not_a_tree(text, message):
         Tree.parse(text)
 
 
+def test_frequencies_are_what_spectral_multiplies_by():
+    tree = Tree.parse("add(sq_dist(spectral(x, h1), h0), dot_prod(spectral(x, h2), h3, h1))")
+    assert tree.hyperparameters == ("h1", "h0", "h2", "h3")
+    assert tree.frequencies == (True, False, True, False)
+
+
 def test_positive_unless_only_a_shift():
     """The log of a shift would exclude negative ones, that of a length can't be left out."""
     tree = Tree.parse("add(dot_prod(spectral(x, h4), h2, h0), dot_prod(euc(x), h0, h7))")
