@@ -182,3 +182,21 @@ def test_every_acquisition_is_learned_from_the_same_state():
     assert np.abs(second - first).max() < 0.2  # five steps of 0.01 from where the first task ended
     np.testing.assert_array_equal(learned(tasks), second)
     assert (lbo.before.counts > 0).sum() == lbo.before.counts.sum()  # one earlier task
+
+
+def test_the_state_grows_by_its_trace_only():
+    """Catches weights that are kept for every earlier task."""
+    rng = np.random.default_rng(13)
+    rows = rng.random((6, D))
+    lbo = LBO(D, max_networks=2, units=UNITS, iterations=2)
+    tasks, sizes, traced = [], [], []
+    for _ in range(4):
+        tasks.append(Acquired(rows, rng.normal(size=6)))
+        lbo.fit(tasks, rng)
+        state = lbo.state()
+        sizes.append(sum(v.nbytes for name, v in state.items() if not name.startswith("trace")))
+        traced.append(sum(v.nbytes for name, v in state.items() if name.startswith("trace")))
+    assert len(set(sizes)) == 1
+    assert traced[3] == 4 * traced[0] == 4 * 8 * (4 + 2 * 2)
+    weights = lbo.current.weights.size
+    assert sizes[0] < 8 * (4 * weights + 50)  # of this task, of its beginning, and sums
