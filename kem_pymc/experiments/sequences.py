@@ -66,14 +66,8 @@ class SequenceTask:
         """
         sequence = self.sequence
         rng = np.random.default_rng([self.seed, self.trial, round(1000 * sequence.setting)])
-        optimizer = LifelongOptimizer(
-            sequence.space(),
-            method=self.method,
-            direction=sequence.direction,
-            alpha=self.alpha,
-            max_networks=self.max_networks,
-            seed=1000 * self.seed + self.trial,
-        )
+        self._compile()
+        optimizer = self._optimizer()
         rows: list[dict[str, Any]] = []
         for number, problem in enumerate(sequence.problems(rng)):
             optimizer.next_task()
@@ -97,6 +91,24 @@ class SequenceTask:
                 rows[-1]["networks"] = json.dumps([round(float(own), 4) for own in found])
         columns = {sequence.key: sequence.setting, "method": self.title, "trial": self.trial}
         return pd.DataFrame(rows).assign(**columns)
+
+    def _optimizer(self) -> LifelongOptimizer:
+        return LifelongOptimizer(
+            self.sequence.space(),
+            method=self.method,
+            direction=self.sequence.direction,
+            alpha=self.alpha,
+            max_networks=self.max_networks,
+            seed=1000 * self.seed + self.trial,
+        )
+
+    def _compile(self) -> None:
+        """Let the method compile what it needs, outside the time."""
+        optimizer = self._optimizer()
+        optimizer.next_task()
+        for value in range(optimizer.initial):
+            optimizer.tell(optimizer.ask(), value)
+        optimizer.ask()
 
 
 def tasks_of(

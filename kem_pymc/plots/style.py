@@ -229,10 +229,18 @@ def legend_beside(ax: Axes, **options: Any) -> None:
 
 
 def legend_below(figure: Panel, ax: Axes) -> Legend:
-    """Put one legend, of the artists in `ax`, below all axes of a figure."""
+    """Put one legend, of the artists in `ax`, below all axes of a figure.
+
+    It has as few rows as its width allows.
+    """
     handles, labels = ax.get_legend_handles_labels()
-    options: Look = {"loc": "outside lower center", "ncols": len(labels)}
-    return figure.legend(handles, labels, frameon=False, fontsize="small", **options)
+    options: Look = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
+    for columns in range(len(labels), 1, -1):
+        legend = figure.legend(handles, labels, ncols=columns, **options)
+        if legend.get_window_extent().width <= figure.bbox.width:
+            return legend
+        legend.remove()
+    return figure.legend(handles, labels, **options)
 
 
 def feature_names(study: Named | None, dimension: int) -> tuple[str, ...]:

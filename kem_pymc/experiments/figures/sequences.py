@@ -190,7 +190,7 @@ def _times(rows: pd.DataFrame) -> Output:
             "second half / first": (each[half:].mean() / each[:half].mean()).map("{:.2f}".format),
         }
     )
-    notes = ["CPU seconds of asking for points, without compilation of the first function's."]
+    notes = ["CPU seconds of asking for points, without compilation."]
     return Output(rows, figure, {"Time for all functions": table}, notes)
 
 
