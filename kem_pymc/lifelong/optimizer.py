@@ -97,6 +97,7 @@ class LifelongOptimizer:
         self.method_name = method
         self.method = _method(method, self.space.columns, alpha, max_networks)
         self.tasks: list[Task] = []
+        self._known: dict[str, tuple[int, Acquired]] = {}
         options = {
             "space": self.space.to_dict(),
             "method": method,
@@ -305,11 +306,18 @@ class LifelongOptimizer:
         return next((row for row in rows if row.tobytes() not in known), rows[0])
 
     def _acquired(self, task: Task) -> Acquired:
-        """Return the acquisitions of a task, with values that models suppose to be normal."""
-        values = self._sign * np.array(task.values)
-        fine = np.isfinite(values)
-        points = [point for point, own in zip(task.points, fine, strict=True) if own]
-        return Acquired(self.space.encode(points), normalised(values[fine]))
+        """Return the acquisitions of a task, with values that models suppose to be normal.
+
+        Those of earlier tasks are computed once, since all of them are needed for every point.
+        """
+        count, known = self._known.get(task.name, (-1, None))
+        if known is None or count != len(task.values):
+            values = self._sign * np.array(task.values)
+            fine = np.isfinite(values)
+            points = [point for point, own in zip(task.points, fine, strict=True) if own]
+            known = Acquired(self.space.encode(points), normalised(values[fine]))
+            self._known[task.name] = len(task.values), known
+        return known
 
     def to_datatree(self) -> xr.DataTree:
         """Return the run as a DataTree.

@@ -13,6 +13,7 @@ from kem_pymc.lifelong import (
     LifelongOptimizer,
     minimize_sequence,
 )
+from kem_pymc.lifelong import optimizer as module
 from kem_pymc.lifelong.optimizer import normalised
 from tests.refusals import refused
 
@@ -238,3 +239,16 @@ def test_a_run_as_a_datatree(direction):
     assert networks["values_before"].values.tolist() == [2, 3, 2, 3]
     assert networks["probability"].shape == (4, 3)
     assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}
+
+
+def test_values_of_earlier_tasks_are_transformed_once(monkeypatch):
+    """Otherwise the time of a point would grow with the number of tasks."""
+    calls = []
+    monkeypatch.setattr(module, "normalised", lambda v: (calls.append(len(v)), normalised(v))[1])
+    optimizer = made("multitask_gp")
+    run(optimizer, 3, count=4)
+    before = len(calls)
+    run(optimizer, 4, count=4)
+    assert len(calls) - before == 5  # before each point of the fourth task, and the third one whole
+    optimizer.add({"x": 0.5, "kind": "a"}, 7.0)
+    assert len(optimizer.acquired().values) == 5
