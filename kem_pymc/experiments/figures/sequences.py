@@ -50,7 +50,7 @@ def _branin(rows: pd.DataFrame) -> Output:
     }
     count = rows["evaluation"].max() + 1
     notes = [
-        f"{rows['trial'].nunique()} trials of {rows['function'].nunique()} functions with {count} "
+        f"Trials: {rows['trial'].nunique()}, each of {rows['function'].nunique()} functions with {count} "
         "evaluations each. Means over functions, with 95 % intervals over trials. Noise is the "
         "standard deviation of the parameters of the functions."
     ]
@@ -97,7 +97,7 @@ def _registry(rows: pd.DataFrame) -> Output:
     }
     count = rows["evaluation"].max() + 1
     notes = [
-        f"{rows['trial'].nunique()} trials of {rows['function'].nunique()} data sets with {count} "
+        f"Trials: {rows['trial'].nunique()}, each of {rows['function'].nunique()} data sets with {count} "
         "evaluations each, of the area under the receiver operating characteristic by five-fold "
         "cross-validation. Means over data sets, with 95 % intervals over trials. The improvement "
         "is that of the best score on the best of random search. The paper's registry isn't "
