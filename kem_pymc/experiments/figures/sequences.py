@@ -51,8 +51,8 @@ def _branin(rows: pd.DataFrame) -> Output:
     count = rows["evaluation"].max() + 1
     notes = [
         f"Trials: {rows['trial'].nunique()}, each of {rows['function'].nunique()} functions with "
-        f"{count} evaluations each. Means over functions, with 95 % intervals over trials. Noise is the "
-        "standard deviation of the parameters of the functions."
+        f"{count} evaluations each. Means over functions, with 95 % intervals over trials. Noise "
+        "is the standard deviation of the parameters of the functions."
     ]
     return Output(
         rows.drop(columns="networks", errors="ignore"), _draw(rows, halves), tables, notes
@@ -98,10 +98,10 @@ def _registry(rows: pd.DataFrame) -> Output:
     count = rows["evaluation"].max() + 1
     notes = [
         f"Trials: {rows['trial'].nunique()}, each of {rows['function'].nunique()} data sets with "
-        f"{count} evaluations each, of the area under the receiver operating characteristic by five-fold "
-        "cross-validation. Means over data sets, with 95 % intervals over trials. The improvement "
-        "is that of the best score on the best of random search. The paper's registry isn't "
-        "public: unless the settings name a table, registries are simulated."
+        f"{count} evaluations each, of the area under the receiver operating characteristic by "
+        "five-fold cross-validation. Means over data sets, with 95 % intervals over trials. The "
+        "improvement is that of the best score on the best of random search. The paper's registry "
+        "isn't public: unless the settings name a table, registries are simulated."
     ]
     return Output(rows, _improvements(gain, rows), tables, notes)
 
