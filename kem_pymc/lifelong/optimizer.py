@@ -1,4 +1,4 @@
-"""Optimisation of functions that follow each other: points are asked for, and values told."""
+"""Optimisation of functions that follow each other, by an ask-and-tell interface."""
 
 import math
 from collections.abc import Callable, Mapping
