@@ -195,7 +195,7 @@ def _points(
     first: dict[str, pd.Timestamp] = {name: table[name].min() for name in dates}
     x = _inputs(table, path, names, first)
     check_numeric(table, [target])
-    check_complete(table.index, [path.name] * len(table), {target: table[target]})
+    check_complete(table.index, None, {target: table[target]})
     return names, x, numbers(table, target), first
 
 
@@ -223,7 +223,7 @@ def _inputs(
         if name in used:
             used[name] = (used[name] - origin) / pd.Timedelta(days=1)
     check_numeric(used, names)
-    check_complete(used.index, [path.name] * len(used), {name: used[name] for name in names})
+    check_complete(used.index, None, {name: used[name] for name in names})
     return np.column_stack([numbers(used, name) for name in names])
 
 

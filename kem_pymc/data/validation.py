@@ -322,7 +322,7 @@ def times_of(df: pd.DataFrame, time: Hashable) -> pd.Series:
 
 
 def check_complete(
-    index: pd.Index, users: Sequence[Hashable], columns: dict[Hashable, pd.Series]
+    index: pd.Index, users: Sequence[Hashable] | None, columns: dict[Hashable, pd.Series]
 ) -> None:
     """Check that columns have no missing or infinite values.
 
@@ -330,8 +330,8 @@ def check_complete(
     ----------
     index : Index
         Index of the table.
-    users : sequence of labels
-        User of every row.
+    users : sequence of labels, optional
+        User of every row, if there are users.
     columns : dict of column name to Series
         Columns to check.
     """
@@ -341,16 +341,17 @@ def check_complete(
         return
     first = int(rows.argmax())
     column = list(columns)[missing[first].argmax()]
-    where = f"{place(index, first)} (user {users[first]!r})"
+    where = place(index, first)
+    if users is not None:
+        where += f" (user {users[first]!r})"
     if rows.sum() == 1:
         raise InputError(
             f"Column {column!r} has a missing or infinite value in {where}. "
-            "Fill in the value or drop the row (missing='drop', --missing drop)."
+            "Fill in the value or drop the row (missing='drop')."
         )
     raise InputError(
         f"{rows.sum()} of {len(rows)} rows have missing or infinite values; the first one is "
-        f"{column!r} in {where}. Fill in the values or drop the rows "
-        "(missing='drop', --missing drop)."
+        f"{column!r} in {where}. Fill in the values or drop the rows (missing='drop')."
     )
 
 

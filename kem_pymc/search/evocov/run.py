@@ -117,7 +117,7 @@ def evolve(
     if repeated:
         raise InputError(
             f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
-            'use method="cks" or "boms".'
+            "search with another method, 'cks' or 'boms'."
         )
     if method not in STRATEGIES:
         raise InputError(f"There is no method {method!r}. Use one of {', '.join(STRATEGIES)}.")

@@ -180,7 +180,7 @@ class Tree(gp.PrimitiveTree):
 
     def formula(self) -> str:
         """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""
-        return _formula(self, _TEXT)
+        return _formula(self, _TEXT).replace(" * 1 / ", " / ")
 
     def latex(self) -> str:
         r"""Return the kernel as a formula in LaTeX, with hyperparameters \\theta_0, ..."""

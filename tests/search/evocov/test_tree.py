@@ -60,3 +60,5 @@ def test_formulas():
     assert tree.formula() == "(-1 + h0) * (1 / (2 + (-1)^h1))^2"
     tree = Tree.parse("dot_prod(spectral(x, h0), h1, h2)")
     assert tree.formula() == "(sincos(h0 x) - h1)·(sincos(h0 x') - h1) / h2"
+    tree = Tree.parse("multiply(div(hp(h0)), multiply(hp(h1), div(multiply(hp(h2), exp(1.0)))))")
+    assert tree.formula() == "1 / h0 * h1 / (h2 * exp(1))"
