@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from measure import Row, at_least, at_most
@@ -133,7 +134,7 @@ def main() -> None:
         ("BoTorch ModelListGP", botorch, BOTORCH),
     ):
         try:
-            seconds = timed(lambda play=play: play(lengthscales, functions, places), exact)
+            seconds = timed(partial(play, lengthscales, functions, places), exact)
         except ImportError:
             print(f"{name} isn't installed: uv run --extra peers")  # noqa: T201
             continue

@@ -16,6 +16,9 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from measure import Row, at_least, in_turns
@@ -32,7 +35,7 @@ POINTS, TREES = 129, 6
 FEWEST = 2
 
 #: Functions of the primitives, for pairs of points (n, 1, F) and (1, n, F).
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "euc": lambda pair: pair,
     "spectral": lambda pair, w: [
         np.concatenate([np.sin(w * points), np.cos(w * points)], axis=2) for points in pair
@@ -54,7 +57,7 @@ def floor(tree: Tree, x: np.ndarray, y: np.ndarray, values: np.ndarray) -> float
     """Return the log marginal likelihood at coordinates."""
     natural = np.where([*tree.positive, True], np.exp(values), values)
     h = dict(zip(tree.hyperparameters, natural, strict=False))
-    stack = []
+    stack: list[Any] = []
     for node in reversed(tree):
         arguments = [stack.pop() for _ in range(node.arity)]
         if node.name in FUNCTIONS:
@@ -93,8 +96,7 @@ def rows() -> list[Row]:
         own, simple = objective.evaluate(values).height, floor(tree, x, y, values)
         assert math.isclose(own, simple, rel_tol=1e-6), (own, simple)
         ours, theirs = in_turns(
-            lambda objective=objective, values=values: objective.evaluate(values),
-            lambda tree=tree, values=values: floor(tree, x, y, values),
+            partial(objective.evaluate, values), partial(floor, tree, x, y, values)
         )
         label = f"{len(tree)} nodes: {1 / ours:.0f}/s with gradient, value alone {1 / theirs:.0f}/s"
         found.append(at_least(label, theirs / ours, 0.5, "x"))

@@ -63,7 +63,8 @@ def answer(asked):
 
 def of_fits(model, data, values):
     """Return the rate, the duration and the log likelihood of fits."""
-    metric, calls, reached = LML(), 0, []
+    metric, calls = LML(), 0
+    reached: list[float] = []
 
     def measured(**options):
         nonlocal calls

@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,12 +59,16 @@ class Forecast(NamedTuple):
     model: str = ""
 
 
-def searched(method: str, bases: tuple[str, ...], budget: int) -> Callable[[Series, int], Forecast]:
+def searched(
+    method: Literal["cks", "boms"], bases: tuple[str, ...], budget: int
+) -> Callable[[Series, int], Forecast]:
     """Return the forecaster of a search."""
 
     def forecast(series: Series, seed: int) -> Forecast:
         found = search(
-            *(series.x, series.y, method),
+            series.x,
+            series.y,
+            method,
             bases=bases,
             budget=budget,
             seed=seed,

@@ -77,8 +77,9 @@ def cohort_of(size: Size) -> kem.Cohort:
         inputs.append(x)
         targets.append(f - f.mean() + 0.4 * rng.normal(size=size.points))
     ends = np.linspace(size.points / size.steps, size.points, size.steps).round().astype(int)
-    features = [f"x{d}" for d in range(size.dimension)]
-    return kem.Cohort(range(size.users), inputs, targets, [ends] * size.users, features)
+    features = tuple(f"x{d}" for d in range(size.dimension))
+    users, all_ends = tuple(range(size.users)), (ends,) * size.users
+    return kem.Cohort(users, tuple(inputs), tuple(targets), all_ends, features)
 
 
 def pool_of(size: Size) -> kem.CandidatePool:

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import arviz as az
 import numpy as np
@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import kem_pymc as kem
+from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, PAPER, Schedule, heat, sweep
 from kem_pymc.sampler.moves.sweep import start as start_sequentially
 from kem_pymc.sampler.state import MOVES
@@ -56,7 +57,7 @@ OPEN = (0.02, 0.98)
 class Job(NamedTuple):
     """One chain to run."""
 
-    target: str
+    target: Literal["cut", "joint"]
     moves: str
     chain: int
     data_seed: int
@@ -77,7 +78,7 @@ class Chain:
     seconds: float
 
 
-def engine_of(job: Job) -> kem.EvolutionModel:
+def engine_of(job: Job) -> Engine:
     """Return the engine of the synthetic study with the job's seed."""
     cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=job.data_seed)
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
@@ -117,8 +118,10 @@ def run(job: Job) -> Chain:
             )
         )
     made = state.counts - counts
-    columns = (np.array(column) for column in zip(*rows, strict=True))
-    return Chain(job, *columns, made[2::2], made[3::2], job.seconds / 2)
+    log_density, clusters, noise, inclusion = map(np.array, zip(*rows, strict=True))
+    return Chain(
+        job, log_density, clusters, noise, inclusion, made[2::2], made[3::2], job.seconds / 2
+    )
 
 
 def edges(inclusion: np.ndarray, steps: int) -> dict[tuple[bytes, bytes], float]:

@@ -113,13 +113,13 @@ def mixed_model(rows: Rows, seed: int) -> Fitted:  # noqa: ARG001  nothing is dr
         own = np.atleast_2d(found.cov_re)
         _check_blups(found, rows, fixed, lambda x: effects(x, slopes))
     noise = float(found.scale)
-    information, scores = 0.0, 0.0
+    information = scores = np.zeros(())
     for user in np.unique(rows.users):
         x, y = rows.x[rows.users == user], rows.y[rows.users == user]
         design, z = fixed(x), effects(x, slopes)
         weighed = np.linalg.solve(z @ own @ z.T + noise * np.eye(len(x)), design)
-        information += design.T @ weighed
-        scores += y @ weighed
+        information = information + design.T @ weighed
+        scores = scores + y @ weighed
     uncertainty = np.linalg.inv(information)
     coefficients = uncertainty @ scores
     # The coefficients of statsmodels are unreliable if a variance is zero.

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from kem_pymc.experiments.settings import default
 from kem_pymc.experiments.task import Task
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.selection.scores import predictive_scores
+from kem_pymc.selection.selection import Selection
 
 STUDIES = (
     *("sleepstudy", "orthodont", "theoph", "chickweight"),
@@ -81,7 +82,7 @@ def scored(fitted: Fitted, test: Cohort, scaling: Scaling) -> Iterator[dict[str,
         for step, (now, then) in enumerate(pairwise(ends)):
             found = given(joint, earlier[:now], slice(now, then))
             forecast = Forecast(scaling, found.mean, found.sd)
-            values = predictive_scores(forecast, x[now:then], y[now:then])
+            values = predictive_scores(cast(Selection, forecast), x[now:then], y[now:then])
             yield {"user": user, "time_step": step} | {name: values[name] for name in SCORES}
 
 

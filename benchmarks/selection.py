@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import statistics
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from measure import Row, at_least, at_most, in_turns
@@ -42,7 +43,13 @@ def learned() -> kem.Evolutions:
     pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
     study = pilot, pool, kem.priors.synthetic()
     models = kem.EvolutionModel(*study, shared=None), kem.final_model(*study, shared=None)
-    options = {"draws": 100, "tune": 100, "chains": 1, "random_seed": 0, "progress": False}
+    options: dict[str, Any] = {
+        "draws": 100,
+        "tune": 100,
+        "chains": 1,
+        "random_seed": 0,
+        "progress": False,
+    }
     idata, final = (kem.sample(model, **options) for model in models)
     return kem.Evolutions.from_posterior(idata, final=final)
 
