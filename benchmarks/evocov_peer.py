@@ -5,9 +5,10 @@ uv makes. Trees are random ones of our primitives, and compositions of base kern
 of one input, as of the training part of the airline data. Ours is the log marginal likelihood with
 its gradient; that of the package has none for trees. Both use one thread; rates are per CPU second.
 Log likelihoods are first checked to be equal; trees whose covariance the package refuses are left
-out. Rates are compared for calls one after the other, and in fits: ours by L-BFGS, those of the
-package by Powell's algorithm. The last figure is how much longer a fit of the package takes than
-ours takes to reach its log likelihood from the same values.
+out. Rates are compared for calls one after the other, in fits (ours by L-BFGS, those of the package
+by Powell's algorithm), and in whole searches of the package, with the settings of its example, and
+ours. Other figures are how much longer a fit of the package takes than ours takes to reach its log
+likelihood from the same values, and a search than ours takes to reach its BIC.
 
     uv run python benchmarks/evocov_peer.py
 
@@ -33,6 +34,7 @@ from measure import Row, at_least
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Offspring
 from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.run import evolve
 from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 
 #: The package in an environment of its own.
@@ -47,6 +49,9 @@ TARGET = 20.0
 
 #: CPU seconds of each measurement, noise variance, and evaluations of the shortest fit.
 SECONDS, NOISE, EVALUATIONS = 0.5, 0.1, 20
+
+#: Numbers of searches, and of kernels of each of ours.
+SEARCHES, KERNELS = 3, 1410
 
 #: How far a log likelihood may be below another to be as good, in nats.
 CLOSE = 0.01
@@ -137,6 +142,8 @@ def rows() -> list[Row]:
     ) as peer:
         for tree, values in trees(x, y):
             found += compared(peer, tree, values, x, y)
+        for seed in range(SEARCHES):
+            found += searched(peer, seed, x, y)
         assert peer.stdin is not None
         peer.stdin.close()
     return found
@@ -150,14 +157,7 @@ def compared(
     natural = np.where([*tree.positive, True], np.exp(values), values)
     kernel, theirs = translated(tree, dict(zip(tree.hyperparameters, natural, strict=False)))
     asked = {"kernel": kernel, "values": theirs, "noise": math.sqrt(NOISE)}
-    asked |= {"x": x[:, 0].tolist(), "y": y.tolist()}
-    assert peer.stdin is not None
-    assert peer.stdout is not None
-    peer.stdin.write(json.dumps(asked) + "\n")
-    line = peer.stdout.readline()
-    if not line:
-        raise SystemExit("The program of the package ended. Check that uv can install evocov.")
-    answer = json.loads(line)
+    answer = asked_of(peer, x, y, **asked)
     if answer["height"] is None:
         return []
     height = objective.evaluate(values).height
@@ -184,6 +184,38 @@ def compared(
         figure += f"evocov {answer['seconds']:.2g} s"
         out.append(at_least(figure, answer["seconds"] / seconds, 1.0, "x"))
     return out
+
+
+def searched(peer: subprocess.Popen[str], seed: int, x: np.ndarray, y: np.ndarray) -> list[Row]:
+    """Return how many times as many likelihoods a search makes, and how soon it is as good."""
+    answer = asked_of(peer, x, (y - y.mean()) / y.std(), seed=seed)
+    began = time.process_time()
+    found = evolve(x, y, budget=KERNELS, seed=seed, cores=1, progressbar=False)
+    rate = sum(found.outcomes.values()) / (time.process_time() - began)
+    good = [own.bic <= answer["bic"] for own in found.evaluations]
+    needed = found.evaluations[: good.index(True) + 1] if any(good) else found.evaluations
+    seconds = sum(own.seconds for own in needed) if any(good) else math.inf
+    label = f"search {seed}: ours {rate:.0f}/s, evocov {answer['rate']:.0f}/s"
+    figure = f"  to a BIC of {answer['bic']:.1f}: ours {seconds:.2g} s, "
+    figure += f"evocov {answer['seconds']:.2g} s"
+    return [
+        at_least(label, rate / answer["rate"], TARGET, "x"),
+        at_least(figure, answer["seconds"] / seconds, TARGET, "x"),
+    ]
+
+
+def asked_of(
+    peer: subprocess.Popen[str], x: np.ndarray, y: np.ndarray, **asked: object
+) -> dict[str, float]:
+    """Return the answer of the package's program to a request."""
+    asked |= {"x": x[:, 0].tolist(), "y": y.tolist()}
+    assert peer.stdin is not None
+    assert peer.stdout is not None
+    peer.stdin.write(json.dumps(asked) + "\n")
+    line = peer.stdout.readline()
+    if not line:
+        raise SystemExit("The program of the package ended. Check that uv can install evocov.")
+    return json.loads(line)
 
 
 def seconds_to(height: float, fitter: Fitter, offspring: Offspring) -> float:
