@@ -170,9 +170,9 @@ groups["posterior"] = posterior.assign(
     size=posterior["inclusion"].sum("candidate").mean(("user", "time_step")),
     log_noise=np.log(posterior["noise"]).mean(("user", "time_step")),
 )
-told = ["size", "log_noise"]
+quantities = ["size", "log_noise"]
 rows = {
-    term: az.psense_summary(groups, var_names=told, prior_var_names=[term], round_to=3)
+    term: az.psense_summary(groups, var_names=quantities, prior_var_names=[term], round_to=3)
     for term in ("hyperparameters", "noise")
 }
 pd.concat(rows)
@@ -192,7 +192,7 @@ pd.concat(rows)
 # %%
 az.plot_psense_dist(
     groups,
-    var_names=told,
+    var_names=quantities,
     prior_var_names=["hyperparameters"],
     kind="ecdf",
     figure_kwargs={"figsize": (9, 6), "layout": "constrained"},
