@@ -153,12 +153,12 @@ def _check_blups(found, rows: Rows, fixed: Callable, effects: Callable) -> None:
         effects_of = found.random_effects
     except ValueError:  # statsmodels has none if a variance is zero
         return
-    for user, told in effects_of.items():
+    for user, given in effects_of.items():
         mine = rows.users == user
         z = effects(rows.x[mine])
         residual = rows.y[mine] - fixed(rows.x[mine]) @ np.asarray(found.fe_params)
         blup = own @ z.T @ np.linalg.solve(z @ own @ z.T + noise * np.eye(len(z)), residual)
-        assert np.allclose(blup, told, atol=1e-6), (blup, told)
+        assert np.allclose(blup, given, atol=1e-6), (blup, given)
 
 
 # --- scikit-learn ---------------------------------------------------------------------------------

@@ -267,8 +267,8 @@ for name in ("WHITE", "LIN0", "rich, with a prior"):
     ahead = means.index[means[name] > means["rich"]]
     print(f"{name} is ahead of rich at {', '.join(map(str, ahead)) or 'no'} points")
 for name, trajectory in trajectories.items():
-    told = trajectory[person][0].predict(truth[0], include_noise=True)
-    outside = np.mean(np.abs(truth[1] - told.mean) > 2 * told.sd)
+    predicted = trajectory[person][0].predict(truth[0], include_noise=True)
+    outside = np.mean(np.abs(truth[1] - predicted.mean) > 2 * predicted.sd)
     score = tables[name].query("user == @person and time_step == 0")["log_likelihood"].item()
     print(f"user {person} from 5 points, {name}: {score:.2f};", end=" ")
     print(f"truth outside the outer band at {outside:.0%} of the grid")

@@ -159,10 +159,10 @@ def main() -> int:
             write(outcome, path, asked.out)
         if outcome.error or outcome.skipped:
             failed += bool(outcome.error)
-            told = f"skipped. {outcome.skipped}" if outcome.skipped else f"failed. {outcome.error}"
+            line = f"skipped. {outcome.skipped}" if outcome.skipped else f"failed. {outcome.error}"
         else:
-            told = f"{outcome.seconds:.0f} s\n{outcome.result.rstrip()}"
-        sys.stdout.write(f"{path.stem}: {told}\n")
+            line = f"{outcome.seconds:.0f} s\n{outcome.result.rstrip()}"
+        sys.stdout.write(f"{path.stem}: {line}\n")
         sys.stdout.flush()
     return failed
 
