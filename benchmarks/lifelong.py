@@ -8,7 +8,8 @@
 `sensitivity` varies the learning rate, the iterations, the scaling of values, and the number of
 networks, one at a time, on sequences of Branin functions. `peers` compares with BoTorch's
 multi-task Gaussian process on the same functions, with the same first points. Sequences differ from
-those of `kem reproduce lbo-fig2`. Results are CSV files; existing ones aren't computed again.
+those of `kem reproduce lbo-fig2`. Results are CSV files, one for each sequence; existing ones
+aren't computed again.
 """
 
 import os
@@ -29,7 +30,9 @@ from measure import at_most
 from rich.console import Console
 from rich.table import Table
 
+from kem_pymc._system.files import write_atomically
 from kem_pymc.datasets.branin import RANGES, Branin, branin_sequence
+from kem_pymc.experiments.code import slug
 from kem_pymc.lifelong import FloatDistribution, LifelongOptimizer, Space
 from kem_pymc.lifelong import optimizer as modules
 from kem_pymc.lifelong.lbo import LBO
@@ -156,29 +159,34 @@ def botorch(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
 
 
 def measured(name: str, run: Run, out: Path) -> pd.DataFrame:
-    """Return the evaluations of all sequences by a method, from its file if there is one."""
-    file = out / f"{name.replace(' ', '-').replace('.', '')}.csv"
-    if file.is_file():
-        return pd.read_csv(file)
-    rows = []
+    """Return the evaluations of all sequences by a method, from files as far as there are any."""
+    found = []
     for noise in NOISES:
         for sequence in range(SEQUENCES):
-            rng = np.random.default_rng([SEED, sequence, round(1000 * noise)])
-            functions = branin_sequence(noise, FUNCTIONS, rng)
-            for number, points in enumerate(run(functions, sequence)):
-                best = np.minimum.accumulate([point.value for point in points])
-                rows += [
-                    {
-                        **{"method": name, "noise": noise, "sequence": sequence},
-                        **{"function": number, "evaluation": i, "seconds": point.seconds},
-                        "regret": best[i] - functions[number].minimum,
-                    }
-                    for i, point in enumerate(points)
-                ]
-    found = pd.DataFrame(rows)
-    out.mkdir(parents=True, exist_ok=True)
-    found.to_csv(file, index=False)
-    return found
+            file = out / slug(name) / f"noise-{noise:g}-sequence-{sequence}.csv"
+            if not file.is_file():
+                rows = evaluated(run, noise, sequence).assign(method=name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(file, rows.to_csv(index=False).encode())
+            found.append(pd.read_csv(file))
+    return pd.concat(found)
+
+
+def evaluated(run: Run, noise: float, sequence: int) -> pd.DataFrame:
+    """Return the evaluations of one sequence by a method."""
+    rng = np.random.default_rng([SEED, sequence, round(1000 * noise)])
+    functions = branin_sequence(noise, FUNCTIONS, rng)
+    rows = []
+    for number, points in enumerate(run(functions, sequence)):
+        best = np.minimum.accumulate([point.value for point in points])
+        rows += [
+            {
+                **{"noise": noise, "sequence": sequence, "function": number, "evaluation": i},
+                **{"seconds": point.seconds, "regret": best[i] - functions[number].minimum},
+            }
+            for i, point in enumerate(points)
+        ]
+    return pd.DataFrame(rows)
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
