@@ -13,6 +13,7 @@ from kem_pymc.experiments.data import Folder
 from kem_pymc.experiments.figures import published, ranks
 from kem_pymc.experiments.figures.output import Output
 from kem_pymc.plots import style
+from kem_pymc.search.evocov.screening import MANY, POINTS, SHARE
 
 #: Names in our tables of the published methods.
 NAMES = {
@@ -30,6 +31,13 @@ SHARES = np.linspace(0.02, 1.0, 50)
 AVERAGED = (
     "Averages over kernels have weights proportional to exp(-BIC / 2). Log densities are those per "
     "test point, in standard deviations of the training part."
+)
+
+#: How curves are to be read.
+CURVES = (
+    f"Searches among more than {MANY} points fit kernels to {POINTS} of them first, for "
+    f"{SHARE:.0%} of the time, and have an error only from then on. Curves begin where the median "
+    "over all searches is finite."
 )
 
 SPENT = (
@@ -255,7 +263,9 @@ def _compared(
         **tested,
         "Spent, median and range": _spent(ends),
     }
-    return Output(paths, _progress(paths, ranks.compare(means)), tables, [*notes, AVERAGED, SPENT])
+    return Output(
+        paths, _progress(paths, ranks.compare(means)), tables, [*notes, AVERAGED, CURVES, SPENT]
+    )
 
 
 def _overall(ends: pd.DataFrame, smallest: pd.Series) -> pd.DataFrame:
