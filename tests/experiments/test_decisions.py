@@ -80,6 +80,7 @@ def test_regression_figure_and_the_illustration():
     first = make("dgpucb-fig1", pd.DataFrame())
     assert len(first.figure.axes) == 3
     variances = first.tables["Both regressions"]["mean variance"].astype(float)
+    assert variances.index.name  # without a name, rows are written without their labels
     assert variances["decomposed"] < variances["plain"]
 
 

@@ -85,7 +85,7 @@ def illustration(_: pd.DataFrame) -> Output:
                 for name in list(parts)[:2]
             },
         }
-    )
+    ).rename_axis(index="regression")
     notes = [f"One draw of two components, {OBSERVED} observations of each; bands are 2 sd."]
     return Output(rows, _draw_illustration(rows), {"Both regressions": table}, notes)
 
