@@ -25,9 +25,6 @@ NAMES = {
     "ES": "EvoCov SoPL",
 }
 
-#: Shares of the time or of the evaluations at which curves are drawn.
-SHARES = np.linspace(0.02, 1.0, 50)
-
 AVERAGED = (
     "Averages over kernels have weights proportional to exp(-BIC / 2). Log densities are those per "
     "test point, in standard deviations of the training part."
@@ -288,20 +285,17 @@ def _mean_and_best(best: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
 
 
 def _progress(paths: pd.DataFrame, compared: ranks.Ranks | None) -> Figure:
-    """Return median standardised errors against time and evaluations, and mean ranks."""
-    figure = Figure(figsize=(8, 5.6 if compared else 3.4), layout="constrained")
-    rows = figure.add_gridspec(2 if compared else 1, 2)
-    for column, (spent, label) in enumerate(
-        {"elapsed": "CPU seconds", "evaluations": "share of the evaluations"}.items()
-    ):
-        ax = figure.add_subplot(rows[0, column])
-        _curves(paths, spent, ax)
-        ax.set(xlabel=label, ylabel="RMSE / smallest RMSE, median", yscale="log")
-        _plain(ax)
-        style.tidy(ax)
+    """Return median standardised errors against time, and mean ranks."""
+    rows = 2 if compared else 1
+    figure = Figure(figsize=(6, 3.2 * rows), layout="constrained")
+    ax, *below = figure.subplots(rows, squeeze=False).ravel()
+    _curves(paths, ax)
+    ax.set(xlabel="CPU seconds", ylabel="RMSE / smallest RMSE, median", yscale="log")
+    _plain(ax)
+    style.tidy(ax)
     style.legend_below(figure, ax)
     if compared:
-        ranks.draw(compared, figure.add_subplot(rows[1, :]))
+        ranks.draw(compared, *below)
     return figure
 
 
@@ -311,28 +305,21 @@ def _plain(ax: Axes) -> None:
     ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
 
 
-def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
-    """Draw the median over series and trials of the error of the best kernel so far.
-
-    Evaluations are drawn as shares of those of a search, because their number depends on the
-    length of a series.
-    """
+def _curves(paths: pd.DataFrame, ax: Axes) -> None:
+    """Draw the median over series and trials of the error of the best kernel so far."""
     looks = style.line_styles(list(dict.fromkeys(paths["method"])))
-    timed = spent == "elapsed"
-    longest = float(_ends(paths)[spent].median())
+    times = np.linspace(0.02, 1.0, 50) * float(_ends(paths)["elapsed"].median())
     for method, own in paths.groupby("method", sort=False):
         curves = []
         for _, path in own.groupby(["data", "trial"]):
-            at = SHARES * (longest if timed else path[spent].iloc[-1])
-            place = np.searchsorted(path[spent], at, side="right") - 1
+            place = np.searchsorted(path["elapsed"], times, side="right") - 1
             errors = path["standardised"].to_numpy()
             curves.append(np.where(place < 0, np.inf, errors[np.maximum(place, 0)]))
         middle = np.median(curves, axis=0)
-        look = looks[str(method)]
         shown = np.isfinite(middle)
-        x = SHARES * (longest if timed else 1.0)
+        look = looks[str(method)]
         options: style.Look = look | {"markevery": 10, "markersize": 4, "linewidth": 1.2}
-        ax.plot(x[shown], middle[shown], label=str(method), **options)
+        ax.plot(times[shown], middle[shown], label=str(method), **options)
 
 
 def _sizes(paths: pd.DataFrame, _: Folder) -> Output:
