@@ -25,6 +25,9 @@ NAMES = {
     "ES": "EvoCov SoPL",
 }
 
+#: Shares of the time or of the evaluations at which curves are drawn.
+SHARES = np.linspace(0.02, 1.0, 50)
+
 AVERAGED = (
     "Averages over kernels have weights proportional to exp(-BIC / 2). Log densities are those per "
     "test point, in standard deviations of the training part."
@@ -34,7 +37,7 @@ AVERAGED = (
 CURVES = (
     f"Searches among more than {MANY} points fit kernels to {POINTS} of them first, for "
     f"{SHARE:.0%} of the time, and have an error only from then on. Curves begin where the median "
-    "over all searches is finite."
+    "over all searches is finite; shares are those of the evaluations after the first error."
 )
 
 SPENT = (
@@ -285,17 +288,28 @@ def _mean_and_best(best: pd.DataFrame, means: pd.DataFrame) -> pd.DataFrame:
 
 
 def _progress(paths: pd.DataFrame, compared: ranks.Ranks | None) -> Figure:
-    """Return median standardised errors against time, and mean ranks."""
-    rows = 2 if compared else 1
-    figure = Figure(figsize=(6, 3.2 * rows), layout="constrained")
-    ax, *below = figure.subplots(rows, squeeze=False).ravel()
-    _curves(paths, ax)
-    ax.set(xlabel="CPU seconds", ylabel="RMSE / smallest RMSE, median", yscale="log")
-    _plain(ax)
-    style.tidy(ax)
+    """Return median standardised errors against time and evaluations, and mean ranks.
+
+    Evaluations are drawn as shares of those of a search, because their number depends on the
+    length of a series, and begin with the first error.
+    """
+    evaluations = paths.groupby(["data", "method", "trial"], sort=False)["evaluations"]
+    first, last = evaluations.transform("first"), evaluations.transform("last")
+    share = (paths["evaluations"] - first) / (last - first).clip(lower=1)
+    paths = paths.assign(share=share)
+    figure = Figure(figsize=(8, 5.6 if compared else 3.4), layout="constrained")
+    rows = figure.add_gridspec(2 if compared else 1, 2)
+    for column, (spent, label) in enumerate(
+        {"elapsed": "CPU seconds", "share": "share of the evaluations"}.items()
+    ):
+        ax = figure.add_subplot(rows[0, column])
+        _curves(paths, spent, ax)
+        ax.set(xlabel=label, ylabel="RMSE / smallest RMSE, median", yscale="log")
+        _plain(ax)
+        style.tidy(ax)
     style.legend_below(figure, ax)
     if compared:
-        ranks.draw(compared, *below)
+        ranks.draw(compared, figure.add_subplot(rows[1, :]))
     return figure
 
 
@@ -305,21 +319,29 @@ def _plain(ax: Axes) -> None:
     ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
 
 
-def _curves(paths: pd.DataFrame, ax: Axes) -> None:
-    """Draw the median over series and trials of the error of the best kernel so far."""
+def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
+    """Draw the median over series and trials of the error of the best kernel so far.
+
+    Parameters
+    ----------
+    paths : DataFrame
+    spent : str
+        Column against which errors are drawn.
+    ax : Axes
+    """
     looks = style.line_styles(list(dict.fromkeys(paths["method"])))
-    times = np.linspace(0.02, 1.0, 50) * float(_ends(paths)["elapsed"].median())
+    at = SHARES * float(_ends(paths)[spent].median())
     for method, own in paths.groupby("method", sort=False):
         curves = []
         for _, path in own.groupby(["data", "trial"]):
-            place = np.searchsorted(path["elapsed"], times, side="right") - 1
+            place = np.searchsorted(path[spent], at, side="right") - 1
             errors = path["standardised"].to_numpy()
             curves.append(np.where(place < 0, np.inf, errors[np.maximum(place, 0)]))
         middle = np.median(curves, axis=0)
         shown = np.isfinite(middle)
         look = looks[str(method)]
         options: style.Look = look | {"markevery": 10, "markersize": 4, "linewidth": 1.2}
-        ax.plot(times[shown], middle[shown], label=str(method), **options)
+        ax.plot(at[shown], middle[shown], label=str(method), **options)
 
 
 def _sizes(paths: pd.DataFrame, _: Folder) -> Output:
