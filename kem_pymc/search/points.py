@@ -1,5 +1,7 @@
 """Checks of what a search is given, and scaled points."""
 
+from numbers import Integral
+
 import numpy as np
 import numpy.typing as npt
 
@@ -56,10 +58,10 @@ def check_numbers(seed: int, **numbers: int) -> None:
     Raises
     ------
     InputError
-        If a number is too small.
+        If a number isn't an integer, or is too small.
     """
     for name, value in numbers.items():
-        if value < 1:
-            raise InputError(f"{name}={value} is too small. Give 1 or more.")
-    if seed < 0:
-        raise InputError(f"seed={seed} is negative. Give 0 or more.")
+        if not (isinstance(value, Integral) and value >= 1):
+            raise InputError(f"{name} is {value}. Give an integer of 1 or more.")
+    if not (isinstance(seed, Integral) and seed >= 0):
+        raise InputError(f"seed is {seed}. Give an integer of 0 or more.")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from kem_pymc._system.files import LOCK, locked, write_atomically
 from kem_pymc.errors import InputError
@@ -126,7 +126,7 @@ class Record[L: Line, P, E](ABC):
         for number, line in enumerate(lines, start=1):
             try:
                 self._known.append(self.line.model_validate(json.loads(line)))
-            except (ValueError, ValidationError) as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"Line {number} of {path} is damaged. Delete it and the lines after it; these "
                     "evaluations are then computed again."
@@ -242,7 +242,7 @@ def _check(folder: Path, options: dict[str, Any]) -> None:
     try:
         known = json.loads(file.read_text("utf-8"))
         different = [name for name in options if known[name] != options[name]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{file} is damaged. Start anew in another folder.") from error
     if different:
         what = "data" if "data" in different else ", ".join(different)

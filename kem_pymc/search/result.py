@@ -78,11 +78,6 @@ class Found[E: Evaluated](Displayed, ABC):
         """The best model, which predicts."""
 
     @property
-    def at_a_time(self) -> int:
-        """Number of models that were evaluated at the same time."""
-        return 1
-
-    @property
     def seconds(self) -> float:
         """Duration of the search in seconds, until the last evaluation."""
         return max(evaluation.elapsed for evaluation in self.evaluations)
@@ -90,7 +85,7 @@ class Found[E: Evaluated](Displayed, ABC):
     @property
     def overhead(self) -> float:
         """Fraction of the duration that wasn't spent on evaluating models."""
-        evaluating = sum(evaluation.seconds for evaluation in self.evaluations) / self.at_a_time
+        evaluating = sum(evaluation.seconds for evaluation in self.evaluations)
         return max(1 - evaluating / self.seconds, 0.0) if self.seconds > 0 else 0.0
 
     @cached_property

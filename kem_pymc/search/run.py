@@ -61,7 +61,7 @@ def search(
     Parameters
     ----------
     x : array_like, shape (n, D), or (n,) if D is 1
-        Inputs. The same inputs may occur several times.
+        Inputs. The same inputs may occur several times, except for "evocov".
     y : array_like, shape (n,)
         Targets.
     method : {"cks", "boms", "random", "evocov"}
@@ -108,8 +108,9 @@ def search(
     ------
     InputError
         If there are fewer than 5 points (10 for "evocov"), the shapes don't match, a value isn't a
-        finite number, the targets or an input column are constant, an option is unknown, out of
-        range, or not one of the method, or the folder contains anything else.
+        finite number, inputs are repeated (for "evocov"), the targets or an input column are
+        constant, an option is unknown, out of range, or not one of the method, or the folder
+        contains anything else.
 
     Examples
     --------

@@ -71,10 +71,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"budget": 0}, ("budget=0",)),
-            ({"starts": 0}, ("starts=0",)),
-            ({"draws": 0}, ("draws=0",)),
-            ({"seed": -1}, ("seed=-1",)),
+            ({"budget": 0}, ("budget is 0",)),
+            ({"starts": 0}, ("starts is 0",)),
+            ({"draws": 0}, ("draws is 0",)),
+            ({"seed": -1}, ("seed is -1",)),
             ({"method": "gpss"}, ("'gpss'", "cks, boms, random")),
             ({"criterion": "waic"}, ("'waic'", "laplace, bic, aic")),
             ({"bases": ("SE", "SQ")}, ("'SQ'",)),

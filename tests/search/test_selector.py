@@ -52,7 +52,7 @@ def test_features_may_be_left_out():
 
 def test_refusals():
     refused(lambda: selector(method="gpss"), "'gpss'")
-    refused(lambda: selector(budget=0), "budget=0")
+    refused(lambda: selector(budget=0), "budget is 0")
     refused(lambda: SearchSelector(2, dimensions=[2]), "dimensions (2,)", "0 to 1")
     refused(lambda: SearchSelector(2, dimensions=[]), "dimensions ()")
     refused(lambda: selector().select(X, Y, 3), "previous is a int")

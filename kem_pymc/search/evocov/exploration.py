@@ -85,7 +85,9 @@ def explore(
                 began = time.perf_counter() - known.elapsed  # the clock goes on where it stopped
                 callback(known)
         first = len(fitted)
-        left = [(own, [seed, len(found) + first + i]) for i, own in enumerate(proposed[first:])]
+        over = (found or fitted) and time.perf_counter() - began >= seconds
+        rest = [] if over else proposed[first:]
+        left = [(own, [seed, len(found) + first + i]) for i, own in enumerate(rest)]
         blocks = [left[i : i + BLOCK] for i in range(0, len(left), BLOCK)]
         for number, block in executor.map_unordered(fit, blocks):
             elapsed = time.perf_counter() - began
@@ -97,6 +99,8 @@ def explore(
         # Workers may have skipped kernels when the time was over.
         complete = next((i for i in range(len(proposed)) if i not in fitted), len(proposed))
         generation = [fitted[i] for i in range(complete)]
+        if not generation:  # those that workers fitted in time aren't the first ones
+            break
         record.add(generation[first:])
         found += generation
         strategy.observe(generation)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.fit import bic
@@ -17,14 +17,15 @@ from kem_pymc.search.evocov.metrics import Metric
 from kem_pymc.search.evocov.objective import Objective
 from kem_pymc.search.periodogram import periods
 
-#: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance.
+#: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance. Those
+#: of frequencies contain the periodogram's.
 LOGS, SHIFTS, LOG_NOISES = (-7.0, 7.0), (-3.0, 3.0), (-14.0, 2.0)
 
 #: Standard deviation of the normal noise that is added to inherited coordinates.
 SPREAD = 0.1
 
 #: Number of peaks of the periodogram at which frequencies may start, and the share of starts there.
-PEAKS, AT_PEAKS = 5, 0.5
+PEAKS, SHARE_AT_PEAKS = 5, 0.5
 
 #: What optimisers minimise, where there is no height. An infinite one would stop them.
 PENALTY = 1e10
@@ -46,7 +47,8 @@ class Fitter:
     y : ndarray, shape (n,)
         Standardised targets.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
-        What the hyperparameters are fitted to. Kernels are compared by BIC, whatever it is.
+        What the hyperparameters are fitted to. The last three hold out the last tenth of the rows.
+        Kernels are compared by BIC, whatever it is.
     evaluations : int
         Number of evaluations of the metric with its gradient, per kernel. The last search may take
         a few more, to the end of its step.
@@ -78,6 +80,7 @@ class Fitter:
         bounds = [*(LOGS if p else SHIFTS for p in tree.positive), LOG_NOISES]
         low, high = np.transpose(bounds)
         frequencies = np.array([*tree.frequencies, False])
+        high[frequencies] = max(LOGS[1], math.log(math.pi * len(self.y)))
         inherited = coordinates_of(offspring.inherited, positive)
         search = _Search(Objective(tree, self.x, self.y, self.metric))
         spread = 0.0
@@ -85,13 +88,13 @@ class Fitter:
             near = rng.normal(inherited, spread)
             spread = SPREAD
             drawn = rng.uniform(low, high)
-            if AT_PEAKS and len(self._peaks):
-                at_peaks = frequencies & (rng.random(len(drawn)) < AT_PEAKS)
+            if len(self._peaks):
+                at_peaks = frequencies & (rng.random(len(drawn)) < SHARE_AT_PEAKS)
                 drawn = np.where(at_peaks, rng.choice(self._peaks, len(drawn)), drawn)
             start = np.clip(np.where(np.isnan(near), drawn, near), low, high)
-            if search(start)[0] < PENALTY:
-                left = {"maxfun": max(1, self.evaluations - search.outcomes.total())}
-                minimize(search, start, jac=True, method="L-BFGS-B", bounds=bounds, options=left)
+            left = {"maxfun": self.evaluations - search.outcomes.total()}
+            box = Bounds(low, high)
+            minimize(search, start, jac=True, method="L-BFGS-B", bounds=box, options=left)
         values, likelihood = search.best
         if self.metric != "lml":
             likelihood = Objective(tree, self.x, self.y).evaluate(values).height

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.tree import Tree
@@ -44,7 +44,7 @@ class FittedKernel(BaseModel):
     noise: float
     log_likelihood: float
     bic: float
-    outcomes: dict[str, int]
+    outcomes: dict[str, NonNegativeInt]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Individual:
         """
         try:
             file = FittedKernel.model_validate(json.loads(text))
-        except (ValidationError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"This isn't an evolved kernel: {error}. Give the text that to_json returned."
             ) from None
@@ -138,9 +138,11 @@ class Individual:
         """
         tree = Tree.parse(file.kernel)
         if set(file.hyperparameters) != set(tree.hyperparameters):
+            given = ", ".join(file.hyperparameters) or "no hyperparameters"
+            needed = ", ".join(tree.hyperparameters) or "none"
             raise InputError(
-                f"There are values of {', '.join(file.hyperparameters)} for the hyperparameters "
-                f"{', '.join(tree.hyperparameters)}. Give one value of each."
+                f"There are values of {given}; the kernel's hyperparameters are {needed}. "
+                "Give one value of each."
             )
         values = [file.hyperparameters[name] for name in tree.hyperparameters]
         natural = np.array([*values, file.noise])
@@ -150,5 +152,11 @@ class Individual:
             raise InputError(
                 f"{name} of {file.kernel} is {natural[np.argmax(wrong)]}. "
                 "Give a finite value, positive unless it is a shift."
+            )
+        if not (file.log_likelihood < math.inf and file.bic > -math.inf):
+            raise InputError(
+                f"{file.kernel} has the log likelihood {file.log_likelihood} and the BIC "
+                f"{file.bic}. Give numbers; {-math.inf} and {math.inf} are for kernels that can't "
+                "be evaluated."
             )
         return cls(tree, natural, file.log_likelihood, file.bic, file.outcomes)

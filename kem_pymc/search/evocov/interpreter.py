@@ -175,6 +175,11 @@ def reverse(tape, h, x, sines, cosines, first, last, row, column, size, values, 
         Derivatives in the values; those of the operands are added to.
     slopes : (k, WIDTH) float64
         Derivatives in the natural hyperparameters, per place in a block; they are added to.
+
+    Notes
+    -----
+    An adjoint of zero stays zero where it is multiplied by an infinite value: the inverse of an
+    overflow, for example, is zero, and so are its derivatives.
     """
     for r in range(last - 1, first - 1, -1):
         kind = tape.code[r, 0]
@@ -189,32 +194,32 @@ def reverse(tape, h, x, sines, cosines, first, last, row, column, size, values, 
                     to_b[q] += adjoint[q]
             elif kind == MULTIPLY:
                 for q in range(size):
-                    to_a[q] += adjoint[q] * b[q]
+                    to_a[q] += adjoint[q] * b[q] if adjoint[q] != 0.0 else 0.0
                 for q in range(size):
-                    to_b[q] += adjoint[q] * a[q]
+                    to_b[q] += adjoint[q] * a[q] if adjoint[q] != 0.0 else 0.0
             elif kind == POWER:
                 # At zero the derivatives are zero, although that of the logarithm is infinite.
                 exponent = h[tape.code[r, 3]]
                 slope = slopes[tape.code[r, 3]]
                 for q in range(size):
                     ratio = exponent * out[q] / a[q]
-                    to_a[q] += adjoint[q] * ratio if a[q] != 0.0 else 0.0
+                    to_a[q] += adjoint[q] * ratio if (adjoint[q] != 0.0) & (a[q] != 0.0) else 0.0
                 for q in range(size):
-                    change = out[q] * b[q]
-                    slope[q] += adjoint[q] * change if out[q] != 0.0 else 0.0
+                    change = adjoint[q] * (out[q] * b[q])
+                    slope[q] += change if (adjoint[q] != 0.0) & (out[q] != 0.0) else 0.0
             elif kind == INVERSE:
                 for q in range(size):
-                    to_a[q] -= adjoint[q] * (out[q] * out[q])
+                    to_a[q] -= adjoint[q] * (out[q] * out[q]) if adjoint[q] != 0.0 else 0.0
             elif kind == EXP:
                 for q in range(size):
-                    to_a[q] += adjoint[q] * out[q]
+                    to_a[q] += adjoint[q] * out[q] if adjoint[q] != 0.0 else 0.0
             elif kind == ROOT:
                 for q in range(size):
                     change = 0.5 / out[q]
                     to_a[q] += adjoint[q] * change if out[q] != 0.0 else 0.0
             elif kind == SQUARE:
                 for q in range(size):
-                    to_a[q] += adjoint[q] * (2.0 * a[q])
+                    to_a[q] += adjoint[q] * (2.0 * a[q]) if adjoint[q] != 0.0 else 0.0
         elif kind == HYPERPARAMETER:
             slope = slopes[tape.code[r, 3]]
             for q in range(size):
@@ -278,7 +283,7 @@ def outcome(tape, values, size):
     """Return why the first `size` values of a block aren't finite; `FINE` if they are."""
     wrong = 0
     for q in range(size):
-        wrong += not abs(values[tape.result, q]) < math.inf
+        wrong += not abs(values[-1, q]) < math.inf
     if wrong == 0:
         return FINE
     for r in range(values.shape[0]):
@@ -314,7 +319,7 @@ def covariance(tape, h, x, sines, cosines, out):
         found = outcome(tape, values, size)
         if found != FINE:
             return found
-        result = values[tape.result]
+        result = values[-1]
         done = 0
         while done < size:
             count = min(n - j, size - done)
@@ -325,6 +330,47 @@ def covariance(tape, h, x, sines, cosines, out):
             if j == n:
                 i += 1
                 j = i
+    return FINE
+
+
+@compiled
+def cross_covariance(tape, h, x, z, out):
+    """Write covariances of points z (D, m), with themselves and with points x (D, n), to `out`.
+
+    Parameters
+    ----------
+    tape : Tape
+    h : (k,) float64
+        Natural hyperparameters.
+    x, z : (D, n) and (D, m) float64
+    out : (m, 1 + n) float64
+        Variances, then covariances with x.
+
+    Returns
+    -------
+    int
+        `FINE`, or why they aren't finite.
+    """
+    dimension, n = x.shape
+    rows = tape.code.shape[0]
+    values = np.empty((rows, WIDTH))
+    points = np.empty((dimension, 1 + n))
+    points[:, 1:] = x
+    sines = np.empty((tape.frequencies.shape[0], dimension, 1 + n))
+    cosines = np.empty_like(sines)
+    forward(tape, h, points, sines, cosines, 0, tape.uniform, 0, 0, WIDTH, values)
+    for r in range(z.shape[1]):
+        # Pairs of the first point are the first row of the upper triangle.
+        points[:, 0] = z[:, r]
+        waves(tape, h, points, sines, cosines)
+        for j in range(0, 1 + n, WIDTH):
+            size = min(WIDTH, 1 + n - j)
+            forward(tape, h, points, sines, cosines, tape.uniform, rows, 0, j, size, values)
+            found = outcome(tape, values, size)
+            if found != FINE:
+                return found
+            for q in range(size):
+                out[r, j + q] = values[-1, q]
     return FINE
 
 
@@ -359,7 +405,7 @@ def pullback(tape, h, x, sines, cosines, adjoint, gradient):
         row, column = i, j
         forward(tape, h, x, sines, cosines, tape.uniform, rows, row, column, size, values)
         adjoints[tape.uniform :] = 0.0
-        result = adjoints[tape.result]
+        result = adjoints[-1]
         done = 0
         while done < size:
             count = min(n - j, size - done)

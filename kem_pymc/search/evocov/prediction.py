@@ -1,14 +1,14 @@
 """Predictions of evolved kernels."""
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import solve_triangular
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
-from kem_pymc.search.evocov.objective import covariances
+from kem_pymc.search.evocov.objective import Objective
 
 
 def predict(
@@ -40,24 +40,24 @@ def predict(
         If the kernel has no finite or no positive definite covariance at these inputs.
     """
     tree, noise = individual.tree, float(individual.natural[-1])
-    n = len(y)
-    positive = np.array([*tree.positive, True])
-    values = coordinates_of(individual.natural, positive)
-    c, outcome = covariances(tree, np.concatenate([x, x_new]), values)
+    values = coordinates_of(individual.natural, np.array([*tree.positive, True]))
+    objective = Objective(tree, x, y)
+    upper = objective.factor(values)
+    if upper is None:
+        raise InputError(
+            f"The covariance of the kernel {tree.formula()} isn't positive definite on these data. "
+            "Fit it to them first, or use another kernel."
+        )
+    both, outcome = objective.cross_covariances(values, x_new)
     if outcome != FINE:
         raise InputError(
             f"The kernel {tree.formula()} can't predict at these inputs: {OUTCOMES[outcome]}. "
             "Predict closer to the data, or use another kernel."
         )
-    try:
-        factor = cho_factor(c[:n, :n] + noise * np.eye(n), lower=True)
-    except LinAlgError:
-        raise InputError(
-            f"The covariance of the kernel {tree.formula()} isn't positive definite on these data. "
-            "Fit it to them first, or use another kernel."
-        ) from None
-    cross = c[n:, :n]
-    variance = np.diag(c)[n:] - (cross * cho_solve(factor, cross.T).T).sum(axis=1)
-    variance = np.maximum(variance, 0.0) + (noise if include_noise else 0.0)
-    mean = cross @ cho_solve(factor, y)
+    prior, cross = both[:, 0], both[:, 1:]
+    # With C = U'U, the variance is that of the prior less |U'^-1 c|^2.
+    half = solve_triangular(upper, np.column_stack([y, cross.T]), trans="T")
+    mean = half[:, 1:].T @ half[:, 0]
+    variance = np.maximum(prior - (half[:, 1:] ** 2).sum(axis=0), 0.0)
+    variance += noise if include_noise else 0.0
     return Prediction(mean, np.sqrt(variance), noise=noise, include_noise=include_noise)

@@ -9,7 +9,7 @@ import numpy as np
 from kem_pymc.search.evaluation import best
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.screening import POINTS
+from kem_pymc.search.evocov.screening import POINTS, finalists
 from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.result import Found, weighted
@@ -49,11 +49,6 @@ class EvolutionResult(Found[Individual]):
         return "bic"
 
     @property
-    def at_a_time(self) -> int:
-        """Number of kernels that were fitted at the same time."""
-        return self.cores
-
-    @property
     def best(self) -> Tree:
         """The kernel with the smallest BIC."""
         return best(self.evaluations).tree
@@ -82,12 +77,8 @@ class EvolutionResult(Found[Individual]):
         Predictions average over all kernels with at least 1 % of the weight, which is proportional
         to exp(-BIC / 2). Of several fits of one kernel, the best one counts.
         """
-        single: dict[str, Individual] = {}
-        for own in self.evaluations:
-            known = single.setdefault(str(own.tree), own)
-            if own.score > known.score:
-                single[str(own.tree)] = own
-        return EvolvedSelection(tuple(weighted(list(single.values()))), self.scaling, *self.data)
+        different = finalists(self.evaluations, len(self.evaluations))
+        return EvolvedSelection(tuple(weighted(different)), self.scaling, *self.data)
 
     def _facts(self) -> dict[str, str]:
         most = self.outcomes.most_common()

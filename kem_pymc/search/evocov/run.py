@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import closing
+from numbers import Real
 from os import PathLike
 from typing import Literal
 
@@ -75,9 +76,10 @@ def evolve(
         Number of kernels to fit to all points. Generations have 141.
     seconds : float
         Time in seconds after which no more kernels are fitted, 60 % of it for the first search.
-        Results are those of smaller budgets, which depend on the machine.
+        How many kernels are fitted by then depends on the machine.
     metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
-        What hyperparameters are fitted to (section 6.3). Kernels are compared by BIC.
+        What hyperparameters are fitted to (section 6.3). The last three hold out the last tenth of
+        the rows, which should be in the order of time. Kernels are compared by BIC.
     evaluations : int
         Number of evaluations of the metric, with its gradient, to fit a kernel.
     seed : int
@@ -117,15 +119,15 @@ def evolve(
     if repeated:
         raise InputError(
             f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
-            "search with another method, 'cks' or 'boms'."
+            "use kem_pymc.search.search with the method 'cks' or 'boms'."
         )
     if method not in STRATEGIES:
         raise InputError(f"There is no method {method!r}. Use one of {', '.join(STRATEGIES)}.")
     if metric not in METRICS:
         raise InputError(f"There is no metric {metric!r}. Use one of {', '.join(METRICS)}.")
     check_numbers(seed, budget=budget, evaluations=evaluations)
-    if not seconds > 0:
-        raise InputError(f"{seconds} seconds are too few for a search. Give more than 0.")
+    if not (isinstance(seconds, Real) and seconds > 0):
+        raise InputError(f"seconds is {seconds}. Give a number above 0.")
     options = {"method": method, "metric": metric, "evaluations": evaluations, "seed": seed}
     fitter = Fitter(x, y, metric, evaluations)
     coarse = screening(fitter, seed)

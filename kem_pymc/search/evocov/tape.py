@@ -14,10 +14,8 @@ from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 CONSTANT, HYPERPARAMETER, DISTANCE, SPECTRAL_DISTANCE, PRODUCT, SPECTRAL_PRODUCT = range(6)
 ADD, MULTIPLY, LOG, POWER, INVERSE, EXP, ROOT, SQUARE = range(6, 14)
 
-#: Operations by the names of primitives with covariances as arguments.
+#: Operations by the names of primitives whose arguments are all covariances.
 OPERATIONS = {
-    "hp": HYPERPARAMETER,
-    "power": POWER,
     "add": ADD,
     "multiply": MULTIPLY,
     "div": INVERSE,
@@ -31,7 +29,7 @@ OF_POINTS = (DISTANCE, SPECTRAL_DISTANCE, PRODUCT, SPECTRAL_PRODUCT)
 
 
 class Tape(NamedTuple):
-    """A kernel as arrays, for compiled code.
+    """A kernel as arrays, for compiled code. The last operation gives the covariance.
 
     Attributes
     ----------
@@ -46,8 +44,6 @@ class Tape(NamedTuple):
         Places of the hyperparameters that are frequencies of spectral features.
     uniform : int
         Number of operations that don't depend on the points, the first ones.
-    result : int
-        Row that gives the kernel.
     positive : (k,) bool
         Which hyperparameters are positive: their coordinates are logs.
     """
@@ -56,7 +52,6 @@ class Tape(NamedTuple):
     constants: np.ndarray
     frequencies: np.ndarray
     uniform: int
-    result: int
     positive: np.ndarray
 
 
@@ -91,7 +86,7 @@ def lower(tree: Tree) -> Tape:
             stack.append(builder.row(CONSTANT, constant=node.value))
         else:  # sums and products don't depend on the order of their operands
             stack.append(builder.row(OPERATIONS[node.name], *sorted(given)))
-    return builder.tape(stack[0], np.array(tree.positive, dtype=np.bool_))
+    return builder.tape(np.array(tree.positive, dtype=np.bool_))
 
 
 class _Builder:
@@ -126,7 +121,7 @@ class _Builder:
             self.of_points.append(kind in OF_POINTS or depends)
         return self.rows[key]
 
-    def tape(self, result: int, positive: np.ndarray) -> Tape:
+    def tape(self, positive: np.ndarray) -> Tape:
         """Return the tape, with the operations that don't depend on the points first."""
         order = np.argsort(self.of_points, kind="stable")
         new = np.argsort(order)  # rows by their old numbers
@@ -139,6 +134,5 @@ class _Builder:
             constants=np.array([keys[i][6] for i in order]),
             frequencies=np.array(list(self.waves), dtype=np.int64),
             uniform=len(order) - sum(self.of_points),
-            result=int(new[result]),
             positive=positive,
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pymc as pm
 
 #: Largest depth of a tree, in levels of nodes.
-DEEPEST = 40
+MOST_LEVELS = 40
 
 # Binding strengths of formulas.
 SUM, PRODUCT, POWER, ATOM = range(4)
@@ -52,12 +52,12 @@ class Tree(gp.PrimitiveTree):
             levels.
         """
         primitives = primitive_set()
-        # DEAP evaluates names that it doesn't know as Python code.
-        names = re.findall(r"[^\s(),]+", text)
+        # DEAP evaluates names that it doesn't know as Python code. These are its separators.
+        names = re.findall(r"[^ \t\n\r\f\v(),]+", text)
         for name in names:
             if name not in primitives.mapping:
                 raise InputError(
-                    f"There is no primitive {name!r} in the kernel {_short(text)}. "
+                    f"There is no primitive {_short(name)} in the kernel {_short(text)}. "
                     f"Use {', '.join(primitives.mapping)}."
                 )
         try:
@@ -77,9 +77,9 @@ class Tree(gp.PrimitiveTree):
                 f"The kernel {_short(text)} gives {tree[0].ret.__name__}, not a covariance. "
                 "Begin with sq_dist, dot_prod, hp, a constant, or a function of these."
             )
-        if tree.depth > DEEPEST:
+        if tree.depth > MOST_LEVELS:
             raise InputError(
-                f"The kernel {_short(text)} has {tree.depth} levels. Give at most {DEEPEST}."
+                f"The kernel {_short(text)} has {tree.depth} levels. Give at most {MOST_LEVELS}."
             )
         return tree
 
@@ -111,16 +111,11 @@ class Tree(gp.PrimitiveTree):
         found = {self[i + 2].name for i, node in enumerate(self) if node.name == "spectral"}
         return tuple(name in found for name in self.hyperparameters)
 
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return the tree with other names of hyperparameters."""
-        mapping = primitive_set().mapping
-        return type(self)(
-            mapping[names[node.name]] if is_hyperparameter(node) else node for node in self
-        )
-
     def numbered(self) -> Self:
         """Return the tree with hyperparameters h0, h1, ... in the order in which they occur."""
-        return self.renamed({name: f"h{i}" for i, name in enumerate(self.hyperparameters)})
+        mapping = primitive_set().mapping
+        nodes = {name: mapping[f"h{i}"] for i, name in enumerate(self.hyperparameters)}
+        return type(self)(nodes[node.name] if is_hyperparameter(node) else node for node in self)
 
     def to_pytensor(self, x: Any, z: Any, hyperparameters: Sequence[Any]) -> Any:
         """Return the covariance of two sets of points as a PyTensor expression.
@@ -148,6 +143,9 @@ class Tree(gp.PrimitiveTree):
     ) -> "pm.gp.cov.Covariance":
         """Return the covariance, without white noise, as a ``pm.gp.cov`` object.
 
+        Fitted values are those for inputs scaled to [0, 1] and standardised targets. A model of
+        these has to use scaled data, too.
+
         Parameters
         ----------
         hyperparameters : mapping
@@ -168,7 +166,9 @@ class Tree(gp.PrimitiveTree):
         --------
         >>> found = kem.search.evolve(x, y)
         >>> covariance = found.best.to_pymc(found.selection.hyperparameters, dimension=1)
-        >>> pm.gp.Marginal(cov_func=covariance)
+        >>> scaled_x, standardised_y = found.data
+        >>> process = pm.gp.Marginal(cov_func=covariance)
+        >>> process.marginal_likelihood("y", scaled_x, standardised_y, found.selection.noise**0.5)
         """
         from kem_pymc.search.evocov.to_pymc import TreeCovariance
 
@@ -183,7 +183,7 @@ class Tree(gp.PrimitiveTree):
         return _formula(self, _TEXT).replace(" * 1 / ", " / ")
 
     def latex(self) -> str:
-        r"""Return the kernel as a formula in LaTeX, with hyperparameters \\theta_0, ..."""
+        r"""Return the kernel as a formula in LaTeX, with hyperparameters \theta_0, ..."""
         return _formula(self, _LATEX)
 
 

@@ -11,7 +11,7 @@ from deap import gp
 from kem_pymc.search.evocov.growth import grow
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, Covariance, primitive_set
-from kem_pymc.search.evocov.tree import DEEPEST, Tree, is_hyperparameter
+from kem_pymc.search.evocov.tree import MOST_LEVELS, Tree, is_hyperparameter
 
 #: Probability of a crossover; otherwise there is a mutation.
 CROSSOVER = 0.6
@@ -50,7 +50,7 @@ def vary(
     for _ in range(ATTEMPTS):
         nodes = crossover(trees[0], trees[1], rng) if crossing else mutation(trees[0], rng)
         tree, origins = numbered(nodes)
-        if len(origins) > HYPERPARAMETERS or tree.depth > DEEPEST or tree in trees:
+        if len(origins) > HYPERPARAMETERS or tree.depth > MOST_LEVELS or tree in trees:
             continue
         if check(tree):
             return Offspring(tree, inherit(chosen, origins))

@@ -55,10 +55,10 @@ def test_inherited_values_are_where_searches_start(data, monkeypatch):
         return call(search, values)
 
     monkeypatch.setattr(fitting._Search, "__call__", noted)
-    fitter = Fitter(data[0], np.zeros(N), "rmse", 61)  # without errors there is nothing to improve
+    fitter = Fitter(data[0], np.zeros(N), "rmse", 31)  # without errors there is nothing to improve
     offspring = Offspring(Tree.parse(SE), np.array([0.7, math.nan, 0.02]))
     fitter.fit(offspring, np.random.default_rng(3))
-    first, *others = dict.fromkeys(map(tuple, points))  # each start is evaluated twice
+    first, *others = points  # each search ends at its start
     np.testing.assert_allclose(np.exp(first)[[0, 2]], [0.7, 0.02], rtol=1e-12)
     others = np.array(others)
     assert len(others) == 30
@@ -67,22 +67,26 @@ def test_inherited_values_are_where_searches_start(data, monkeypatch):
     assert np.ptp(others[:, 1]) > 8
 
 
-def test_half_of_the_frequencies_start_at_peaks(data, monkeypatch):
-    """Catches periods in place of frequencies, and starts of other hyperparameters at peaks."""
+@pytest.mark.parametrize(("n", "cycles"), [(N, 5), (401, 182)])
+def test_half_of_the_frequencies_start_at_peaks(n, cycles, monkeypatch):
+    """Catches periods in place of frequencies, and starts of other hyperparameters at peaks.
+
+    With 401 points, bounds as for other hyperparameters would end at 175 cycles.
+    """
     points = []
 
     def noted(search, values):
         points.append(values)
         search.outcomes["noted"] += 1
-        return math.inf, values  # nothing is minimised
+        return 0.0, np.zeros(len(values))  # searches end at their starts
 
     monkeypatch.setattr(fitting._Search, "__call__", noted)
     monkeypatch.setattr(fitting, "PEAKS", 1)
-    x = data[0]
-    fitter = Fitter(x, np.sin(2 * np.pi * x[:, 0] / 0.2), "lml", 400)
+    x = np.linspace(0, 1, n)[:, None]
+    fitter = Fitter(x, np.sin(2 * np.pi * cycles * x[:, 0]), "lml", 400)
     tree = Tree.parse("multiply(sq_dist(spectral(x, h0), h1), sq_dist(euc(x), h2))")
     fitter.fit(Offspring.of(tree), np.random.default_rng(8))
-    at_peak = np.abs(np.array(points) - np.log(2 * np.pi / 0.2)) < 0.03
+    at_peak = np.abs(np.array(points) - np.log(2 * np.pi * cycles)) < 0.03
     share, *others = at_peak.mean(axis=0)
     assert 0.4 < share < 0.6
     assert max(others) < 0.05

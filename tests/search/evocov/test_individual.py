@@ -27,9 +27,12 @@ def test_json_keeps_everything():
         ({"kernel": "exp(y)"}, "no primitive 'y'"),
         ({"kernel": 3}, "isn't an evolved kernel"),
         ({"more": 1}, "isn't an evolved kernel"),
-        ({"hyperparameters": {"h0": 1.0}}, "values of h0 for the hyperparameters h0, h1"),
+        ({"hyperparameters": {"h0": 1.0}}, "values of h0; the kernel's hyperparameters are h0, h1"),
         ({"hyperparameters": {"h0": 1.0, "h1": -2.0}}, "h1 of .* is -2.0"),
         ({"noise": float("nan")}, "noise of .* is nan"),
+        ({"bic": float("nan")}, "the BIC nan"),
+        ({"log_likelihood": float("inf")}, "log likelihood inf"),
+        ({"outcomes": {"fine": -3}}, "isn't an evolved kernel"),
     ],
 )
 def test_refuses_what_is_not_an_individual(change, message):

@@ -65,6 +65,33 @@ def test_values_and_gradients_are_those_of_pytensor(name, dimension):
     np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-11)
 
 
+TWICE = "exp(multiply(-1.0, add(sq_dist(euc(x), h0), sq_dist(euc(x), h0))))"
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("div(exp(sq_dist(euc(x), h0)))", "exp(multiply(-1.0, sq_dist(euc(x), h0)))"),
+        ("div(square(exp(sq_dist(euc(x), h0))))", TWICE),
+        ("div(multiply(exp(sq_dist(euc(x), h0)), exp(sq_dist(euc(x), h0))))", TWICE),
+        (
+            "div(power(exp(sq_dist(euc(x), h0)), h1))",
+            "exp(multiply(-1.0, multiply(sq_dist(euc(x), h0), hp(h1))))",
+        ),
+    ],
+)
+def test_values_that_overflow_within_a_finite_covariance_have_no_slope(text, same):
+    """Catches zero times infinity in the reverse pass, which rejects the kernel."""
+    x = points(1)
+    y = np.sin(5 * x[:, 0])
+    trees = Tree.parse(text), Tree.parse(same)
+    values = np.array([*np.log([0.01, 3.0])[: len(trees[0].positive)], -1.0])
+    found, expected = (Objective(tree, x, y).evaluate(values) for tree in trees)
+    assert found.outcome == FINE
+    assert found.height == pytest.approx(expected.height, rel=1e-12)
+    np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_gradients_are_those_of_finite_differences(name):
     """The log marginal likelihood, noise included, whatever PyTensor's gradient is."""

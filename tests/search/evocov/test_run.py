@@ -5,6 +5,8 @@ import pytest
 
 from kem_pymc.search import search
 from kem_pymc.search.evocov.record import EvolvedRecord
+from kem_pymc.search.evocov.run import make_strategy
+from kem_pymc.search.evocov.strategies import GoWithTheFirst, RandomSearch
 from kem_pymc.search.record import EVALUATIONS
 from tests.refusals import refused
 from tests.search.conftest import paths
@@ -66,13 +68,17 @@ def test_time_ends_a_search_within_a_generation(evolved, tmp_path):
     found = quiet(X, Y, budget=300, seconds=1e-6, **options)
     assert len(found.evaluations) == 8
     assert paths(found).equals(paths(evolved)[:8])
+    again = quiet(X, Y, budget=300, seconds=1e-6, **options)
+    assert paths(again).equals(paths(found))
     assert paths(quiet(X, Y, budget=300, **options)).equals(paths(evolved))
 
 
-@pytest.mark.parametrize("method", ["random", "go_with_the_first"])
-def test_baselines(method):
+@pytest.mark.parametrize(
+    ("method", "strategy"), [("random", RandomSearch), ("go_with_the_first", GoWithTheFirst)]
+)
+def test_baselines(method, strategy):
+    assert isinstance(make_strategy(method, 1, 0), strategy)
     found = quiet(X, Y, method, budget=40, evaluations=5)
-    assert found.method == method
     assert len(found.evaluations) == 40
     assert math.isfinite(found.path["score"].max())
 
@@ -97,10 +103,13 @@ def test_data_that_is_refused(data, words):
     [
         ({"method": "gp"}, ("'gp'", "evocov, random, go_with_the_first")),
         ({"metric": "mae"}, ("'mae'", "loocv")),
-        ({"budget": 0}, ("budget=0",)),
-        ({"evaluations": 0}, ("evaluations=0",)),
-        ({"seconds": 0.0}, ("0.0 seconds",)),
-        ({"seed": -1}, ("seed=-1",)),
+        ({"budget": 0}, ("budget is 0",)),
+        ({"evaluations": 0}, ("evaluations is 0",)),
+        ({"budget": 12.5}, ("budget is 12.5", "integer")),
+        ({"seconds": 0.0}, ("seconds is 0.0",)),
+        ({"seconds": None}, ("seconds is None",)),
+        ({"seed": -1}, ("seed is -1",)),
+        ({"seed": 1.5}, ("seed is 1.5",)),
     ],
 )
 def test_options_that_are_refused(options, words):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kem_pymc.search.evocov.tape import ADD, lower
+from kem_pymc.search.evocov.tape import ADD, OF_POINTS, lower
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import TABLE_1
 
@@ -21,9 +21,12 @@ def test_operands_come_first_and_uniform_operations_before_all_others():
     for text, _, _ in TABLE_1.values():
         tape = lower(Tree.parse(text))
         depends = np.zeros(len(tape.code), dtype=bool)
+        used = set()
         for r, (kind, first, second, *_) in enumerate(tape.code):
+            depends[r] = kind in OF_POINTS
             if kind >= ADD:
                 assert max(first, second) < r
-        depends[tape.uniform :] = True
-        assert (np.diff(depends.astype(int)) >= 0).all()
-        assert tape.result == len(tape.code) - 1
+                depends[r] = depends[first] or depends[second]
+                used |= {first, second}
+        np.testing.assert_array_equal(depends, np.arange(len(depends)) >= tape.uniform)
+        assert used == set(range(len(tape.code) - 1))  # the last one is the kernel

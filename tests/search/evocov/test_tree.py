@@ -22,6 +22,7 @@ def test_text_is_read_as_it_is_written(text):
         ("add(1.0, 2.0) 3.0", "isn't one complete"),
         ("add 1.0 2.0", "isn't one complete"),
         ("exp(7.5)", "no primitive '7.5'"),
+        ("exp(\u00a01.0)", "no primitive"),  # no space, to DEAP
         ("__import__('os').system('echo')", "no primitive"),
         ("exp(h0)", "wrong type"),
         ("sq_dist(x, h0)", "wrong type"),
