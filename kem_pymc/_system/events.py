@@ -46,6 +46,7 @@ class EventFolder:
     ) -> None:
         self.folder = None if out is None else Path(out)
         self._what, self._known = what, known
+        self._size = 0
         if self.folder is None:
             return
         try:
@@ -103,13 +104,26 @@ class EventFolder:
             found.append(event)
         if torn:  # the last line was cut off when the process was killed
             write_atomically(file, b"".join(line + b"\n" for line in lines))
+        self._size = file.stat().st_size
         return found
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Append an event to the file, durably."""
+        """Append an event to the file, durably.
+
+        Raises
+        ------
+        InputError
+            If something else has written to the file meanwhile.
+        """
         if self.folder is None:
             return
-        with (self.folder / EVENTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        with (self.folder / EVENTS).open("ab") as file:
+            if file.tell() != self._size:
+                raise InputError(
+                    f"Another {self._what} has written to {self.folder}. Make this one anew from "
+                    "the folder, or choose another folder for it."
+                )
+            file.write((json.dumps(event) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
+            self._size = file.tell()

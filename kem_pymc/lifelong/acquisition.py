@@ -86,7 +86,7 @@ def maximise(
     surrogate : Surrogate
     space : Space
     best : float
-        Smallest value of the function, as the surrogate predicts it.
+        Smallest observed value of the function.
     rows : ndarray, shape (n, D)
         Points that were evaluated.
     values : ndarray, shape (n,)
@@ -127,7 +127,7 @@ def maximise(
     for i in order:
         if tried[i].tobytes() not in known:
             return tried[i]
-    raise InputError("All points of the space were evaluated. End the task.")
+    raise InputError("All points of the space were asked for. Begin the next task.")
 
 
 def _climb(height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ class LBO:
         self.before = Neighbours.none(max_networks, self.training.size)
         self.first: State | None = None
         self.current: State | None = None
-        self.strength = STRENGTHS[-1]
+        self.strength, self.chosen_at = STRENGTHS[-1], 0
         self.trace: list[Traced] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,8 +139,9 @@ class LBO:
         """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`."""
         state = self._begun(tasks, rng)
         rows, y = tasks[-1]
-        if self.before.counts.any() and len(y) in CHOSEN_AT:
-            self.strength = self._chosen(state, rows, y, rng)
+        reached = max((count for count in CHOSEN_AT if count <= len(y)), default=0)
+        if self.before.counts.any() and reached > self.chosen_at:
+            self.strength, self.chosen_at = self._chosen(state, rows, y, rng), reached
         self.current, elbo = self._trained(state, rows, y, self.strength, rng)
         surrogate = self._surrogate(self.current, rows, y)
         weights = np.zeros(self.training.networks)
@@ -163,6 +164,7 @@ class LBO:
         elif len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
             self.before = self.before.plus(self.current)
             self.first = self.current._replace(log_odds=odds)
+            self.chosen_at = 0
         return self.first
 
     def _trained(
@@ -239,7 +241,7 @@ class LBO:
     def state(self) -> Mapping[str, np.ndarray]:
         """Return weights, odds, precisions, sums over earlier tasks, and the trace."""
         found = {f"before_{name}": value for name, value in self.before._asdict().items()}
-        found["strength"] = np.array(self.strength)
+        found |= {name: np.array(getattr(self, name)) for name in ("strength", "chosen_at")}
         if self.current is not None and self.first is not None:
             found |= self.current._asdict()
             found |= {f"first_{name}": value for name, value in self.first._asdict().items()}
@@ -253,7 +255,7 @@ class LBO:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state; see :class:`kem_pymc.lifelong.methods.Method`."""
         self.before = Neighbours(*(state[f"before_{name}"] for name in Neighbours._fields))
-        self.strength = float(state["strength"])
+        self.strength, self.chosen_at = float(state["strength"]), int(state["chosen_at"])
         if State._fields[0] in state:
             self.current = State(*(state[name] for name in State._fields))
             self.first = State(*(state[f"first_{name}"] for name in State._fields))

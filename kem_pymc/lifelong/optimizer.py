@@ -13,7 +13,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
 from kem_pymc.lifelong.datatree import evaluations, networks
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import Point, Space
+from kem_pymc.lifelong.space import Point, Space, plain
 from kem_pymc.lifelong.store import Store
 from kem_pymc.lifelong.task import Task
 
@@ -26,6 +26,12 @@ Direction = Literal["minimize", "maximize"]
 
 #: Number of random points with which a task begins.
 INITIAL = 5
+
+#: Numbers of random points, one of which is to be new; more only if all of the first are known.
+DRAWS = (256, 4096)
+
+#: Magnitude above which values are divided by the largest one.
+LARGEST = 1e100
 
 
 class LifelongOptimizer:
@@ -83,7 +89,7 @@ class LifelongOptimizer:
         seed: int = 0,
         out: str | PathLike[str] | None = None,
     ) -> None:
-        self.space = space if isinstance(space, Space) else Space(space)
+        self.space = Space.of(space)
         self.direction, self.initial, self.seed = direction, initial, seed
         if direction not in ("minimize", "maximize"):
             raise InputError(f"There is no direction {direction!r}. Use minimize or maximize.")
@@ -111,20 +117,20 @@ class LifelongOptimizer:
         for event in self._store.events():
             self._apply(event)
         if self.method is not None:
-            model = self._store.model()
-            if model:
-                self.method.restore(model)
+            self._store.restore(self.method)
 
     # --- Tasks ------------------------------------------------------------------------------------
 
-    def next_task(self, name: str | None = None, space: Space | None = None) -> None:
+    def next_task(
+        self, name: str | None = None, space: Space | Mapping[str, Any] | None = None
+    ) -> None:
         """Begin the next task.
 
         Parameters
         ----------
         name : str, optional
             Name of the task; by default its number.
-        space : Space, optional
+        space : Space or mapping of str to Distribution, optional
             Space of the task, to check that it is the same.
 
         Raises
@@ -133,7 +139,7 @@ class LifelongOptimizer:
             If there is a task of that name, or the space is another one.
         """
         name = str(len(self.tasks) + 1) if name is None else str(name)
-        if space is not None and space != self.space:
+        if space is not None and Space.of(space) != self.space:
             raise InputError(
                 f"The space of task {name} isn't that of the optimiser. Give all tasks one space, "
                 "or make another optimiser."
@@ -164,12 +170,7 @@ class LifelongOptimizer:
         InputError
             If there is no value, or all evaluations failed.
         """
-        task = self.task
-        signed = self._sign * np.array(task.values)
-        if not np.isfinite(signed).any():
-            raise InputError(f"Task {task.name} has no values. Tell one first.")
-        place = int(np.nanargmin(signed))
-        return task.points[place], task.values[place]
+        return self.task.best(self._sign)
 
     def acquired(self) -> Acquired:
         """Return the current task's acquisitions as the model is given them."""
@@ -218,7 +219,7 @@ class LifelongOptimizer:
         Raises
         ------
         InputError
-            If no task has begun, or the point wasn't asked for.
+            If no task has begun, the point wasn't asked for, or the value isn't a number.
         """
         if dict(point) not in self.task.pending:
             raise InputError(
@@ -239,16 +240,23 @@ class LifelongOptimizer:
         Raises
         ------
         InputError
-            If no task has begun, or the point isn't in the space.
+            If no task has begun, the point isn't in the space, or the value isn't a number.
         """
         self.space.encode([point])
         self._tell(point, value)
 
     def _tell(self, point: Point, value: float | None) -> None:
-        failed = value is None or not math.isfinite(value)
-        recorded = None if failed or value is None else float(value)
+        try:
+            number = math.nan if value is None else float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"The value of {dict(point)} is {value!r}. Give a number, or None if the "
+                "evaluation failed."
+            ) from None
         _ = self.task
-        self._record({"tell": dict(point), "value": recorded})
+        recorded = number if math.isfinite(number) else None
+        plain_point = {name: plain(own) for name, own in point.items()}
+        self._record({"tell": plain_point, "value": recorded})
 
     # --- Choice -----------------------------------------------------------------------------------
 
@@ -265,14 +273,16 @@ class LifelongOptimizer:
         if known is None and self.method is not None:
             self._store.save_model(self.method.state(), row, len(self.tasks), task.asked)
         self._record({"ask": point})
-        return point
+        return dict(point)
 
     def _choose(self, task: Task, rng: np.random.Generator) -> np.ndarray:
         """Return the encoded point to evaluate next."""
         seen = self.space.encode([*task.points, *task.pending])
         if self.method_name == "sobol":
             sequence = np.random.default_rng([self.seed, len(self.tasks)])
-            return self.space.sobol(task.asked + 1, sequence)[-1]
+            row = self.space.sobol(task.asked + 1, sequence)[-1]
+            tried = any(np.array_equal(row, own) for own in seen)
+            return self._new(seen, rng) if tried else row
         current = self._acquired(task)
         if self.method is None or task.asked < self.initial or len(current.values) < 2:
             return self._first(task, seen, rng)
@@ -290,20 +300,23 @@ class LifelongOptimizer:
     def _first(self, task: Task, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a point with which a task begins, for "warm_start_gp" an earlier task's best."""
         if self.method_name == "warm_start_gp":
-            tasks = [own for own in reversed(self.tasks[:-1]) if np.isfinite(own.values).any()]
             known = {row.tobytes() for row in seen}
-            for own in tasks:
-                place = int(np.nanargmin(self._sign * np.array(own.values)))
-                row = self.space.encode([own.points[place]])[0]
-                if row.tobytes() not in known:
-                    return row
+            for own in reversed(self.tasks[:-1]):
+                if own.has_values:
+                    point, _ = own.best(self._sign)
+                    row = self.space.encode([point])[0]
+                    if row.tobytes() not in known:
+                        return row
         return self._new(seen, rng)
 
     def _new(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a random point that wasn't tried, if one is found soon."""
+        """Return a random point that wasn't tried."""
         known = {row.tobytes() for row in seen}
-        rows = self.space.draw(256, rng)
-        return next((row for row in rows if row.tobytes() not in known), rows[0])
+        for count in DRAWS:
+            for row in self.space.draw(count, rng):
+                if row.tobytes() not in known:
+                    return row
+        raise InputError("All points of the space were asked for. Begin the next task.")
 
     def _acquired(self, task: Task) -> Acquired:
         """Return the acquisitions of a task, with values that models suppose to be normal.
@@ -368,6 +381,8 @@ def normalised(values: np.ndarray) -> np.ndarray:
     """
     if len(values) < 2 or np.ptp(values) == 0:
         return np.zeros(len(values))
+    if np.abs(values).max() > LARGEST:  # squares would be infinite
+        values = values / np.abs(values).max()
     values = (values - values.mean()) / values.std()
     values = Transform.learn("yeo-johnson", values).forward(values)
     return (values - values.mean()) / values.std()

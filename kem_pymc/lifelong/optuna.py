@@ -68,7 +68,7 @@ class LifelongSampler(BaseSampler):
         self.optimizer: LifelongOptimizer | None = None
         self._options = {"seed": seed, **options}
         self._others = RandomSampler(seed=seed)
-        self._proposed: dict[int, dict[str, Any]] = {}
+        self._proposed: dict[tuple[str, int], dict[str, Any]] = {}
         self._lock = Lock()
 
     def infer_relative_search_space(
@@ -91,7 +91,7 @@ class LifelongSampler(BaseSampler):
         with self._lock:
             optimizer = self._of(study)
             point = optimizer.ask()
-            self._proposed[trial.number] = point
+            self._proposed[study.study_name, trial.number] = point
         return dict(point)
 
     def sample_independent(
@@ -113,7 +113,7 @@ class LifelongSampler(BaseSampler):
     ) -> None:
         """Record the value of a trial."""
         with self._lock:
-            proposed = self._proposed.pop(trial.number, None)
+            proposed = self._proposed.pop((study.study_name, trial.number), None)
             if proposed is None or self.optimizer is None:
                 return
             complete = state is TrialState.COMPLETE and values is not None

@@ -25,7 +25,9 @@ def minimize_sequence(
     Parameters
     ----------
     functions : mapping of str to callable, or sequence of callables
-        Functions of a point, a dict of values by name.
+        Functions of a point, a dict of values by name. With `out`, functions that are finished
+        aren't called again, and those with new names become further tasks; in a sequence the names
+        are numbers. Only the last task is continued if `evaluations` is larger than before.
     space : Space or mapping of str to Distribution
     evaluations : int
         Number of evaluations of each function.
@@ -45,8 +47,6 @@ def minimize_sequence(
     InputError
         As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
     """
-    if evaluations < 1:
-        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
     optimizer = LifelongOptimizer(space, **options)
     if not isinstance(functions, Mapping):
         functions = {str(i): function for i, function in enumerate(functions, start=1)}
@@ -75,12 +75,20 @@ def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluat
         Functions of a point; None stands for a failed evaluation.
     evaluations : int
         Number of evaluations of each function.
+
+    Raises
+    ------
+    InputError
+        If `evaluations` is below 1.
     """
-    for number, (name, function) in enumerate(functions.items()):
-        if number >= len(optimizer.tasks):
+    if evaluations < 1:
+        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    for name, function in functions.items():
+        names = [task.name for task in optimizer.tasks]
+        if name not in names:
             optimizer.next_task(name)
-        if number < len(optimizer.tasks) - 1:
-            continue  # finished before an interruption
+        elif name != names[-1]:
+            continue  # a task ends when the next one begins
         while len(optimizer.task.points) < evaluations:
             point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
             optimizer.tell(point, function(dict(point)))

@@ -6,6 +6,7 @@ regression of its own; DNGO (Snoek et al. 2015) trains one on each task.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from threading import Lock
 
 import numpy as np
 import pytensor
@@ -35,6 +36,7 @@ class _Training:
         white = pt.linalg.solve_triangular(root, self._y, lower=True)
         loss = 0.5 * pt.sqr(white).sum() + pt.log(pt.diagonal(root)).sum()
         self._adam = Adam(loss, [weights, log_precisions])
+        self._lock = Lock()
 
     def train(
         self,
@@ -45,13 +47,14 @@ class _Training:
         iterations: int,
     ) -> list[np.ndarray]:
         """Return the weights (1, P) and the log precisions (T, 2) after training."""
-        self._rows.set_value(np.concatenate([task.rows for task in tasks]))
-        self._y.set_value(np.concatenate([task.values for task in tasks]))
-        self._tasks.set_value(np.repeat(np.arange(len(tasks)), [len(t.values) for t in tasks]))
-        self._adam.begin([weights, log_precisions], rate)
-        for _ in range(iterations):
-            self._adam.step()
-        found, logs = self._adam.values()
+        with self._lock:  # the compiled function shares its values between threads
+            self._rows.set_value(np.concatenate([task.rows for task in tasks]))
+            self._y.set_value(np.concatenate([task.values for task in tasks]))
+            self._tasks.set_value(np.repeat(np.arange(len(tasks)), [len(t.values) for t in tasks]))
+            self._adam.begin([weights, log_precisions], rate)
+            for _ in range(iterations):
+                self._adam.step()
+            found, logs = self._adam.values()
         return [found, np.clip(logs, *LOG_PRECISIONS)]
 
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import qmc
@@ -20,6 +20,11 @@ NUMBERS = (int, float, np.integer, np.floating)
 
 #: Value of a categorical distribution.
 type Choice = str | bool | int | float | None
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as a number or text of Python, and any other value as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class Distribution(ABC):
@@ -63,7 +68,9 @@ class _Range(Distribution):
     log: bool = False
 
     def __post_init__(self) -> None:
-        ends = (self.low, self.high)
+        ends = (plain(self.low), plain(self.high))
+        for name, end in zip(("low", "high"), ends, strict=True):
+            object.__setattr__(self, name, end)  # JSON has no numbers of NumPy
         if not all(isinstance(end, NUMBERS) and math.isfinite(end) for end in ends):
             raise InputError(f"The range from {self.low!r} to {self.high!r} isn't one of numbers.")
         if not self.low < self.high:
@@ -176,7 +183,7 @@ class CategoricalDistribution(Distribution):
     choices: tuple[Choice, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "choices", tuple(self.choices))
+        object.__setattr__(self, "choices", tuple(map(plain, self.choices)))
         known = str | bool | int | float | None
         for choice in self.choices:
             if not isinstance(choice, known):
@@ -208,11 +215,6 @@ class CategoricalDistribution(Distribution):
         return self.choices[int(np.argmax(columns))]
 
 
-KINDS: Mapping[str, type[Distribution]] = {
-    kind.kind: kind for kind in (FloatDistribution, IntDistribution, CategoricalDistribution)
-}
-
-
 class Space:
     """A space of points with named dimensions.
 
@@ -242,6 +244,11 @@ class Space:
                     "CategoricalDistribution."
                 )
         self.dimensions = dict(dimensions)
+
+    @classmethod
+    def of(cls, given: "Space | Mapping[str, Distribution]") -> "Space":
+        """Return a space, or that of its dimensions."""
+        return given if isinstance(given, Space) else cls(given)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.dimensions == other.dimensions
@@ -351,22 +358,3 @@ class Space:
     def to_dict(self) -> dict[str, Any]:
         """Return the space as plain data, for JSON."""
         return {name: own.to_dict() for name, own in self.dimensions.items()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the space from plain data.
-
-        Raises
-        ------
-        InputError
-            If the data aren't those of a space.
-        """
-        try:
-            return cls(
-                {
-                    str(name): KINDS[own["kind"]](**{k: v for k, v in own.items() if k != "kind"})
-                    for name, own in data.items()
-                }
-            )
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"The space {data!r} can't be read: {error!r}.") from None

@@ -4,12 +4,14 @@ import io
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from kem_pymc._system.events import EventFolder
 from kem_pymc._system.files import write_atomically
 from kem_pymc.errors import InputError
+from kem_pymc.lifelong.methods import Method
 
 #: Files in the folder, beside the events.
 SETTINGS, MODEL = "lifelong.json", "model.npz"
@@ -44,16 +46,31 @@ class Store(EventFolder):
             return
         if (self.folder / MODEL).exists():
             try:
-                with np.load(self.folder / MODEL, allow_pickle=False) as file:
-                    self._model = dict(file)
-            except (OSError, ValueError) as error:
-                raise InputError(
-                    f"{self.folder / MODEL} is damaged. Delete it; the model is then learned anew."
-                ) from error
+                with (self.folder / MODEL).open("rb") as file:
+                    self._model = dict(np.load(file, allow_pickle=False))
+            except (OSError, ValueError, EOFError, BadZipFile) as error:
+                raise self._damaged() from error
 
-    def model(self) -> dict[str, np.ndarray]:
-        """Return the state of the method, empty if there is none."""
-        return {name: own for name, own in self._model.items() if name not in (CHOSEN, WHEN)}
+    def restore(self, method: Method) -> None:
+        """Give a method the state in the file, if there is one.
+
+        Raises
+        ------
+        InputError
+            If the state is that of another method.
+        """
+        state = {name: own for name, own in self._model.items() if name not in (CHOSEN, WHEN)}
+        if state:
+            try:
+                method.restore(state)
+            except (KeyError, ValueError, TypeError) as error:
+                raise self._damaged() from error
+
+    def _damaged(self) -> InputError:
+        return InputError(
+            f"{self.folder}/{MODEL} is damaged, or another method's. Delete it; what was learned "
+            "from earlier tasks is lost then, and their points and values are kept."
+        )
 
     def chosen(self, task: int, asked: int) -> list[float] | None:
         """Return the encoded point that was chosen at this place, if the file has it."""
@@ -75,4 +92,6 @@ class Store(EventFolder):
 
 def _known(event: Mapping[str, Any]) -> bool:
     """Return whether an event is a task, a point, or a value."""
-    return "task" in event or "ask" in event or {"tell", "value"} <= set(event)
+    if "tell" in event:
+        return "value" in event and isinstance(event["value"], float | int | None)
+    return "task" in event or "ask" in event

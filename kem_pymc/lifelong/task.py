@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from kem_pymc.errors import InputError
+
 
 @dataclass
 class Task:
@@ -26,3 +30,26 @@ class Task:
     values: list[float] = field(default_factory=list)
     pending: list[dict[str, Any]] = field(default_factory=list)
     asked: int = 0
+
+    @property
+    def has_values(self) -> bool:
+        """Whether an evaluation didn't fail."""
+        return bool(np.isfinite(self.values).any())
+
+    def best(self, sign: float) -> tuple[dict[str, Any], float]:
+        """Return the best point, and its value.
+
+        Parameters
+        ----------
+        sign : float
+            1 if the smallest value is the best one, -1 if the largest one is.
+
+        Raises
+        ------
+        InputError
+            If there is no value, or all evaluations failed.
+        """
+        if not self.has_values:
+            raise InputError(f"Task {self.name} has no values. Tell one first.")
+        place = int(np.nanargmin(sign * np.array(self.values)))
+        return dict(self.points[place]), self.values[place]

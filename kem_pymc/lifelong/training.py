@@ -1,6 +1,7 @@
 """Training of networks on the acquisitions of one task, by Adam on the evidence lower bound."""
 
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from kem_pymc.lifelong.networks import features_in_pytensor, sizes
 #: Number of samples of the networks that are used, in every iteration.
 SAMPLES = 8
 
-#: How many times faster log odds move than other parameters.
-RATE_OF_ODDS = 10.0
+#: How many times faster log odds and log precisions move than weights. Both may have to move far
+#: within a training: the precision of the noise, for example, by several orders of magnitude.
+FASTER = 10.0
 
 
 class State(NamedTuple):
@@ -98,6 +100,7 @@ class Training:
         self._y = pytensor.shared(np.zeros(1))
         self._strength = pytensor.shared(0.0)
         self._steps: dict[bool, Adam] = {}
+        self._lock = Lock()
 
     def elbo(self, uniform: Any, sticks: Any, in_dual: bool = True) -> tuple[Any, Any]:
         """Return samples' mean of the evidence lower bound (eq. 8) and of the regulariser (eq. 9).
@@ -111,10 +114,13 @@ class Training:
         """
         state, before = self._state, self._before
         maps = features_in_pytensor(state.weights, self._rows, self.columns, self.units)
-        log_odds = RATE_OF_ODDS * state.log_odds
+        log_odds = FASTER * state.log_odds
         logit = buffet.logit_sample(log_odds, uniform)
-        z = pt.sigmoid(logit)
-        logs = pt.clip(state.log_precisions, *LOG_PRECISIONS)
+        # A task uses one network at least (State.active). Samples without any would make noise of
+        # all values, and the precision of the noise could never be large.
+        likeliest = pt.eq(pt.arange(self.networks), pt.argmax(log_odds))
+        z = pt.where(likeliest, 1.0, pt.sigmoid(logit))
+        logs = pt.clip(FASTER * state.log_precisions, *LOG_PRECISIONS)
         precisions = logs[0], logs[1]
         # Products of features are computed once, and weighted for every sample.
         if in_dual:
@@ -177,21 +183,38 @@ class Training:
         elbo : float
             Mean evidence lower bound of the second half of the iterations.
         """
+        with self._lock:  # compiled functions share their values between threads
+            return self._train(state, before, rows, y, strength, rate, iterations, rng)
+
+    def _train(
+        self,
+        state: State,
+        before: Neighbours,
+        rows: np.ndarray,
+        y: np.ndarray,
+        strength: float,
+        rate: float,
+        iterations: int,
+        rng: np.random.Generator,
+    ) -> tuple[State, float]:
         for variable, value in zip(self._before, before, strict=True):
             variable.set_value(value)
         self._rows.set_value(rows)
         self._y.set_value(y)
         self._strength.set_value(strength)
         adam = self._step(in_dual=len(y) <= self.networks * self.units)
-        adam.begin(state._replace(log_odds=state.log_odds / RATE_OF_ODDS), rate)
+        adam.begin(_scaled(state, 1 / FASTER), rate)
         variates = np.clip(rng.random((iterations, 2, SAMPLES, self.networks)), 1e-12, 1 - 1e-12)
         bounds = [float(adam.step(*pair)) for pair in variates]
-        found = State(*adam.values())
-        found = found._replace(
-            log_odds=RATE_OF_ODDS * found.log_odds,
-            log_precisions=np.clip(found.log_precisions, *LOG_PRECISIONS),
-        )
+        found = _scaled(State(*adam.values()), FASTER)
+        precisions = np.clip(found.log_precisions, *LOG_PRECISIONS)
+        found = found._replace(log_precisions=precisions)
         return found, float(np.mean(bounds[iterations // 2 :]))
+
+
+def _scaled(state: State, factor: float) -> State:
+    """Return a state with log odds and log precisions times a factor."""
+    return State(state.weights, factor * state.log_odds, factor * state.log_precisions)
 
 
 @cache

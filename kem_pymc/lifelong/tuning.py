@@ -52,10 +52,8 @@ class Tuned:
         name = next(reversed(tasks)) if name is None else name
         if name not in tasks:
             raise InputError(f"There is no data set {name!r}. Use one of {', '.join(tasks)}.")
-        values = np.array(tasks[name].values)
-        if not np.isfinite(values).any():
-            raise InputError(f"No estimator has a score on {name}.")
-        return built(self.estimators, tasks[name].points[int(np.nanargmax(values))])
+        point, _ = tasks[name].best(sign=-1.0)
+        return built(self.estimators, point)
 
 
 def space_of(estimators: Mapping[str, Candidate]) -> Space:
@@ -64,10 +62,19 @@ def space_of(estimators: Mapping[str, Candidate]) -> Space:
     Raises
     ------
     InputError
-        If there are no estimators, or none has a hyperparameter.
+        If there are no estimators, one has no hyperparameter of a name, or there is nothing to
+        choose.
     """
     if not estimators:
         raise InputError("There are no estimators. Give at least one.")
+    for name, (estimator, distributions) in estimators.items():
+        known = estimator.get_params()
+        for own in distributions:
+            if own not in known:
+                raise InputError(
+                    f"The estimator {name} has no hyperparameter {own!r}. "
+                    f"Use one of {', '.join(known)}."
+                )
     dimensions: dict[str, Distribution] = {}
     if len(estimators) > 1:
         dimensions[ESTIMATOR] = CategoricalDistribution(tuple(estimators))
@@ -90,7 +97,7 @@ def cross_validated(
 ) -> Evaluate:
     """Return the mean cross-validated score as a function of the point.
 
-    The score is None if no fold could be fitted.
+    The score is None, or NaN, if a fold can't be fitted.
 
     Parameters
     ----------
@@ -154,7 +161,8 @@ def tune(
     Raises
     ------
     InputError
-        If there are no estimators or data sets, an option is invalid, or scikit-learn is missing.
+        If there are no estimators or data sets, a data set has targets of another length, the
+        scoring or a hyperparameter is unknown, an option is invalid, or scikit-learn is missing.
 
     Examples
     --------
@@ -163,10 +171,23 @@ def tune(
     >>> found.best("2024").fit(x_new, y_new)
     """
     _scikit_learn()
+    from sklearn.metrics import get_scorer
+    from sklearn.utils import check_consistent_length
+
     if not datasets:
         raise InputError("There are no data sets. Give at least one.")
-    if evaluations < 1:
-        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    for name, (x, y) in datasets.items():
+        try:
+            check_consistent_length(x, y)
+        except ValueError as error:
+            raise InputError(
+                f"Data set {name}: {error}. Give one row of features per target."
+            ) from None
+    if scoring is not None:
+        try:
+            get_scorer(scoring)
+        except ValueError as error:
+            raise InputError(f"There is no scoring {scoring!r}. {error}") from None
     optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
 
     functions = {

@@ -158,6 +158,72 @@ def test_a_warm_start_begins_with_the_earlier_best():
     assert [optimizer.ask(), optimizer.ask()] == bests[::-1]
 
 
+def test_functions_that_arrive_later_are_further_tasks(tmp_path):
+    """In the same folder: finished ones aren't called again, and values stay with their task."""
+    calls = []
+
+    def counted(name):
+        return lambda point: calls.append(name) or bowl(point)
+
+    def minimised(*names, evaluations=4):
+        return minimize_sequence(
+            {name: counted(name) for name in names},
+            SPACE,
+            evaluations=evaluations,
+            method="random",
+            out=tmp_path,
+        )
+
+    minimised("2023")
+    found = minimised("2024")
+    assert [task.name for task in found.tasks] == ["2023", "2024"]
+    minimised("2023", "2024", evaluations=6)
+    assert calls == 4 * ["2023"] + 6 * ["2024"]
+
+
+def test_points_are_copies():
+    """A dimension that is added to a point that was asked for would be in the folder for ever."""
+    optimizer = made(method="random")
+    optimizer.next_task()
+    point = optimizer.ask()
+    point["more"] = 1
+    refused(lambda: optimizer.tell(point, 1.0), "wasn't asked for")
+    optimizer.tell(optimizer.task.pending[0], 1.0)
+    optimizer.best[0]["more"] = 1
+    assert set(optimizer.ask()) == set(SPACE)
+
+
+def test_two_optimisers_do_not_write_to_one_folder(tmp_path):
+    first, second = made(out=tmp_path), made(out=tmp_path)
+    first.next_task("one")
+    refused(lambda: second.next_task("two"), "Another optimiser has written")
+    assert [task.name for task in made(out=tmp_path).tasks] == ["one"]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut off", "another method's"])
+def test_damaged_models_are_refused(tmp_path, damage):
+    run(made("lbo", out=tmp_path), 1, 5)
+    file = tmp_path / "model.npz"
+    if damage == "another method's":
+        with np.load(file) as arrays:
+            kept = {name: arrays[name] for name in ("chosen", "when", "weights")}
+        np.savez(file, **kept)
+    else:
+        file.write_bytes(b"" if damage == "empty" else file.read_bytes()[:-100])
+    refused(lambda: made("lbo", out=tmp_path), "model.npz is damaged", "Delete it")
+    file.unlink()
+    assert made("lbo", out=tmp_path).ask()
+
+
+@pytest.mark.parametrize("method", ["lbo", "gp"])
+def test_huge_values_are_no_end(method):
+    optimizer = made(method)
+    optimizer.next_task()
+    for value in (1.0, 1e200, 3.0, 1e308, 2.0, -1.0):
+        optimizer.tell(optimizer.ask(), value)
+    assert optimizer.best[1] == -1.0
+
+
 def test_values_of_models_are_not_ruled_by_outliers():
     values = np.array([1e6, 3.0, 1.0, 2.0, 2.5])
     found = normalised(values)
@@ -195,12 +261,14 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: optimizer.tell({"x": 0.1, "kind": "a"}, 1.0), "wasn't asked for")
     refused(lambda: optimizer.add({"x": 3, "kind": "a"}, 1.0), "x can't be 3")
     refused(lambda: optimizer.ask(0), "0 points")
+    refused(lambda: optimizer.tell(optimizer.ask(), "low"), "'low'", "Give a number")
     optimizer.add({"x": 0.5, "kind": "b"}, 0.25)
     assert optimizer.best == ({"x": 0.5, "kind": "b"}, 0.25)
     refused(lambda: made(out=tmp_path, seed=1), "other seed")
     refused(lambda: LifelongOptimizer({"x": FloatDistribution(0, 2)}, out=tmp_path), "other space")
-    (tmp_path / "events.jsonl").write_text('{"task": "one"}\n[]\n')
-    refused(lambda: made(out=tmp_path), "Line 2")
+    for line in ("[]", '{"tell": {"x": 0.5, "kind": "b"}, "value": "low"}'):
+        (tmp_path / "events.jsonl").write_text(f'{{"task": "one"}}\n{line}\n')
+        refused(lambda: made(out=tmp_path), "Line 2")
     (tmp_path / "lifelong.json").write_text("{")
     refused(lambda: made(out=tmp_path), "damaged")
     (tmp_path / "other").mkdir()
@@ -209,8 +277,9 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: made(out=tmp_path / "other" / "file"), "can't be written to")
 
 
-def test_a_space_that_is_exhausted():
-    optimizer = LifelongOptimizer({"n": IntDistribution(0, 5)}, method="gp", initial=2)
+@pytest.mark.parametrize(("method", "initial"), [("gp", 2), ("gp", 9), ("sobol", 2), ("random", 2)])
+def test_a_space_that_is_exhausted(method, initial):
+    optimizer = LifelongOptimizer({"n": IntDistribution(0, 5)}, method=method, initial=initial)
     optimizer.next_task()
     for _ in range(6):
         optimizer.tell(point := optimizer.ask(), float(point["n"] - 3) ** 2)

@@ -82,6 +82,16 @@ def test_trials_in_threads():
     assert sorted(task.values) == sorted(trial.value for trial in study.trials)
 
 
+def test_trials_of_an_earlier_study_do_not_change_the_next_one():
+    """Trials of both studies have the number 0."""
+    sampler = LifelongSampler(SPACE, method="random")
+    first, second = (optuna.create_study(sampler=sampler, study_name=name) for name in "ab")
+    one, two = first.ask(SPACE), second.ask(SPACE)
+    first.tell(one, 111.0)
+    second.tell(two, 2.0)
+    assert [task.values for task in sampler.optimizer.tasks] == [[], [2.0]]
+
+
 def test_continues_in_a_folder(tmp_path):
     values = []
     for trials in ((2, 2), (4,)):

@@ -11,7 +11,7 @@ from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.linear import LOG_PRECISIONS
 from kem_pymc.lifelong.methods import Acquired
 from kem_pymc.lifelong.shared_network import SharedNetwork
-from kem_pymc.lifelong.training import RATE_OF_ODDS, Neighbours, State, Training
+from kem_pymc.lifelong.training import FASTER, Neighbours, State, Training
 
 M, D, UNITS, N = 3, 2, 4, 7
 
@@ -23,7 +23,7 @@ def own():
 
 def state_of(seed):
     rng = np.random.default_rng(seed)
-    return State(networks.draw(M, D, UNITS, rng), rng.normal(size=M), np.array([0.2, 1.5]))
+    return State(networks.draw(M, D, UNITS, rng), rng.normal(size=M), np.array([0.02, 0.15]))
 
 
 def test_features_are_those_of_pytensor():
@@ -53,14 +53,16 @@ def test_bound_and_gradient(own, in_dual):
     bound, _ = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks), in_dual)
     evaluate = pytensor.function([], [bound, *pt.grad(bound, list(own._state))])
     found, *slopes = evaluate()
-    log_odds = RATE_OF_ODDS * state.log_odds
+    log_odds = FASTER * state.log_odds
+    precision, noise_precision = np.exp(FASTER * state.log_precisions)
     logit = (log_odds + np.log(uniform) - np.log(1 - uniform)) / buffet.TEMPERATURE
     maps = networks.features(state.weights, rows, UNITS)
     exact = 0.0
     for one, stick in zip(logit, sticks, strict=True):
-        c = np.eye(N) / np.exp(1.5)
-        for z, phi in zip(expit(one), maps, strict=True):
-            c += z**2 * phi @ phi.T / np.exp(0.2)
+        c = np.eye(N) / noise_precision
+        used = np.where(np.arange(M) == np.argmax(log_odds), 1.0, expit(one))
+        for z, phi in zip(used, maps, strict=True):
+            c += z**2 * phi @ phi.T / precision
         exact -= 0.5 * (np.linalg.slogdet(2 * np.pi * c)[1] + y @ np.linalg.solve(c, y))
         pi = np.exp(np.cumsum(np.log(stick)) / 2.0)
 
@@ -96,7 +98,8 @@ def test_regulariser_is_the_double_sum(own):
         variable.set_value(value)
     uniform, sticks = rng.random((2, 5, M))
     _, distance = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks))
-    z = expit((RATE_OF_ODDS * current.log_odds + np.log(uniform / (1 - uniform))) / 0.1)
+    z = expit((FASTER * current.log_odds + np.log(uniform / (1 - uniform))) / 0.1)
+    z[:, np.argmax(current.log_odds)] = 1.0
     exact = sum(
         z[:, m].mean() * state.active[m] * ((current.weights[m] - state.weights[m]) ** 2).sum()
         for state in states
@@ -158,7 +161,7 @@ def test_precisions_stay_where_matrices_can_be_factorised():
     assert np.isfinite(sd).all()
     lbo = LBO(D, max_networks=1, units=UNITS, iterations=3)
     lbo.fit([acquired], rng)
-    lbo.current = lbo.current._replace(log_precisions=far)
+    lbo.first = lbo.first._replace(log_precisions=far)
     lbo.fit([acquired], rng)
     assert (
         np.clip(lbo.current.log_precisions, *LOG_PRECISIONS) == lbo.current.log_precisions
@@ -167,7 +170,7 @@ def test_precisions_stay_where_matrices_can_be_factorised():
 
 def test_every_acquisition_is_learned_from_the_same_state():
     """Networks whose training went on for a whole task would be certain of what they can't know."""
-    rows = np.random.default_rng(11).random((6, D))
+    rows = np.random.default_rng(11).random((4, D))  # too few to choose the regulariser
     tasks = [Acquired(rows, np.sin(5 * rows[:, 0])), Acquired(rows, np.cos(5 * rows[:, 1]))]
     lbo = LBO(D, max_networks=2, units=UNITS, iterations=5)
 
@@ -177,11 +180,32 @@ def test_every_acquisition_is_learned_from_the_same_state():
 
     learned(tasks[:1])  # draws the networks
     first = learned(tasks[:1])
+    used = lbo.current.active
     np.testing.assert_array_equal(learned(tasks[:1]), first)
     second = learned(tasks)
     assert np.abs(second - first).max() < 0.2  # five steps of 0.01 from where the first task ended
     np.testing.assert_array_equal(learned(tasks), second)
-    assert (lbo.before.counts > 0).sum() == lbo.before.counts.sum()  # one earlier task
+    np.testing.assert_array_equal(lbo.before.counts, used)  # one earlier task
+
+
+def test_noise_is_learned_to_be_small():
+    """Samples without a network, and a slow precision, kept its sd above an eighth."""
+    rows = np.random.default_rng(14).random((30, D))
+    lbo = LBO(D, max_networks=3)
+    lbo.fit([Acquired(rows, np.sin(3 * rows[:, 0]) + rows[:, 1])], np.random.default_rng(15))
+    assert np.exp(-lbo.current.log_precisions[1] / 2) < 0.03
+
+
+def test_the_regulariser_is_chosen_once_at_each_number_of_values(monkeypatch):
+    """Also where points are asked for together, or a number is passed over."""
+    rng = np.random.default_rng(16)
+    chosen = []
+    lbo = LBO(D, max_networks=2, units=UNITS, iterations=1)
+    monkeypatch.setattr(lbo, "_chosen", lambda *own: chosen.append(len(own[2])) or 0.1)
+    tasks = [Acquired(rng.random((n, D)), rng.normal(size=n)) for n in (6, 6, 6, 12, 3, 7)]
+    for i, number in enumerate((1, 2, 2, 2, 3, 3)):
+        lbo.fit([*tasks[: number - 1], tasks[i]], rng)
+    assert chosen == [6, 12, 7]
 
 
 def test_the_state_grows_by_its_trace_only():

@@ -62,3 +62,8 @@ def test_what_is_refused():
     refused(lambda: tune({}, {"one": table(0)}), "no estimators")
     refused(lambda: tune(ESTIMATORS, {}), "no data sets")
     refused(lambda: tune(ESTIMATORS, {"one": table(0)}, evaluations=0), "0 evaluations")
+    refused(lambda: tune(ESTIMATORS, {"one": table(0)}, scoring="roc_aux"), "'roc_aux'")
+    x, y = table(0)
+    refused(lambda: tune(ESTIMATORS, {"one": (x, y[1:])}), "Data set one", "59")
+    misspelt = {"logistic": (LogisticRegression(), {"c": FloatDistribution(0, 1)})}
+    refused(lambda: tune(misspelt, {"one": (x, y)}), "no hyperparameter 'c'", "C, ")
