@@ -75,8 +75,8 @@ class EventFolder:
         if different:
             names = ", ".join(different)
             raise InputError(
-                f"The {self._what} in {folder} has other {names}. Choose another folder, or the "
-                f"same {names}."
+                f"The {self._what} in {folder} is one with different {names}. Choose another "
+                f"folder, or the same {names}."
             )
 
     def events(self) -> list[dict[str, Any]]:

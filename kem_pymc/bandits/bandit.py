@@ -231,7 +231,7 @@ class Bandit:
             Observed components; None or NaN where there is no observation.
         value : float, optional
             Observed value of the objective; by default it is computed from the components, if all
-            of them were observed.
+            of them were observed. "d-gpucb" doesn't learn from it.
 
         Warns
         -----
@@ -241,7 +241,8 @@ class Bandit:
         Raises
         ------
         InputError
-            If the point isn't in the space, nothing was observed, shapes don't match, an
+            If the point isn't in the space, nothing was observed that the policy learns from,
+            shapes don't match, an
             observation is infinite, or it contradicts an earlier one without noise.
         """
         x = np.atleast_1d(numbers(x, "The coordinates of the point"))
@@ -264,6 +265,11 @@ class Bandit:
             value = float(self.objective.value(x[None], own[None])[0])
         if value is None and np.isnan(own).all():
             raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
+        if self.policy == "d-gpucb" and np.isnan(own).all():
+            raise InputError(
+                "The policy d-gpucb learns from components only. Give those that were observed, or "
+                "use gp-ucb, which learns from values."
+            )
         if isinstance(self.objective, Nonlinear) and not np.isnan(own).any():
             self.objective.check(own)
         plain = [None if math.isnan(y) else float(y) for y in own]

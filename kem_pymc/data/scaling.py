@@ -113,7 +113,7 @@ class Scaling:
         if x.shape[-1:] != self.feature_low.shape:
             raise InputError(
                 f"The inputs have shape {x.shape}. "
-                f"Give {len(self.feature_low)} columns, one per feature of the pilot cohort."
+                f"Give as many columns as there are features: {len(self.feature_low)}."
             )
         return (x - self.feature_low) / (self.feature_high - self.feature_low)
 

@@ -186,6 +186,13 @@ class Process:
     def _vector(self) -> tuple[np.ndarray, np.ndarray, Any, Any]:
         """Active candidates (k,), the pool's hyperparameters (H,), its layout, and kernels."""
         coordinates = Coordinates(self._pool, self.composition)
+        names = [own.name for own in coordinates.hyperparameters]
+        missing = [name for name in names if name not in self.hyperparameters]
+        if missing:
+            raise InputError(
+                f"There is no value of {', '.join(missing)}. Give one of each of "
+                f"{', '.join(names)}."
+            )
         values = coordinates.from_named(self.hyperparameters, 1.0)
         active, h = as_active(coordinates.inclusion), coordinates.expand(values)[0]
         return active, h, self._pool.layout, kernels()

@@ -345,7 +345,7 @@ RQ = register_kernel(
         _rational_quadratic,
         unitless=("mixture",),
         phrase="a curve in {feature} with slow and fast changes",
-        modifier="that changes along {feature}, slowly and fast",
+        modifier="that changes along {feature}, both slowly and fast",
         detail="changing over about {lengthscale}",
     )
 )

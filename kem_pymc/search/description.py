@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
+from scipy.linalg import solve_triangular
 
 from kem_pymc.errors import InputError
+from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe_candidate
 from kem_pymc.search.evaluation import MEAN
@@ -70,3 +73,26 @@ def describe(selection: Selection, features: Sequence[str] | None = None) -> pd.
         {"component": "noise", "description": f"noise of sd {sd:.2g}", "share": 1 - sum(shares)}
     )
     return pd.DataFrame(rows)
+
+
+def left_out_errors(selection: Selection) -> np.ndarray:
+    """Return the errors of predictions of each target from all others, at the fitted values.
+
+    They are a_i / (C^-1)_ii with a = C^-1 y (Rasmussen and Williams 2006, section 5.4.2). Where
+    they are far larger than the noise, components follow single points, and may be noise.
+
+    Parameters
+    ----------
+    selection : Selection
+        Selected kernel, with the data, on a scale without a transform.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Errors in the target's unit.
+    """
+    factor = Conditioned.of(selection.objective, selection.values).factor
+    # What is below the diagonal has no meaning.
+    inverse = solve_triangular(factor, np.eye(len(factor)), check_finite=False)
+    errors = inverse @ (inverse.T @ selection.y) / (inverse**2).sum(axis=1)
+    return errors * selection.scaling.target_sd

@@ -12,6 +12,7 @@ from scipy.stats import qmc
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.problem import Prior, normal_prior
+from kem_pymc.kernels.base import CONST, base_kernels
 from kem_pymc.kernels.composition import Hyperparameter
 
 #: Means and standard deviations of Malkomes et al. (2016), for inputs scaled to [0, 1] and
@@ -49,12 +50,23 @@ class Hyperpriors:
     Raises
     ------
     InputError
-        If a mean isn't finite, or a standard deviation isn't positive and finite.
+        If no base kernel has a hyperparameter of that kind, a mean isn't finite, or a standard
+        deviation isn't positive and finite.
     """
 
     table: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        bases = base_kernels()
+        kinds = dict.fromkeys(name.rpartition(".")[2] for name in DEFAULTS)
+        kinds |= dict.fromkeys(kind for base in bases for kind in base.hyperparameters)
+        for name in self.table:
+            base, _, kind = str(name).rpartition(".")
+            if kind not in kinds or base not in ("", CONST, *(own.name for own in bases)):
+                raise InputError(
+                    f"No base kernel has a hyperparameter {name!r}. Use {', '.join(kinds)}, or one "
+                    "of a base kernel, such as PER.lengthscale."
+                )
         table = {**DEFAULTS, **self.table}
         for name, (mean, sd) in table.items():
             if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
@@ -63,6 +75,24 @@ class Hyperpriors:
                     "Give a finite mean and a positive standard deviation."
                 )
         object.__setattr__(self, "table", MappingProxyType(table))
+
+    @classmethod
+    def with_noise(cls, sd: float) -> "Hyperpriors":
+        """Return priors that expect noise with about a standard deviation.
+
+        Parameters
+        ----------
+        sd : float
+            In standard deviations of the target.
+
+        Raises
+        ------
+        InputError
+            If the standard deviation isn't positive and finite.
+        """
+        if not (math.isfinite(sd) and sd > 0):
+            raise InputError(f"The noise has an expected sd of {sd}. Give a positive number.")
+        return cls({"noise": (2 * math.log(sd), 1.0)})
 
     def of(self, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
         """Return means (k + 1,) and standard deviations (k + 1,) of coordinates.

@@ -241,11 +241,18 @@ def _check(folder: Path, options: dict[str, Any]) -> None:
         return
     try:
         known = json.loads(file.read_text("utf-8"))
-        different = [name for name in options if known[name] != options[name]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        method = known["method"]
+        different = [name for name in options if known.get(name) != options[name]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{file} is damaged. Start anew in another folder.") from error
+    if method != options["method"]:
+        raise InputError(
+            f"The folder {folder} has a search by {method}. Choose another folder for one by "
+            f"{options['method']}."
+        )
     if different:
         what = "data" if "data" in different else ", ".join(different)
         raise InputError(
-            f"The search in {folder} has other {what}. Choose another folder, or the same {what}."
+            f"The search in {folder} is one with different {what}. Choose another folder, or the "
+            f"same {what}."
         )

@@ -19,6 +19,7 @@ from kem_pymc.gp.fit import Fit
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.search.description import left_out_errors
 from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
 from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
@@ -232,6 +233,10 @@ class SearchResult(Found[Evaluation]):
         candidates = dict.fromkeys(c for row in rows for c in row.composition)
         pool = CandidatePool(candidates, len(self.scaling.feature_low))
         return Selection(tuple(rows), pool, self.scaling, *self.data, self.seconds)
+
+    def _facts(self) -> dict[str, str]:
+        sd = float(left_out_errors(self.selection).std())
+        return super()._facts() | {"Sd of leave-one-out errors": number(sd)}
 
     def _considered(self, evaluation: Evaluation, weight: float) -> Considered:
         objective = self.evaluator.objective(evaluation.expression)

@@ -177,8 +177,8 @@ def _evolve(
     given = [name for name, there in compositional.items() if there]
     if given:
         raise InputError(
-            f'method="evocov" has no {", ".join(given)}, because its kernels are no compositions. '
-            "Leave these options out."
+            f"The method evocov has no {', '.join(given)}: its kernels aren't compositions. Leave "
+            "these options out."
         )
     budget = run.BUDGET if budget is None else budget
     return run.evolve(x, y, budget=budget, seed=seed, **workers, out=out, progressbar=progressbar)

@@ -169,7 +169,7 @@ def test_a_continued_bandit_plays_the_same(tmp_path, functions, policy):
     assert len(again.rounds) == 5
     np.testing.assert_array_equal(again.ask(), part.ask())
     assert [own.x for own in again.rounds] == [own.x for own in whole.rounds[:5]]
-    with pytest.raises(InputError, match="has other policy"):
+    with pytest.raises(InputError, match="with different policy"):
         Bandit(Points(X), COMPONENTS, Weighted(4), "mpi", out=tmp_path / "part", seed=4)
 
 
@@ -178,7 +178,7 @@ def test_missing_observations_and_the_datatree(functions):
     bandit.tell(X[3:4], [1.0, None, math.nan, 2.0])
     assert math.isnan(bandit.rounds[0].value)
     assert [posterior.n for posterior in bandit.decomposed.posteriors] == [1, 0, 0, 1]
-    bandit.tell(X[4:5], value=7.0)
+    bandit.tell(X[4:5], [None, 0.5, None, None], value=7.0)
     play(bandit, functions, 2)
     rounds = bandit.to_datatree()["rounds"].to_dataset()
     assert rounds["components"].shape == (4, 4)
@@ -192,6 +192,7 @@ def test_nothing_is_written_of_what_is_refused(tmp_path):
         (lambda: bandit.tell([0.0], [1.0, 2.0]), "2 components"),
         (lambda: bandit.tell([0.0], [1.0, 2.0, 3.0, math.inf]), "isn't finite"),
         (lambda: bandit.tell([0.0]), "Nothing was observed"),
+        (lambda: bandit.tell([0.0], value=1.0), "learns from components only"),
         (lambda: bandit.tell([0.0], ["a", 2, 3, 4]), "components aren't numbers"),
         (lambda: bandit.tell(["a"], [1, 2, 3, 4]), "coordinates of the point aren't numbers"),
         (lambda: bandit.tell([0.00001], [1.0, 2.0, 3.0, 4.0]), "isn't one of the points"),

@@ -65,6 +65,8 @@ def test_a_formula(sales, tmp_path):
     pd.testing.assert_frame_equal(*(path[same] for path in paths))
     message = refused(run("search", sales, *options, "--bases", "SE,PER"))
     assert "no bases" in message
+    message = refused(run("search", sales, *OPTIONS, "--out", out))
+    assert "a search by evocov" in message
 
 
 @pytest.mark.cluster
@@ -93,8 +95,28 @@ def test_dates_become_days(tmp_path):
         *("search", path, "--target", "sales", "--budget", "2", "--bases", "SE,LIN"),
         *("--future", future, "--out", tmp_path / "out"),
     )
-    days = pd.read_csv(tmp_path / "out" / "predictions.csv")["day"]
-    np.testing.assert_array_equal(days, 7.0 * np.arange(25))
+    predicted = pd.read_csv(tmp_path / "out" / "predictions.csv")["day"]
+    assert list(predicted) == [*dates, "2024-06-17"]
+    pd.DataFrame({"day": [7.0]}).to_csv(future, index=False)
+    message = refused(
+        run(
+            *("search", path, "--target", "sales", "--budget", "2", "--future", future),
+            *("--out", tmp_path / "other"),
+        )
+    )
+    assert "has no dates" in message
+
+
+def test_noise_that_components_follow_is_reported(tmp_path):
+    """The default prior is for series that are nearly without noise."""
+    path = tmp_path / "noise.csv"
+    rng = np.random.default_rng(5)
+    pd.DataFrame({"t": range(40), "y": rng.normal(size=40)}).to_csv(path, index=False)
+    options = ("search", path, "--target", "y", "--budget", "3", "--bases", "SE,LIN")
+    assert "may be noise themselves" in fine(*options, "--out", tmp_path / "default")
+    text = fine(*options, "--noise-sd", "0.5", "--out", tmp_path / "noisy")
+    assert "may be noise themselves" not in text
+    assert "Predicted from all other points, y has errors of sd" in text
 
 
 def test_missing_values_are_refused_or_dropped(sales, tmp_path):

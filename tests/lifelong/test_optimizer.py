@@ -264,8 +264,10 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: optimizer.tell(optimizer.ask(), "low"), "'low'", "Give a number")
     optimizer.add({"x": 0.5, "kind": "b"}, 0.25)
     assert optimizer.best == ({"x": 0.5, "kind": "b"}, 0.25)
-    refused(lambda: made(out=tmp_path, seed=1), "other seed")
-    refused(lambda: LifelongOptimizer({"x": FloatDistribution(0, 2)}, out=tmp_path), "other space")
+    refused(lambda: made(out=tmp_path, seed=1), "different seed")
+    refused(
+        lambda: LifelongOptimizer({"x": FloatDistribution(0, 2)}, out=tmp_path), "different space"
+    )
     for line in ("[]", '{"tell": {"x": 0.5, "kind": "b"}, "value": "low"}'):
         (tmp_path / "events.jsonl").write_text(f'{{"task": "one"}}\n{line}\n')
         refused(lambda: made(out=tmp_path), "Line 2")

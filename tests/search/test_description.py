@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from kem_pymc.search.description import describe
+from kem_pymc.search.description import describe, left_out_errors
 from kem_pymc.search.run import search
 from tests.refusals import refused
 from tests.search.conftest import series
@@ -24,3 +26,16 @@ def test_components_of_a_known_series():
 def test_default_and_wrong_names(found):
     assert " in x" in describe(found.selection)["description"].str.cat()
     refused(lambda: describe(found.selection, ["a", "b"]), "2 names", "1 input columns")
+
+
+def test_left_out_errors_are_those_of_refits_without_each_point(found):
+    """By predictions from all other points, at the same values."""
+    selection = found.selection
+    errors = left_out_errors(selection)
+    low, high = selection.scaling.feature_low, selection.scaling.feature_high
+    for i in (0, 7, len(errors) - 1):
+        kept = np.arange(len(errors)) != i
+        fewer = replace(selection, x=selection.x[kept], y=selection.y[kept])
+        at = low + (high - low) * selection.x[[i]]
+        expected = selection.scaling.mean_back(selection.y[i]) - fewer.predict(at, single=True).mean
+        assert errors[i] == pytest.approx(float(expected[0]), rel=1e-6)

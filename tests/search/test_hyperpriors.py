@@ -27,9 +27,11 @@ def test_priors_draw_what_they_say():
 def test_refusals():
     refused(lambda: Hyperpriors({"noise": (math.nan, 1.0)}), "noise", "nan")
     refused(lambda: Hyperpriors({"noise": (0.0, 0.0)}), "noise", "0.0")
+    refused(lambda: Hyperpriors({"nois": (0.0, 1.0)}), "'nois'", "noise")
+    refused(lambda: Hyperpriors({"PERIOD.lengthscale": (0.0, 1.0)}), "'PERIOD.lengthscale'")
+    refused(lambda: Hyperpriors.with_noise(0.0), "sd of 0.0")
 
 
 def test_kinds_without_a_prior():
     unknown = Hyperparameter("TILT0.tilt", "tilt", "SE")
     refused(lambda: Hyperpriors().row(unknown), "tilt")
-    assert Hyperpriors({"tilt": (0.0, 2.0)}).row(unknown) == (0.0, 2.0)

@@ -29,6 +29,9 @@ class Tree(gp.PrimitiveTree):
     same hyperparameter.
     """
 
+    def __repr__(self) -> str:
+        return f"Tree({self.formula()})"
+
     def __reduce__(self) -> Any:
         return type(self).parse, (str(self),)  # DEAP's nodes would be ten times as long
 
