@@ -37,11 +37,19 @@ FOLLOWING = 3.0
 
 
 class _Names(NamedTuple):
-    """Names of the columns, for labels of axes, and the first dates of those that have dates."""
+    """Names of the columns, and the first dates of those that have dates."""
 
-    features: tuple[str, ...]
+    columns: tuple[str, ...]
     target: str
     first: "dict[str, pd.Timestamp]"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the inputs; dates are days since the first one."""
+        return tuple(
+            f"days since {self.first[name]:%Y-%m-%d}" if name in self.first else name
+            for name in self.columns
+        )
 
 
 Table = Annotated[
@@ -138,8 +146,9 @@ def search(
     from kem_pymc.search.result import SearchResult
     from kem_pymc.search.run import search as run
 
-    names, x, y, first = _points(table, target, options.listed(features), missing == "drop")
-    coming = None if future is None else _inputs(_read(future), future, names, first)
+    drop = missing == "drop"
+    names, x, y, first = _points(table, target, options.listed(features), drop)
+    coming = None if future is None else _coming(future, names, first, drop)
     found = run(
         x,
         y,
@@ -201,19 +210,40 @@ def _points(
         left = [n for n in names if n not in dates and not dtypes.is_numeric_dtype(table[n])]
         names = [n for n in names if n not in left]
         if left:
-            screen.say(f"Not used, because they aren't numbers: {some(left, NAMED)}.")
+            screen.say(
+                "Not used, because they aren't numbers or dates such as 2024-01-31: "
+                f"{some(left, NAMED)}."
+            )
     if not names:
         raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
     table = table[[*names, target]]
-    if drop and table.isna().any(axis=None):
-        complete = table.dropna()
-        screen.say(f"Left out {len(table) - len(complete)} of {len(table)} rows: missing values.")
-        table = complete
+    if drop:
+        table = _complete(table, "rows")
     first: dict[str, pd.Timestamp] = {name: table[name].min() for name in dates}
     x = _inputs(table, path, names, first)
     check_numeric(table, [target])
     check_complete(table.index, None, {target: table[target]})
     return names, x, numbers(table, target), first
+
+
+def _coming(
+    path: Path, names: "Sequence[str]", first: "dict[str, pd.Timestamp]", drop: bool
+) -> "np.ndarray":
+    """Return the inputs (m, D) of points to predict; messages name their table."""
+    table = _read(path)
+    rows, kind = table.index, table.index.name
+    table.index = rows.map(lambda row: f"{row} of {path.name}").rename(kind)
+    if drop and set(names) <= set(table):
+        table = _complete(table[list(names)], f"rows of {path.name}")
+    return _inputs(table, path, names, first)
+
+
+def _complete(table: "pd.DataFrame", what: str) -> "pd.DataFrame":
+    """Return the complete rows of a table, and report how many others were left out."""
+    complete = table.dropna()
+    if len(complete) < len(table):
+        screen.say(f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values.")
+    return complete
 
 
 def _inputs(
@@ -328,7 +358,7 @@ def _write_predictions(
 
     at = x if coming is None else np.concatenate([x, coming])
     predicted = found.selection.predict(at, include_noise=True)
-    table = pd.DataFrame(at, columns=list(names.features))
+    table = pd.DataFrame(at, columns=list(names.columns))
     for name, origin in names.first.items():
         table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
     table[names.target] = np.concatenate([y, np.full(len(at) - len(y), np.nan)])

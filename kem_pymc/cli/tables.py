@@ -208,7 +208,7 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
     if kind not in (".csv", ".parquet"):
         raise InputError(f"{path} is neither .csv nor .parquet. Convert it to one of them.")
     if not path.is_file():
-        raise InputError(f"There is no file {path}. Give the path of a table with --data.")
+        raise InputError(f"There is no file {path}. Give the path of a table.")
     try:
         table = _read_csv(path, user) if kind == ".csv" else pd.read_parquet(path)
     except InputError:

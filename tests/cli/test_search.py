@@ -22,7 +22,7 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     future = tmp_path / "future.csv"
     pd.DataFrame({"year": [1993.0, 1993.5]}).to_csv(future, index=False)
     text = fine("search", sales, *OPTIONS, "--future", future, "--out", out)
-    assert "Not used, because they aren't numbers: shop" in text
+    assert "Not used, because they aren't numbers or dates such as 2024-01-31: shop" in text
     assert "sales is the sum of" in text
     assert "3 kernels evaluated" in text
     path = pd.read_csv(out / "path.csv")
@@ -127,8 +127,14 @@ def test_missing_values_are_refused_or_dropped(sales, tmp_path):
     assert "'sales'" in message
     assert "line 6" in message
     assert not (tmp_path / "a").exists()
-    text = fine("search", sales, *OPTIONS, "--missing", "drop", "--out", tmp_path / "a")
+    future = tmp_path / "future.csv"
+    pd.DataFrame({"year": [1993.0, None, 1994.0]}).to_csv(future, index=False)
+    options = (*OPTIONS, "--out", tmp_path / "a", "--future", future)
+    text = fine("search", sales, *options, "--missing", "drop")
     assert "Left out 1 of 24 rows" in text
+    assert "Left out 1 of 3 rows of future.csv" in text
+    table.dropna().to_csv(sales, index=False)
+    assert "line 3 of future.csv" in refused(run("search", sales, *options))
 
 
 @pytest.mark.parametrize(
