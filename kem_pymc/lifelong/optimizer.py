@@ -379,10 +379,10 @@ def normalised(values: np.ndarray) -> np.ndarray:
 
     Functions often have a few values that are far worse than all others; a model would fit these.
     """
-    if len(values) < 2 or np.ptp(values) == 0:
-        return np.zeros(len(values))
-    if np.abs(values).max() > LARGEST:  # squares would be infinite
+    if len(values) > 1 and np.abs(values).max() > LARGEST:  # squares would be infinite
         values = values / np.abs(values).max()
+    if len(values) < 2 or values.std() == 0 or np.ptp(values) == 0:
+        return np.zeros(len(values))
     values = (values - values.mean()) / values.std()
     values = Transform.learn("yeo-johnson", values).forward(values)
     return (values - values.mean()) / values.std()

@@ -231,6 +231,7 @@ def test_values_of_models_are_not_ruled_by_outliers():
     assert found.std() == pytest.approx(1)
     assert (np.argsort(found) == np.argsort(values)).all()
     np.testing.assert_array_equal(normalised(np.full(4, 2.0)), 0)
+    np.testing.assert_array_equal(normalised(np.array([0.0, 1e-320])), 0)
 
 
 @pytest.mark.parametrize(
