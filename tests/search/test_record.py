@@ -44,9 +44,9 @@ class TestFolders:
     def test_refusals(self, tmp_path):
         quiet(X, Y, budget=1, out=tmp_path / "a")
         again = lambda *data, **o: lambda: quiet(*data, budget=2, out=tmp_path / "a", **o)  # noqa: E731
-        refused(again(X, Y + X), "other data")
-        refused(again(X, Y, seed=5), "other seed")
-        refused(again(X, Y, method="boms"), "other method")
+        refused(again(X, Y + X), "different data")
+        refused(again(X, Y, seed=5), "different seed")
+        refused(again(X, Y, method="boms"), "search by cks")
         file = tmp_path / "a" / EVALUATIONS
         file.write_text("{}\n")
         refused(again(X, Y), "Line 1", "damaged")

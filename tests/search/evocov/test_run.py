@@ -29,7 +29,7 @@ def test_a_search_is_continued_within_a_generation(evolved, tmp_path):
     assert paths(again).equals(paths(evolved))
     assert (tmp_path / EVALUATIONS).read_text().splitlines()[:200] == lines
     assert again.path["elapsed"].is_monotonic_increasing
-    refused(lambda: quiet(X, Y, evaluations=21, out=tmp_path), "other evaluations")
+    refused(lambda: quiet(X, Y, evaluations=21, out=tmp_path), "different evaluations")
     (tmp_path / EVALUATIONS).write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
     refused(lambda: quiet(X, Y, evaluations=20, out=tmp_path), "would evaluate")
 
