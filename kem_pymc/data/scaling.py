@@ -110,10 +110,11 @@ class Scaling:
             If there are not D columns.
         """
         x = np.asarray(x, dtype=np.float64)
-        if x.shape[-1:] != self.feature_low.shape:
+        many = len(self.feature_low)
+        if x.shape[-1:] != (many,):
             raise InputError(
                 f"The inputs have shape {x.shape}. "
-                f"Give as many columns as there are features: {len(self.feature_low)}."
+                f"Give {many} column{'s' * (many > 1)}, one per feature."
             )
         return (x - self.feature_low) / (self.feature_high - self.feature_low)
 
