@@ -183,30 +183,17 @@ class Training:
         elbo : float
             Mean evidence lower bound of the second half of the iterations.
         """
-        with self._lock:  # compiled functions share their values between threads
-            return self._train(state, before, rows, y, strength, rate, iterations, rng)
-
-    def _train(
-        self,
-        state: State,
-        before: Neighbours,
-        rows: np.ndarray,
-        y: np.ndarray,
-        strength: float,
-        rate: float,
-        iterations: int,
-        rng: np.random.Generator,
-    ) -> tuple[State, float]:
-        for variable, value in zip(self._before, before, strict=True):
-            variable.set_value(value)
-        self._rows.set_value(rows)
-        self._y.set_value(y)
-        self._strength.set_value(strength)
-        adam = self._step(in_dual=len(y) <= self.networks * self.units)
-        adam.begin(_scaled(state, 1 / FASTER), rate)
         variates = np.clip(rng.random((iterations, 2, SAMPLES, self.networks)), 1e-12, 1 - 1e-12)
-        bounds = [float(adam.step(*pair)) for pair in variates]
-        found = _scaled(State(*adam.values()), FASTER)
+        with self._lock:  # compiled functions share their values between threads
+            for variable, value in zip(self._before, before, strict=True):
+                variable.set_value(value)
+            self._rows.set_value(rows)
+            self._y.set_value(y)
+            self._strength.set_value(strength)
+            adam = self._step(in_dual=len(y) <= self.networks * self.units)
+            adam.begin(_scaled(state, 1 / FASTER), rate)
+            bounds = [float(adam.step(*pair)) for pair in variates]
+            found = _scaled(State(*adam.values()), FASTER)
         precisions = np.clip(found.log_precisions, *LOG_PRECISIONS)
         found = found._replace(log_precisions=precisions)
         return found, float(np.mean(bounds[iterations // 2 :]))
