@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from kem_pymc._system.files import write_atomically
+from kem_pymc._system.files import LOCK, locked, write_atomically
 from kem_pymc.errors import InputError
 
 #: File of the events.
@@ -44,7 +45,7 @@ class EventFolder:
         options: Mapping[str, Any],
         known: Callable[[Mapping[str, Any]], bool],
     ) -> None:
-        self.folder = None if out is None else Path(out)
+        self.folder = None if out is None else Path(out).expanduser()
         self._what, self._known = what, known
         self._size = 0
         if self.folder is None:
@@ -69,7 +70,10 @@ class EventFolder:
             return
         try:
             known = json.loads(file.read_text("utf-8"))
-            different = [name for name in options if known[name] != options[name]]
+            # As text, since the order of dimensions counts.
+            different = [
+                name for name in options if json.dumps(known[name]) != json.dumps(options[name])
+            ]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{file} is damaged. Start anew in another folder.") from error
         if different:
@@ -117,13 +121,28 @@ class EventFolder:
         """
         if self.folder is None:
             return
-        with (self.folder / EVENTS).open("ab") as file:
-            if file.tell() != self._size:
-                raise InputError(
-                    f"Another {self._what} has written to {self.folder}. Make this one anew from "
-                    "the folder, or choose another folder for it."
-                )
+        with self.current() as folder, (folder / EVENTS).open("ab") as file:
             file.write((json.dumps(event) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
             self._size = file.tell()
+
+    @contextmanager
+    def current(self) -> Iterator[Path]:
+        """Return the folder while nothing else writes to it.
+
+        Raises
+        ------
+        InputError
+            If something else writes to the folder, or has written to it since the events were read.
+        """
+        assert self.folder is not None
+        other = (
+            f"Another {self._what} has written to {self.folder}. Make this one anew from the "
+            "folder, or choose another folder for it."
+        )
+        with locked(self.folder / LOCK, other):
+            file = self.folder / EVENTS
+            if (file.stat().st_size if file.exists() else 0) != self._size:
+                raise InputError(other)
+            yield self.folder

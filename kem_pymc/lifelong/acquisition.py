@@ -1,12 +1,12 @@
 """Acquisition: where to evaluate next, by expected improvement."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
 
-from kem_pymc.errors import InputError
 from kem_pymc.lifelong.space import Space
 
 #: Number of quasi-random points, of points around each of the best ones, and of the best ones.
@@ -27,6 +27,10 @@ SMALLEST, FAR = 1e-12, -25.0
 
 #: Step of finite differences, in units of the range.
 STEP = 1e-5
+
+
+#: Logarithm of the expected improvement at encoded points (m, D).
+type Height = Callable[[np.ndarray], np.ndarray]
 
 
 class Surrogate(Protocol):
@@ -74,12 +78,12 @@ def maximise(
     values: np.ndarray,
     rng: np.random.Generator,
     seen: np.ndarray,
-) -> np.ndarray:
+) -> np.ndarray | None:
     """Return the encoded point (D,) of a space with the largest expected improvement.
 
     Quasi-random points, and points around the best ones, are tried first, and the best few of them
-    with all combinations of categories. From the best of these, local searches move the numbers by
-    L-BFGS.
+    with all combinations of categories, or with each category changed in turn. From the best of
+    these, local searches move the numbers by L-BFGS.
 
     Parameters
     ----------
@@ -95,10 +99,10 @@ def maximise(
     seen : ndarray, shape (m, D)
         Points that aren't returned.
 
-    Raises
-    ------
-    InputError
-        If all points of the space were evaluated.
+    Returns
+    -------
+    ndarray or None
+        None if all points that were tried are among those.
     """
 
     def height(points: np.ndarray) -> np.ndarray:
@@ -110,13 +114,8 @@ def maximise(
     around[:, numeric] += NEAR * rng.normal(size=(len(around), numeric.sum()))
     tried = np.concatenate([space.sobol(SPREAD, rng), space.nearest(around)])
     heights = height(tried)
-    combinations = space.combinations(COMBINATIONS)
-    if len(combinations) > 1:
-        top = tried[np.argsort(-heights, kind="stable")[:STARTS]]
-        crossed = np.repeat(top, len(combinations), axis=0)
-        crossed[:, ~numeric] = np.tile(combinations[:, ~numeric], (len(top), 1))
-        tried = np.concatenate([tried, crossed])
-        heights = np.concatenate([heights, height(crossed)])
+    if space.categories:
+        tried, heights = _with_categories(tried, heights, space, height)
     order = np.argsort(-heights, kind="stable")
     if numeric.any():
         climbed = [_climb(height, tried[i], numeric) for i in order[:STARTS]]
@@ -127,11 +126,44 @@ def maximise(
     for i in order:
         if tried[i].tobytes() not in known:
             return tried[i]
-    raise InputError("All points of the space were asked for. Begin the next task.")
+    return None
 
 
-def _climb(height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray:
-    """Return the end of a local search that moves the columns of numbers."""
+def _with_categories(
+    tried: np.ndarray, heights: np.ndarray, space: Space, height: Height
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return points and heights, with those of the best points in other categories.
+
+    All combinations are tried if they are few. Otherwise one category of the best points is changed
+    at a time, as often as there are categories.
+    """
+    categories, combinations = space.categories, space.combinations(COMBINATIONS)
+    for _ in categories if combinations is None else [None]:
+        best = tried[np.argsort(-heights, kind="stable")[:STARTS]]
+        if combinations is None:
+            crossed = np.concatenate([_changed(best, columns) for columns in categories])
+        else:
+            crossed = np.repeat(best, len(combinations), axis=0)
+            others = ~space.numeric
+            crossed[:, others] = np.tile(combinations[:, others], (len(best), 1))
+        tried = np.concatenate([tried, crossed])
+        heights = np.concatenate([heights, height(crossed)])
+    return tried, heights
+
+
+def _changed(points: np.ndarray, columns: slice) -> np.ndarray:
+    """Return points (n, D) with each choice of a category: (n times choices, D)."""
+    choices = np.eye(columns.stop - columns.start)
+    changed = np.repeat(points, len(choices), axis=0)
+    changed[:, columns] = np.tile(choices, (len(points), 1))
+    return changed
+
+
+def _climb(height: Height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray:
+    """Return the end of a local search that moves the columns of numbers.
+
+    Gradients are central differences, all of whose points are predicted at once.
+    """
     count = int(numeric.sum())
     steps = STEP * np.concatenate([np.eye(count), -np.eye(count)])
 

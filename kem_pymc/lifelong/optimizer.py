@@ -1,6 +1,7 @@
 """Optimisation of functions that follow each other, by an ask-and-tell interface."""
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import Any, Literal, overload
@@ -13,9 +14,9 @@ from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
 from kem_pymc.lifelong.datatree import evaluations, networks
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import Point, Space, plain
+from kem_pymc.lifelong.space import Point, Space, SpaceExhausted
 from kem_pymc.lifelong.store import Store
-from kem_pymc.lifelong.task import Task
+from kem_pymc.lifelong.task import Task, same_point
 
 #: Methods by name.
 MethodName = Literal[
@@ -32,6 +33,10 @@ DRAWS = (256, 4096)
 
 #: Magnitude above which values are divided by the largest one.
 LARGEST = 1e100
+
+#: Difference of the standard normal distribution's quartiles, and smallest scale in units of the
+#: standard deviation.
+QUARTILES, SMALLEST = 1.349, 1e-12
 
 
 class LifelongOptimizer:
@@ -55,7 +60,7 @@ class LifelongOptimizer:
     max_networks : int
         Largest number of networks, for "lbo".
     initial : int
-        Number of random points with which every task begins.
+        Number of points with which every task begins, random ones unless others are added.
     seed : int
         The same tasks, values and seed give the same points.
     out : path, optional
@@ -90,16 +95,14 @@ class LifelongOptimizer:
         out: str | PathLike[str] | None = None,
     ) -> None:
         self.space = Space.of(space)
-        self.direction, self.initial, self.seed = direction, initial, seed
         if direction not in ("minimize", "maximize"):
             raise InputError(f"There is no direction {direction!r}. Use minimize or maximize.")
-        for name, number in {"initial": initial, "max_networks": max_networks}.items():
-            if number < 1:
-                raise InputError(f"{name}={number} is too small. Give 1 or more.")
-        if not (math.isfinite(alpha) and alpha > 0):
-            raise InputError(f"alpha is {alpha}. Give a positive number.")
-        if seed < 0:
-            raise InputError(f"seed={seed} is negative. Give 0 or more.")
+        initial = whole("initial", initial, at_least=1)
+        max_networks = whole("max_networks", max_networks, at_least=1)
+        seed = whole("seed", seed, at_least=0)
+        if not (isinstance(alpha, int | float) and math.isfinite(alpha) and alpha > 0):
+            raise InputError(f"alpha is {alpha!r}. Give a positive number.")
+        self.direction, self.initial, self.seed = direction, initial, seed
         self.method_name = method
         self.method = _method(method, self.space.columns, alpha, max_networks)
         self.tasks: list[Task] = []
@@ -108,7 +111,7 @@ class LifelongOptimizer:
             "space": self.space.to_dict(),
             "method": method,
             "direction": direction,
-            "alpha": alpha,
+            "alpha": float(alpha),
             "max_networks": max_networks,
             "initial": initial,
             "seed": seed,
@@ -129,7 +132,7 @@ class LifelongOptimizer:
         Parameters
         ----------
         name : str, optional
-            Name of the task; by default its number.
+            Name of the task; by default its number, or the next one that isn't a name yet.
         space : Space or mapping of str to Distribution, optional
             Space of the task, to check that it is the same.
 
@@ -138,13 +141,19 @@ class LifelongOptimizer:
         InputError
             If there is a task of that name, or the space is another one.
         """
-        name = str(len(self.tasks) + 1) if name is None else str(name)
+        names = {task.name for task in self.tasks}
+        if name is None:
+            number = len(names) + 1
+            while str(number) in names:
+                number += 1
+            name = str(number)
+        name = str(name)
         if space is not None and Space.of(space) != self.space:
             raise InputError(
                 f"The space of task {name} isn't that of the optimiser. Give all tasks one space, "
                 "or make another optimiser."
             )
-        if any(task.name == name for task in self.tasks):
+        if name in names:
             raise InputError(f"There is a task {name} already. Choose another name.")
         self._record({"task": name})
 
@@ -196,16 +205,25 @@ class LifelongOptimizer:
         Returns
         -------
         dict or list of dict
+            The list is shorter if the space has no more points.
 
         Raises
         ------
         InputError
-            If no task has begun, or all points of the space were asked for.
+            If no task has begun, or `n` isn't a number of points.
+        SpaceExhausted
+            If all points of the space were asked for.
         """
-        if n is not None and n < 1:
-            raise InputError(f"{n} points can't be asked for. Give 1 or more.")
-        points = [self._ask() for _ in range(n or 1)]
-        return points[0] if n is None else points
+        if n is None:
+            return self._ask()
+        points: list[dict[str, Any]] = []
+        for _ in range(whole("n", n, at_least=1)):
+            try:
+                points.append(self._ask())
+            except SpaceExhausted:
+                if not points:
+                    raise
+        return points
 
     def tell(self, point: Point, value: float | None) -> None:
         """Record the value of a point that was asked for.
@@ -213,20 +231,53 @@ class LifelongOptimizer:
         Parameters
         ----------
         point : mapping
+            Numbers may be of another type, such as 4.0 for 4.
         value : float or None
-            None, or NaN or infinite, if the evaluation failed; the point isn't proposed again.
+            None, or NaN or infinite, if the evaluation failed. For models it is as bad as the worst
+            value of the task, so that points near it are avoided.
 
         Raises
         ------
         InputError
-            If no task has begun, the point wasn't asked for, or the value isn't a number.
+            If no task has begun, the point isn't in the space, has a value already or wasn't asked
+            for in the current task, or the value isn't a number.
         """
-        if dict(point) not in self.task.pending:
-            raise InputError(
-                f"The point {dict(point)} wasn't asked for in task {self.task.name}. Tell points "
-                "that ask returned, or use add for others."
-            )
+        point = self.space.own(point)
+        if not self.task.awaits(point):
+            raise InputError(f"The point {point} {self._why_not(point)}")
         self._tell(point, value)
+
+    def withdraw(self, point: Point) -> None:
+        """Forget that a point was asked for, since it won't be evaluated.
+
+        Parameters
+        ----------
+        point : mapping
+
+        Raises
+        ------
+        InputError
+            If no task has begun, the point isn't in the space, has a value already or wasn't asked
+            for in the current task.
+        """
+        point = self.space.own(point)
+        if not self.task.awaits(point):
+            raise InputError(f"The point {point} {self._why_not(point)}")
+        self._record({"withdraw": point})
+
+    def _why_not(self, point: dict[str, Any]) -> str:
+        """Return why a point isn't one that waits for its value, and what to do."""
+        if any(task.awaits(point) for task in self.tasks):
+            return (
+                f"was asked for in a task that has ended, as {self.task.name} has begun. Tell "
+                "values before the next task."
+            )
+        if same_point(point, self.task.points):
+            return f"has a value in task {self.task.name} already. Use add to record another."
+        return (
+            f"wasn't asked for in task {self.task.name}. Tell points that ask returned, or use add "
+            "for others."
+        )
 
     def add(self, point: Point, value: float | None) -> None:
         """Record the value of a point that wasn't asked for.
@@ -242,21 +293,20 @@ class LifelongOptimizer:
         InputError
             If no task has begun, the point isn't in the space, or the value isn't a number.
         """
-        self.space.encode([point])
-        self._tell(point, value)
-
-    def _tell(self, point: Point, value: float | None) -> None:
-        try:
-            number = math.nan if value is None else float(value)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"The value of {dict(point)} is {value!r}. Give a number, or None if the "
-                "evaluation failed."
-            ) from None
         _ = self.task
-        recorded = number if math.isfinite(number) else None
-        plain_point = {name: plain(own) for name, own in point.items()}
-        self._record({"tell": plain_point, "value": recorded})
+        self._tell(self.space.own(point), value)
+
+    def _tell(self, point: dict[str, Any], value: float | None) -> None:
+        try:
+            if isinstance(value, str | bytes):  # float would read them
+                raise TypeError
+            number = math.nan if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(
+                f"The value of {point} is {value!r}. Give a number, or None if the evaluation "
+                "failed."
+            ) from None
+        self._record({"tell": point, "value": number if math.isfinite(number) else None})
 
     # --- Choice -----------------------------------------------------------------------------------
 
@@ -267,11 +317,11 @@ class LifelongOptimizer:
     def _ask(self) -> dict[str, Any]:
         task = self.task
         rng = np.random.default_rng([self.seed, len(self.tasks), task.asked])
-        known = self._store.chosen(len(self.tasks), task.asked)
+        known = self._store.chosen()
         row = np.array(known) if known is not None else self._choose(task, rng)
         point = self.space.decode(row)[0]
         if known is None and self.method is not None:
-            self._store.save_model(self.method.state(), row, len(self.tasks), task.asked)
+            self._store.save_model(self.method.state(), row)
         self._record({"ask": point})
         return dict(point)
 
@@ -284,7 +334,8 @@ class LifelongOptimizer:
             tried = any(np.array_equal(row, own) for own in seen)
             return self._new(seen, rng) if tried else row
         current = self._acquired(task)
-        if self.method is None or task.asked < self.initial or len(current.values) < 2:
+        began = len(task.points) + len(task.pending) >= self.initial
+        if self.method is None or not began or len(current.values) < 2:
             return self._first(task, seen, rng)
         if np.ptp(current.values) == 0:
             return self._new(seen, rng)  # a constant function: nothing is better than chance
@@ -295,7 +346,8 @@ class LifelongOptimizer:
             current = current.plus(row[None], expected)
             surrogate = surrogate.conditioned(current)
         best = float(current.values.min())
-        return maximise(surrogate, self.space, best, *current, rng, seen)
+        found = maximise(surrogate, self.space, best, *current, rng, seen)
+        return self._new(seen, rng) if found is None else found
 
     def _first(self, task: Task, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a point with which a task begins, for "warm_start_gp" an earlier task's best."""
@@ -316,7 +368,7 @@ class LifelongOptimizer:
             for row in self.space.draw(count, rng):
                 if row.tobytes() not in known:
                     return row
-        raise InputError("All points of the space were asked for. Begin the next task.")
+        raise SpaceExhausted
 
     def _acquired(self, task: Task) -> Acquired:
         """Return the acquisitions of a task, with values that models suppose to be normal.
@@ -326,9 +378,12 @@ class LifelongOptimizer:
         count, known = self._known.get(task.name, (-1, None))
         if known is None or count != len(task.values):
             values = self._sign * np.array(task.values)
-            fine = np.isfinite(values)
-            points = [point for point, own in zip(task.points, fine, strict=True) if own]
-            known = Acquired(self.space.encode(points), normalised(values[fine]))
+            points = task.points
+            if task.has_values:
+                values = np.where(np.isfinite(values), values, np.nanmax(values))
+            else:
+                points, values = [], values[:0]
+            known = Acquired(self.space.encode(points), normalised(values))
             self._known[task.name] = len(task.values), known
         return known
 
@@ -366,25 +421,46 @@ class LifelongOptimizer:
         elif "ask" in event:
             self.task.pending.append(event["ask"])
             self.task.asked += 1
+        elif "withdraw" in event:
+            self.task.forget(event["withdraw"])
         else:
-            task, point = self.task, event["tell"]
-            if point in task.pending:
-                task.pending.remove(point)
-            task.points.append(point)
-            task.values.append(math.nan if event["value"] is None else event["value"])
+            self.task.forget(event["tell"])
+            self.task.points.append(event["tell"])
+            self.task.values.append(math.nan if event["value"] is None else event["value"])
+
+
+def whole(name: str, value: Any, *, at_least: int) -> int:
+    """Return an option that is a whole number.
+
+    Raises
+    ------
+    InputError
+        If it isn't, or is too small.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name}={value!r} isn't a whole number. Give one.") from None
+    if number < at_least:
+        raise InputError(f"{name}={number} is too small. Give {at_least} or more.")
+    return number
 
 
 def normalised(values: np.ndarray) -> np.ndarray:
     """Return values (n,) standardised, after a transform of Yeo and Johnson (2000) of them.
 
     Functions often have a few values that are far worse than all others; a model would fit these.
+    Before the transform values have a median of zero, and quartiles as far apart as those of the
+    standard normal distribution: moments would be those of the few.
     """
     if len(values) > 1 and np.abs(values).max() > LARGEST:  # squares would be infinite
         values = values / np.abs(values).max()
     if len(values) < 2 or values.std() == 0 or np.ptp(values) == 0:
         return np.zeros(len(values))
-    values = (values - values.mean()) / values.std()
-    values = Transform.learn("yeo-johnson", values).forward(values)
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+    scale = max((high - low) / QUARTILES, SMALLEST * values.std()) if high > low else values.std()
+    scaled = (values - median) / scale
+    values = Transform.learn("yeo-johnson", scaled).forward(scaled)
     return (values - values.mean()) / values.std()
 
 

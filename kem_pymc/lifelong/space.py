@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +15,25 @@ from kem_pymc.errors import InputError
 #: A point of a space: values by name.
 type Point = Mapping[str, Any]
 
-#: Types of numbers.
-NUMBERS = (int, float, np.integer, np.floating)
-
 #: Value of a categorical distribution.
 type Choice = str | bool | int | float | None
+
+
+class SpaceExhausted(InputError):
+    """There is no point of a space that wasn't asked for in the current task."""
+
+    def __init__(self) -> None:
+        super().__init__("All points of the space were asked for. Begin the next task.")
 
 
 def plain(value: Any) -> Any:
     """Return a NumPy scalar as a number or text of Python, and any other value as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, and not a truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class Distribution(ABC):
@@ -45,14 +54,18 @@ class Distribution(ABC):
         return 1
 
     @abstractmethod
-    def encode(self, value: Any) -> list[float]:
-        """Return the columns of a value.
+    def own(self, value: Any) -> Any:
+        """Return the distribution's value that is equal to another, which may be of another type.
 
         Raises
         ------
         ValueError
             If it isn't one of the values.
         """
+
+    @abstractmethod
+    def encode(self, value: Any) -> list[float]:
+        """Return the columns of one of the values."""
 
     @abstractmethod
     def decode(self, columns: np.ndarray) -> Any:
@@ -69,10 +82,13 @@ class _Range(Distribution):
 
     def __post_init__(self) -> None:
         ends = (plain(self.low), plain(self.high))
+        if not all(map(_is_number, ends)) or not math.isfinite(ends[1] - ends[0]):
+            raise InputError(
+                f"The range from {self.low!r} to {self.high!r} isn't one between two finite "
+                "numbers. Give such ends."
+            )
         for name, end in zip(("low", "high"), ends, strict=True):
-            object.__setattr__(self, name, end)  # JSON has no numbers of NumPy
-        if not all(isinstance(end, NUMBERS) and math.isfinite(end) for end in ends):
-            raise InputError(f"The range from {self.low!r} to {self.high!r} isn't one of numbers.")
+            object.__setattr__(self, name, self._typed(end))
         if not self.low < self.high:
             raise InputError(
                 f"The range from {self.low} to {self.high} is empty or has one value. Give a "
@@ -84,15 +100,25 @@ class _Range(Distribution):
                 "end, or leave log out."
             )
 
+    @staticmethod
+    def _typed(value: float) -> float:
+        """Return a number with the type of the range's values."""
+        return float(value)
+
     def _ends(self) -> tuple[float, float]:
         return (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
 
-    def encode(self, value: Any) -> list[float]:
-        """Return the place of a value in the range, in [0, 1]; see :class:`Distribution`."""
-        if isinstance(value, bool) or not isinstance(value, NUMBERS):
+    def own(self, value: Any) -> float:
+        """Return the number as one of the range; see :class:`Distribution`."""
+        value = plain(value)
+        if not _is_number(value):
             raise ValueError("it isn't a number")
         if not self.low <= value <= self.high:
             raise ValueError(f"it isn't between {self.low} and {self.high}")
+        return self._typed(value)
+
+    def encode(self, value: float) -> list[float]:
+        """Return the place of a value in the range, in [0, 1]; see :class:`Distribution`."""
         low, high = self._ends()
         return [((math.log(value) if self.log else float(value)) - low) / (high - low)]
 
@@ -146,19 +172,29 @@ class IntDistribution(_Range):
     high: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not all(isinstance(end, int | np.integer) for end in (self.low, self.high)):
+        try:
+            super().__post_init__()
+        except ValueError as error:
             raise InputError(
                 f"The range from {self.low} to {self.high} has an end that isn't a whole number. "
                 "Use FloatDistribution, or round the ends."
-            )
+            ) from error
 
-    def encode(self, value: Any) -> list[float]:
-        """Return the place of a value in the range, in [0, 1]; see :class:`Distribution`."""
-        column = super().encode(value)
-        if value != round(value):
+    @staticmethod
+    def _typed(value: float) -> int:
+        if value != int(value):
             raise ValueError("it isn't a whole number")
-        return column
+        return int(value)
+
+    def spread(self, places: np.ndarray) -> np.ndarray:
+        """Return whole numbers at places (n,) in [0, 1] of the range with half a number more at
+        each end, so that the ends are as frequent as their neighbours."""
+        low, high = self.low - 0.5, self.high + 0.5
+        if self.log:
+            found = np.exp(math.log(low) + places * (math.log(high) - math.log(low)))
+        else:
+            found = low + places * (high - low)
+        return np.clip(np.floor(found + 0.5), self.low, self.high).astype(int)
 
     def decode(self, columns: np.ndarray) -> int:
         """Return the whole number nearest to a place in the range; see :class:`Distribution`."""
@@ -183,10 +219,12 @@ class CategoricalDistribution(Distribution):
     choices: tuple[Choice, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.choices, str):
+            raise InputError(f"The choices are the text {self.choices!r}. Give a list of choices.")
         object.__setattr__(self, "choices", tuple(map(plain, self.choices)))
         known = str | bool | int | float | None
         for choice in self.choices:
-            if not isinstance(choice, known):
+            if not isinstance(choice, known) or choice != choice:  # NaN isn't equal to itself
                 raise InputError(
                     f"The choice {choice!r} isn't text, a number, a truth value or None. "
                     "Give its name, and look it up where it is used."
@@ -203,12 +241,22 @@ class CategoricalDistribution(Distribution):
         """Number of choices."""
         return len(self.choices)
 
-    def encode(self, value: Any) -> list[float]:
-        """Return 1 in the column of a choice; see :class:`Distribution`."""
-        same = [type(own) is type(value) and own == value for own in self.choices]
-        if not any(same):
+    def own(self, value: Any) -> Choice:
+        """Return the choice of the same type, or otherwise the equal one; see the base class."""
+        value = plain(value)
+        equal = [own for own in self.choices if own == value]
+        if not equal:
             raise ValueError(f"it isn't one of {', '.join(map(repr, self.choices))}")
-        return [float(own) for own in same]
+
+        def likeness(own: Choice) -> tuple[bool, bool]:
+            truth = isinstance(own, bool) is isinstance(value, bool)  # 1.0 is rather 1 than True
+            return type(own) is type(value), truth
+
+        return max(equal, key=likeness)
+
+    def encode(self, value: Choice) -> list[float]:
+        """Return 1 in the column of a choice; see :class:`Distribution`."""
+        return [float(type(own) is type(value) and own == value) for own in self.choices]
 
     def decode(self, columns: np.ndarray) -> Choice:
         """Return the choice with the largest column; see :class:`Distribution`."""
@@ -238,6 +286,8 @@ class Space:
         if not dimensions:
             raise InputError("The space has one point only. Give at least one dimension.")
         for name, distribution in dimensions.items():
+            if not isinstance(name, str):
+                raise InputError(f"The dimension {name!r} has a name that isn't text. Give text.")
             if not isinstance(distribution, Distribution):
                 raise InputError(
                     f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "
@@ -251,7 +301,9 @@ class Space:
         return given if isinstance(given, Space) else cls(given)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.dimensions == other.dimensions
+        if not isinstance(other, Space):
+            return False
+        return list(self.dimensions.items()) == list(other.dimensions.items())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -274,6 +326,32 @@ class Space:
             found[columns] = isinstance(own, _Range)
         return found
 
+    def own(self, point: Point) -> dict[str, Any]:
+        """Return a point with the values, types and order of the space.
+
+        Raises
+        ------
+        InputError
+            If the point has other names, or a value isn't one of its dimension.
+        """
+        if not isinstance(point, Mapping):
+            raise InputError(
+                f"The point is {point!r}. Give a mapping with values of "
+                f"{', '.join(self.dimensions)}."
+            )
+        if set(point) != set(self.dimensions):
+            raise InputError(
+                f"The point has values of {', '.join(map(str, point)) or 'nothing'}. "
+                f"Give values of {', '.join(self.dimensions)}."
+            )
+        found = {}
+        for name, own in self.dimensions.items():
+            try:
+                found[name] = own.own(point[name])
+            except ValueError as error:
+                raise InputError(f"{name} can't be {point[name]!r}: {error}.") from None
+        return found
+
     def encode(self, points: Sequence[Point]) -> np.ndarray:
         """Return points as rows (n, D).
 
@@ -282,18 +360,14 @@ class Space:
         InputError
             If a point has other names, or a value isn't one of its dimension.
         """
+        return self._rows([self.own(point) for point in points])
+
+    def _rows(self, points: Sequence[Point]) -> np.ndarray:
+        """Return points with the space's own values as rows (n, D)."""
         rows = np.zeros((len(points), self.columns))
         for row, point in zip(rows, points, strict=True):
-            if set(point) != set(self.dimensions):
-                raise InputError(
-                    f"The point has values of {', '.join(map(str, point)) or 'nothing'}. "
-                    f"Give values of {', '.join(self.dimensions)}."
-                )
             for name, own, columns in self._slices():
-                try:
-                    row[columns] = own.encode(point[name])
-                except ValueError as error:
-                    raise InputError(f"{name} can't be {point[name]!r}: {error}.") from None
+                row[columns] = own.encode(point[name])
         return rows
 
     def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -305,7 +379,7 @@ class Space:
 
     def nearest(self, rows: np.ndarray) -> np.ndarray:
         """Return the encoded points nearest to rows (n, D)."""
-        return self.encode(self.decode(rows))
+        return self._rows(self.decode(rows))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n random points as rows (n, D)."""
@@ -323,37 +397,37 @@ class Space:
             if isinstance(own, CategoricalDistribution):
                 chosen = np.minimum((place * own.columns).astype(int), own.columns - 1)
                 rows[np.arange(len(rows)), columns.start + chosen] = 1.0
-            elif isinstance(own, IntDistribution) and not own.log:
-                count = own.high - own.low + 1  # both ends as often as the numbers between
-                whole = np.minimum(np.floor(place * count), count - 1)
-                rows[:, columns.start] = whole / (count - 1)
+            elif isinstance(own, IntDistribution):
+                rows[:, columns] = [own.encode(value) for value in own.spread(place).tolist()]
             else:
                 rows[:, columns.start] = place
         return self.nearest(rows)
 
-    def combinations(self, at_most: int) -> np.ndarray:
-        """Return columns of all choices of the categorical dimensions, or of the first ones.
-
-        Parameters
-        ----------
-        at_most : int
-            Largest number of combinations.
+    def combinations(self, at_most: int) -> np.ndarray | None:
+        """Return columns of all combinations of choices; None if there are more than `at_most`.
 
         Returns
         -------
-        ndarray, shape (m, D)
+        ndarray, shape (m, D), or None
             Columns of numbers are zero.
         """
-        places = [
-            range(columns.start, columns.stop)
-            for _, own, columns in self._slices()
-            if isinstance(own, CategoricalDistribution)
-        ]
-        chosen = list(islice(product(*places), at_most))
+        places = [range(columns.start, columns.stop) for columns in self.categories]
+        if math.prod(map(len, places)) > at_most:
+            return None
+        chosen = list(product(*places))
         rows = np.zeros((len(chosen), self.columns))
         for row, places_of_one in zip(rows, chosen, strict=True):
             row[list(places_of_one)] = 1.0
         return rows
+
+    @property
+    def categories(self) -> list[slice]:
+        """The columns of each categorical dimension."""
+        return [
+            columns
+            for _, own, columns in self._slices()
+            if isinstance(own, CategoricalDistribution)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the space as plain data, for JSON."""

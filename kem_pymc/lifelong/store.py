@@ -16,7 +16,8 @@ from kem_pymc.lifelong.methods import Method
 #: Files in the folder, beside the events.
 SETTINGS, MODEL = "lifelong.json", "model.npz"
 
-#: Arrays of the file of the model that aren't the method's: the point that was chosen, and when.
+#: Arrays of the file of the model that aren't the method's: the point that was chosen, and the size
+#: of the file of events before.
 CHOSEN, WHEN = "chosen", "when"
 
 
@@ -48,17 +49,21 @@ class Store(EventFolder):
             try:
                 with (self.folder / MODEL).open("rb") as file:
                     self._model = dict(np.load(file, allow_pickle=False))
-            except (OSError, ValueError, EOFError, BadZipFile) as error:
+                if CHOSEN not in self._model or self._model[WHEN].ndim > 0:
+                    raise ValueError("another version's")
+            except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
                 raise self._damaged() from error
 
     def restore(self, method: Method) -> None:
-        """Give a method the state in the file, if there is one.
+        """Give a method the state in the file, if there is one, once the events are read.
 
         Raises
         ------
         InputError
             If the state is that of another method.
         """
+        if self._model and int(self._model[WHEN]) > self._size:
+            self._model = {}  # it learned from events that were deleted since
         state = {name: own for name, own in self._model.items() if name not in (CHOSEN, WHEN)}
         if state:
             try:
@@ -68,30 +73,35 @@ class Store(EventFolder):
 
     def _damaged(self) -> InputError:
         return InputError(
-            f"{self.folder}/{MODEL} is damaged, or another method's. Delete it; what was learned "
-            "from earlier tasks is lost then, and their points and values are kept."
+            f"{self.folder}/{MODEL} is damaged, or that of another method or version. Delete it: "
+            "points and values are kept, what was learned from earlier tasks is lost."
         )
 
-    def chosen(self, task: int, asked: int) -> list[float] | None:
-        """Return the encoded point that was chosen at this place, if the file has it."""
-        if WHEN in self._model and self._model[WHEN].tolist() == [task, asked]:
+    def chosen(self) -> list[float] | None:
+        """Return the encoded point that was chosen next, if only its event is missing."""
+        if self._model and int(self._model[WHEN]) == self._size:
             return self._model[CHOSEN].tolist()
         return None
 
-    def save_model(
-        self, state: Mapping[str, np.ndarray], row: np.ndarray, task: int, asked: int
-    ) -> None:
-        """Write the state of the method, and the point that it chose."""
+    def save_model(self, state: Mapping[str, np.ndarray], row: np.ndarray) -> None:
+        """Write the state of the method, and the point that it chose.
+
+        Raises
+        ------
+        InputError
+            If another optimiser writes to the folder, or has written to it.
+        """
         if self.folder is None:
             return
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {**state, CHOSEN: row, WHEN: np.array([task, asked])}
+        arrays: dict[str, Any] = {**state, CHOSEN: row, WHEN: np.array(self._size)}
         np.savez(buffer, allow_pickle=False, **arrays)
-        write_atomically(self.folder / MODEL, buffer.getvalue())
+        with self.current() as folder:
+            write_atomically(folder / MODEL, buffer.getvalue())
 
 
 def _known(event: Mapping[str, Any]) -> bool:
     """Return whether an event is a task, a point, or a value."""
     if "tell" in event:
         return "value" in event and isinstance(event["value"], float | int | None)
-    return "task" in event or "ask" in event
+    return any(key in event for key in ("task", "ask", "withdraw"))

@@ -1,11 +1,23 @@
 """Tasks of lifelong optimisation."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kem_pymc.errors import InputError
+
+
+def same_point(point: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a point is one of others: with values that are equal and of the same types.
+
+    Without types, the choices 1 and True would be one.
+    """
+    types = [type(value) for value in point.values()]
+    return any(
+        point == other and types == [type(value) for value in other.values()] for other in others
+    )
 
 
 @dataclass
@@ -30,6 +42,17 @@ class Task:
     values: list[float] = field(default_factory=list)
     pending: list[dict[str, Any]] = field(default_factory=list)
     asked: int = 0
+
+    def awaits(self, point: Mapping[str, Any]) -> bool:
+        """Return whether a point was asked for and has no value yet."""
+        return same_point(point, self.pending)
+
+    def forget(self, point: Mapping[str, Any]) -> None:
+        """Remove a point from those without a value, if it is one of them."""
+        for place, own in enumerate(self.pending):
+            if same_point(point, [own]):
+                del self.pending[place]
+                return
 
     @property
     def has_values(self) -> bool:

@@ -12,7 +12,6 @@ from kem_pymc.lifelong.space import (
     IntDistribution,
     Space,
 )
-from tests.refusals import refused
 
 
 def test_against_monte_carlo():
@@ -51,7 +50,7 @@ SPACE = Space(
     {
         "x": FloatDistribution(0, 1),
         "n": IntDistribution(0, 4),
-        "c": CategoricalDistribution("abc"),
+        "c": CategoricalDistribution(["a", "b", "c"]),
     }
 )
 
@@ -69,7 +68,7 @@ def test_the_largest_improvement_is_found():
 
 
 def test_a_space_that_is_exhausted():
-    own = Space({"c": CategoricalDistribution("ab"), "n": IntDistribution(0, 1)})
+    own = Space({"c": CategoricalDistribution(["a", "b"]), "n": IntDistribution(0, 1)})
     rows = own.encode([{"c": c, "n": n} for c in "ab" for n in (0, 1)])
 
     class Flat:
@@ -79,4 +78,21 @@ def test_a_space_that_is_exhausted():
     rng = np.random.default_rng(0)
     found = maximise(Flat(), own, 0.0, rows[:3], np.arange(3.0), rng, rows[:3])
     np.testing.assert_array_equal(found, rows[3])
-    refused(lambda: maximise(Flat(), own, 0.0, rows, np.arange(4.0), rng, rows), "All points")
+    assert maximise(Flat(), own, 0.0, rows, np.arange(4.0), rng, rows) is None
+
+
+def test_more_categories_than_can_be_combined():
+    """The best one is the last of 8^5 combinations."""
+    names = [f"c{i}" for i in range(5)]
+    own = Space({name: CategoricalDistribution(list(range(8))) for name in names})
+    last = own.encode([dict.fromkeys(names, 7)])[0]
+
+    class Agreement:
+        def predict(self, rows):
+            return 5 - rows @ last, np.full(len(rows), 0.1)
+
+    rng = np.random.default_rng(0)
+    rows = own.draw(5, rng)
+    values, _ = Agreement().predict(rows)
+    found = maximise(Agreement(), own, values.min(), rows, values, rng, rows)
+    np.testing.assert_array_equal(found, last)

@@ -17,7 +17,7 @@ from kem_pymc.lifelong import optimizer as module
 from kem_pymc.lifelong.optimizer import normalised
 from tests.refusals import refused
 
-SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution("ab")}
+SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution(["a", "b"])}
 METHODS = ("lbo", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr")
 
 
@@ -187,7 +187,7 @@ def test_points_are_copies():
     optimizer.next_task()
     point = optimizer.ask()
     point["more"] = 1
-    refused(lambda: optimizer.tell(point, 1.0), "wasn't asked for")
+    refused(lambda: optimizer.tell(point, 1.0), "has values of x, kind, more")
     optimizer.tell(optimizer.task.pending[0], 1.0)
     optimizer.best[0]["more"] = 1
     assert set(optimizer.ask()) == set(SPACE)
@@ -230,6 +230,10 @@ def test_values_of_models_are_not_ruled_by_outliers():
     assert found.mean() == pytest.approx(0, abs=1e-12)
     assert found.std() == pytest.approx(1)
     assert (np.argsort(found) == np.argsort(values)).all()
+    assert np.ptp(found[1:]) > 0.5  # were moments those of all values: 1e-5
+    one = normalised(np.append(values[1:], 1e15))
+    assert np.isfinite(one).all()
+    assert np.unique(one).size == 5
     np.testing.assert_array_equal(normalised(np.full(4, 2.0)), 0)
     np.testing.assert_array_equal(normalised(np.array([0.0, 1e-320])), 0)
 
@@ -261,7 +265,8 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: optimizer.next_task("two", other), "space of task two")
     refused(lambda: optimizer.tell({"x": 0.1, "kind": "a"}, 1.0), "wasn't asked for")
     refused(lambda: optimizer.add({"x": 3, "kind": "a"}, 1.0), "x can't be 3")
-    refused(lambda: optimizer.ask(0), "0 points")
+    refused(lambda: optimizer.ask(0), "n=0 is too small")
+    refused(lambda: optimizer.ask("3"), "n='3' isn't a whole number")
     refused(lambda: optimizer.tell(optimizer.ask(), "low"), "'low'", "Give a number")
     optimizer.add({"x": 0.5, "kind": "b"}, 0.25)
     assert optimizer.best == ({"x": 0.5, "kind": "b"}, 0.25)
@@ -308,7 +313,7 @@ def test_a_run_as_a_datatree(direction):
     assert networks["task"].values.tolist() == ["one", "one", "two", "two"]
     used = networks["probability"].values > 0.5
     assert (networks["weight"].values[used] > 0).all()
-    assert networks["values_before"].values.tolist() == [2, 3, 2, 3]
+    assert networks["values_before"].values.tolist() == [3, 4, 3, 4]  # with failures
     assert networks["probability"].shape == (4, 3)
     assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}
 

@@ -63,18 +63,51 @@ def test_values_stay_within_their_ends():
         assert own.decode(np.array([end, end])) == [{"x": x, "n": n}]
 
 
+def test_values_of_other_types_are_those_of_the_space():
+    """As after a table with one type for all columns; equal choices of other types differ."""
+    own = Space(
+        {
+            "x": FloatDistribution(0.05, 1),
+            "n": IntDistribution(1.0, 4),
+            "c": MIXED.dimensions["solver"],
+        }
+    )
+    for given, expected in {1.0: 1, np.bool_(True): True, None: None, np.int64(1): 1}.items():
+        point = own.own({"c": given, "n": np.float64(3), "x": 1})
+        assert list(point.items()) == [("x", 1.0), ("n", 3), ("c", expected)]
+        assert list(map(type, point.values())) == [float, int, type(expected)]
+    assert isinstance(own.decode(np.ones(own.columns))[0]["x"], float)  # 1 is one row in some APIs
+    two = CategoricalDistribution([1, 1.0, True])
+    assert [type(two.own(value)) for value in (1, 1.0, True)] == [int, float, bool]
+
+
+def test_logs_of_whole_numbers_are_as_frequent_as_their_widths():
+    own = Space({"n": IntDistribution(1, 3, log=True)})
+    points = own.decode(own.draw(8192, np.random.default_rng(0)))
+    counts = np.bincount([point["n"] for point in points])[1:] / 8192
+    expected = np.diff(np.log([0.5, 1.5, 2.5, 3.5])) / np.log(7)
+    np.testing.assert_allclose(counts, expected, atol=0.03)  # with ends cut off: .37, .46, .17
+
+
+def test_the_order_of_dimensions_counts():
+    """Rows of files have columns in this order."""
+    one, two = FloatDistribution(0, 1), IntDistribution(0, 9)
+    assert Space({"a": one, "b": two}) == Space({"a": one, "b": two})
+    assert Space({"a": one, "b": two}) != Space({"b": two, "a": one})
+
+
 def test_combinations_of_categories():
     two = Space(
         {
-            "a": CategoricalDistribution("xy"),
+            "a": CategoricalDistribution(["x", "y"]),
             "b": FloatDistribution(0, 1),
-            "c": CategoricalDistribution("pqr"),
+            "c": CategoricalDistribution(["p", "q", "r"]),
         }
     )
     rows = two.combinations(100)
     found = {(point["a"], point["c"]) for point in two.decode(rows)}
     assert (len(rows), len(found)) == (6, 6)
-    assert len(two.combinations(4)) == 4
+    assert two.combinations(5) is None
     assert Space({"b": FloatDistribution(0, 1)}).combinations(5).shape == (1, 1)
 
 
@@ -101,13 +134,18 @@ def test_scalars_of_numpy_become_plain_data():
     ("make", "words"),
     [
         (lambda: FloatDistribution(1, 1), "one value"),
-        (lambda: FloatDistribution(0, math.inf), "isn't one of numbers"),
-        (lambda: FloatDistribution("a", 1), "isn't one of numbers"),
+        (lambda: FloatDistribution(0, math.inf), "isn't one between two finite numbers"),
+        (lambda: FloatDistribution("a", 1), "isn't one between two finite numbers"),
+        (lambda: FloatDistribution(False, 1), "isn't one between two finite numbers"),
+        (lambda: FloatDistribution(-1e308, 1e308), "isn't one between two finite numbers"),
         (lambda: FloatDistribution(0, 1, log=True), "no logarithm"),
         (lambda: IntDistribution(0.5, 3), "isn't a whole number"),
         (lambda: CategoricalDistribution(["a"]), "fewer than two"),
         (lambda: CategoricalDistribution(["a", "b", "a"]), "occurs twice"),
         (lambda: CategoricalDistribution([("a",), ("b",)]), "isn't text"),
+        (lambda: CategoricalDistribution([1.0, math.nan]), "isn't text, a number"),
+        (lambda: CategoricalDistribution("saga"), "the text 'saga'"),
+        (lambda: Space({1: FloatDistribution(0, 1)}), "1 has a name that isn't text"),
         (lambda: Space({}), "one point only"),
         (lambda: Space({"x": (0, 1)}), "FloatDistribution"),
     ],
@@ -120,7 +158,8 @@ def test_spaces_that_are_refused(make, words):
     ("change", "words"),
     [
         ({"rate": 2.0}, "rate can't be 2.0: it isn't between"),
-        ({"rate": math.nan}, "it isn't between"),
+        ({"rate": math.nan}, "it isn't a number"),
+        ({"solver": 0}, "isn't one of"),
         ({"depth": 2.5}, "isn't a whole number"),
         ({"depth": True}, "isn't a number"),
         ({"solver": "lbfgs"}, "isn't one of 'saga', 1, True, None"),
