@@ -64,7 +64,11 @@ def reproduce(
     trials: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Maximum number of trials; by default as in the paper."
+            "--trials",
+            "--repeats",
+            min=1,
+            metavar="N",
+            help="Maximum number of trials; by default that of the settings.",
         ),
     ] = None,
     budget: Annotated[
@@ -84,7 +88,8 @@ def reproduce(
     settings: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="TOML file of studies and methods; by default the package's."
+            metavar="FILE",
+            help="TOML file of settings, such as studies and methods, in place of the package's.",
         ),
     ] = None,
     data_home: Annotated[

@@ -8,11 +8,15 @@ import numpy as np
 
 from kem_pymc.datasets.branin import RANGES, branin_sequence
 from kem_pymc.datasets.registry import read_registry, simulated_registry
+from kem_pymc.errors import InputError
 from kem_pymc.lifelong.classifiers import classifiers
 from kem_pymc.lifelong.optimizer import Direction
 from kem_pymc.lifelong.sequence import Evaluate
 from kem_pymc.lifelong.space import FloatDistribution, Space
-from kem_pymc.lifelong.tuning import cross_validated, space_of
+from kem_pymc.lifelong.tuning import CrossValidated, space_of
+
+#: Number of folds of cross-validation.
+FOLDS = 5
 
 
 class Problem(NamedTuple):
@@ -134,5 +138,12 @@ class RegistrySequence:
         else:
             registry = read_registry(self.path, self.outcome, self.year)
         estimators = classifiers()
-        for x, y in registry.windows(self.overlap, self.functions).values():
-            yield Problem(cross_validated(estimators, x, y, scoring="roc_auc", cv=5), np.nan)
+        for years, (x, y) in registry.windows(self.overlap, self.functions).items():
+            fewest = np.unique(y, return_counts=True)[1].min()
+            if fewest < FOLDS:
+                raise InputError(
+                    f"The years {years} have an outcome with {fewest} rows. Give a table with "
+                    f"{FOLDS} rows of each outcome at least, one for every fold."
+                )
+            score = CrossValidated(estimators, x, y, scoring="roc_auc", cv=FOLDS)
+            yield Problem(score, np.nan)

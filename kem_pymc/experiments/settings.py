@@ -333,7 +333,10 @@ class Settings(_Strict):
 
 
 def read(text: str) -> Settings:
-    """Return settings from the text of a TOML file.
+    """Return the package's settings, with those in the text of a TOML file in place of its own.
+
+    Kinds of tables that aren't given, such as methods, are the package's, and so are fields of
+    sequences.
 
     Raises
     ------
@@ -342,7 +345,7 @@ def read(text: str) -> Settings:
         figure refers to a study or method that isn't defined.
     """
     try:
-        settings = Settings.model_validate(tomllib.loads(text))
+        settings = Settings.model_validate(_entries(tomllib.loads(text)))
     except (tomllib.TOMLDecodeError, ValidationError, RecursionError) as error:
         raise InputError(f"The settings can't be used: {error}. Fix the settings file.") from error
     for name, figure in settings.figures.items():
@@ -365,4 +368,19 @@ def read(text: str) -> Settings:
 
 def default() -> Settings:
     """Return the settings from the package's ``settings.toml``."""
-    return read(files(__package__).joinpath("settings.toml").read_text("utf-8"))
+    return read("")
+
+
+def _entries(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the package's settings, with those that are given in place of its own."""
+    text = files(__package__).joinpath("settings.toml").read_text("utf-8")
+    own: dict[str, Any] = tomllib.loads(text)
+    changed = given.get("sequences")
+    if isinstance(changed, dict):
+        known = own["sequences"]
+        merged = {
+            name: known.get(name, {}) | fields if isinstance(fields, dict) else fields
+            for name, fields in changed.items()
+        }
+        given = given | {"sequences": known | merged}
+    return own | given

@@ -35,7 +35,10 @@ def evaluations(
     for name, own in space.dimensions.items():
         values = [point[name] for point in points]
         numeric = not isinstance(own, CategoricalDistribution)
-        columns[f"point_{name}"] = np.array(values if numeric else [str(v) for v in values])
+        # Names of variables in a DataTree have no slashes.
+        columns[f"point_{name.replace('/', '.')}"] = np.array(
+            values if numeric else [str(v) for v in values]
+        )
     library = {
         "inference_library": "kem_pymc",
         "inference_library_version": version("kem-pymc"),

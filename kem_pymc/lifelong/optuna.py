@@ -1,6 +1,8 @@
 """Sampler for Optuna, with which studies that follow each other are tasks of one optimiser."""
 
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -12,6 +14,7 @@ from kem_pymc.lifelong.space import (
     FloatDistribution,
     IntDistribution,
     Space,
+    SpaceExhausted,
 )
 
 try:
@@ -26,12 +29,18 @@ except ImportError:
     ) from None
 
 
+#: States of trials that have ended.
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
 class LifelongSampler(BaseSampler):
     """Sampler for Optuna that learns from earlier studies.
 
-    Every study is a task, which begins with its first trial and is named after the study. Trials
-    that fail or are pruned count as failed evaluations. Parameters that aren't in the search space
-    are sampled at random.
+    Every study is a task, which is named after the study and begins when its first parameter is
+    sampled. Trials that fail or are pruned count as failed evaluations. All finished trials of the
+    study are learned from, also those that were enqueued, added, or run by another process.
+    Parameters that aren't in the search space are sampled at random. A study is stopped when all
+    points of the search space have been tried.
 
     Parameters
     ----------
@@ -44,12 +53,12 @@ class LifelongSampler(BaseSampler):
     Attributes
     ----------
     optimizer : LifelongOptimizer or None
-        The optimiser, from the first trial on.
+        The optimiser, once a task has begun.
 
     Raises
     ------
     InputError
-        If a distribution has a step or a single value.
+        If a distribution has a step, all of them have a single value, or an option is invalid.
 
     Examples
     --------
@@ -63,12 +72,22 @@ class LifelongSampler(BaseSampler):
     def __init__(
         self, search_space: Mapping[str, BaseDistribution], *, seed: int = 0, **options: Any
     ) -> None:
-        self.search_space = dict(search_space)
+        # Optuna gives parameters with a single value this one.
+        self.search_space = {name: own for name, own in search_space.items() if not own.single()}
         self.space = Space({name: _own(name, one) for name, one in self.search_space.items()})
         self.optimizer: LifelongOptimizer | None = None
         self._options = {"seed": seed, **options}
+        LifelongOptimizer(self.space, **(self._options | {"out": None}))  # invalid options raise
         self._others = RandomSampler(seed=seed)
-        self._proposed: dict[tuple[str, int], dict[str, Any]] = {}
+        self._proposed: dict[int, dict[str, Any]] = {}
+        self._recorded: set[int] = set()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self._lock = Lock()
 
     def infer_relative_search_space(
@@ -80,7 +99,7 @@ class LifelongSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the next point.
+        """Return the next point, or nothing if all have been tried.
 
         Raises
         ------
@@ -90,8 +109,15 @@ class LifelongSampler(BaseSampler):
         """
         with self._lock:
             optimizer = self._of(study)
-            point = optimizer.ask()
-            self._proposed[study.study_name, trial.number] = point
+            for own in study.get_trials(deepcopy=False, states=FINISHED):
+                self._record(optimizer, study, own, own.state, own.values)
+            try:
+                point = optimizer.ask()
+            except SpaceExhausted:
+                with suppress(RuntimeError):  # outside of Study.optimize
+                    study.stop()
+                return {}
+            self._proposed[trial.number] = point
         return dict(point)
 
     def sample_independent(
@@ -111,26 +137,46 @@ class LifelongSampler(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Record the value of a trial."""
+        """Record the value of a trial; one of a study that has ended is passed over."""
         with self._lock:
-            proposed = self._proposed.pop((study.study_name, trial.number), None)
-            if proposed is None or self.optimizer is None:
-                return
-            complete = state is TrialState.COMPLETE and values is not None
-            value = values[0] if complete and values else None
-            given = {
-                name: own for name, own in trial.params.items() if name in self.space.dimensions
-            }
-            point = proposed | given
-            if point == proposed:
-                self.optimizer.tell(proposed, value)
-            else:  # an enqueued trial
-                self.optimizer.tell(proposed, None)
-                self.optimizer.add(point, value)
+            earlier = self.optimizer.tasks[:-1] if self.optimizer is not None else []
+            if study.study_name not in [task.name for task in earlier]:
+                self._record(self._of(study), study, trial, state, values)
 
     def reseed_rng(self) -> None:
         """Reseed the sampler of other parameters; points depend on the seed alone."""
         self._others.reseed_rng()
+
+    def _record(
+        self,
+        optimizer: LifelongOptimizer,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        """Record the value of a trial, unless it is recorded already."""
+        if trial.number in self._recorded:
+            return
+        self._recorded.add(trial.number)
+        proposed = self._proposed.pop(trial.number, {})
+        value = values[0] if state is TrialState.COMPLETE and values else None
+        point = proposed | self._given(trial)
+        if point == proposed:
+            if proposed:
+                optimizer.tell(proposed, value)
+            return
+        if proposed:  # other values were enqueued for some parameters
+            optimizer.withdraw(proposed)
+        try:
+            optimizer.add(point, value)
+        except InputError as error:
+            if value is not None:
+                warnings.warn(
+                    f"Trial {trial.number} of the study {study.study_name} isn't learned from. "
+                    f"{error}",
+                    stacklevel=2,
+                )
 
     def _of(self, study: Study) -> LifelongOptimizer:
         """Return the optimiser, whose current task is a study."""
@@ -142,6 +188,8 @@ class LifelongSampler(BaseSampler):
         direction: Direction = "maximize" if maximised else "minimize"
         if self.optimizer is None:
             self.optimizer = LifelongOptimizer(self.space, direction=direction, **self._options)
+            if [task.name for task in self.optimizer.tasks][-1:] == [study.study_name]:
+                self._continue(self.optimizer, study)
         if direction != self.optimizer.direction:
             raise InputError(
                 f"The study {study.study_name} is to {direction}, the ones before to "
@@ -151,12 +199,32 @@ class LifelongSampler(BaseSampler):
         if study.study_name not in names:
             self.optimizer.next_task(study.study_name)
             self._proposed.clear()
+            self._recorded.clear()
         elif study.study_name != names[-1]:
             raise InputError(
                 f"The study {study.study_name} has ended, since {names[-1]} has begun. Finish one "
                 "study before the next, or give them samplers of their own."
             )
         return self.optimizer
+
+    def _continue(self, optimizer: LifelongOptimizer, study: Study) -> None:
+        """Find which trials of a study the optimiser in a folder has learned from already.
+
+        Points without a value were those of a process that has ended.
+        """
+        for point in list(optimizer.task.pending):
+            optimizer.withdraw(point)
+        known = list(optimizer.task.points)
+        for trial in study.get_trials(deepcopy=False, states=FINISHED):
+            given = self._given(trial)
+            same = [i for i, point in enumerate(known) if given.items() <= point.items()]
+            if given and same:
+                del known[same[0]]
+                self._recorded.add(trial.number)
+
+    def _given(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return a trial's parameters that are in the search space."""
+        return {name: own for name, own in trial.params.items() if name in self.space.dimensions}
 
 
 def _own(name: str, given: BaseDistribution) -> Distribution:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.optimizer import LifelongOptimizer
-from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.optimizer import LifelongOptimizer, whole
+from kem_pymc.lifelong.space import Space, SpaceExhausted
 
 #: A function of a point; None stands for a failed evaluation.
 type Evaluate = Callable[[dict[str, Any]], float | None]
@@ -17,7 +17,7 @@ def minimize_sequence(
     space: Space | Mapping[str, Any],
     *,
     evaluations: int = 50,
-    catch: Iterable[type[Exception]] = (),
+    catch: type[Exception] | Iterable[type[Exception]] = (),
     **options: Any,
 ) -> LifelongOptimizer:
     """Minimise functions one after the other.
@@ -30,8 +30,8 @@ def minimize_sequence(
         are numbers. Only the last task is continued if `evaluations` is larger than before.
     space : Space or mapping of str to Distribution
     evaluations : int
-        Number of evaluations of each function.
-    catch : iterable of exceptions
+        Number of evaluations of each function; fewer if the space has fewer points.
+    catch : exception or iterable of exceptions
         Exceptions that count as a failed evaluation. Others end the search; with `out` it can be
         continued.
     **options
@@ -48,9 +48,11 @@ def minimize_sequence(
         As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
     """
     optimizer = LifelongOptimizer(space, **options)
+    if callable(functions):
+        raise InputError("functions is one function. Give a list of functions.")
     if not isinstance(functions, Mapping):
         functions = {str(i): function for i, function in enumerate(functions, start=1)}
-    caught = tuple(catch)
+    caught = (catch,) if isinstance(catch, type) else tuple(catch)
 
     def valued(function: Callable[[dict[str, Any]], float]) -> Evaluate:
         def evaluate(point: dict[str, Any]) -> float | None:
@@ -61,12 +63,15 @@ def minimize_sequence(
 
         return evaluate
 
-    run(optimizer, {name: valued(function) for name, function in functions.items()}, evaluations)
+    named = {str(name): valued(function) for name, function in functions.items()}
+    run(optimizer, named, evaluations)
     return optimizer
 
 
 def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluations: int) -> None:
     """Evaluate each function as often as is asked, from where the optimiser stopped.
+
+    The evaluations of a function end early when all points of the space have been tried.
 
     Parameters
     ----------
@@ -81,8 +86,7 @@ def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluat
     InputError
         If `evaluations` is below 1.
     """
-    if evaluations < 1:
-        raise InputError(f"{evaluations} evaluations are too few. Give 1 or more.")
+    evaluations = whole("evaluations", evaluations, at_least=1)
     for name, function in functions.items():
         names = [task.name for task in optimizer.tasks]
         if name not in names:
@@ -90,5 +94,8 @@ def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluat
         elif name != names[-1]:
             continue  # a task ends when the next one begins
         while len(optimizer.task.points) < evaluations:
-            point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            try:
+                point = optimizer.task.pending[0] if optimizer.task.pending else optimizer.ask()
+            except SpaceExhausted:
+                break
             optimizer.tell(point, function(dict(point)))

@@ -288,6 +288,10 @@ class Space:
         for name, distribution in dimensions.items():
             if not isinstance(name, str):
                 raise InputError(f"The dimension {name!r} has a name that isn't text. Give text.")
+            if "/" in name and name.replace("/", ".") in dimensions:
+                raise InputError(
+                    f"There is a dimension {name}, and one that differs in '.' for '/'. Rename one."
+                )
             if not isinstance(distribution, Distribution):
                 raise InputError(
                     f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "

@@ -10,7 +10,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.optimizer import LifelongOptimizer
-from kem_pymc.lifelong.sequence import Evaluate, run
+from kem_pymc.lifelong.sequence import run
 from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
 
 #: Name of the dimension that chooses the estimator.
@@ -49,7 +49,7 @@ class Tuned:
             If there is no data set of that name, or no score.
         """
         tasks = {task.name: task for task in self.optimizer.tasks}
-        name = next(reversed(tasks)) if name is None else name
+        name = next(reversed(tasks)) if name is None else str(name)
         if name not in tasks:
             raise InputError(f"There is no data set {name!r}. Use one of {', '.join(tasks)}.")
         point, _ = tasks[name].best(sign=-1.0)
@@ -92,33 +92,64 @@ def built(estimators: Mapping[str, Candidate], point: Mapping[str, Any]) -> Any:
     return clone(estimator).set_params(**{own: point[f"{name}__{own}"] for own in distributions})
 
 
-def cross_validated(
-    estimators: Mapping[str, Candidate], x: Any, y: Any, *, scoring: Any, cv: Any
-) -> Evaluate:
-    """Return the mean cross-validated score as a function of the point.
+class CrossValidated:
+    """The mean cross-validated score on a data set, as a function of the point.
 
-    The score is None, or NaN, if a fold can't be fitted.
+    It is None, or NaN, if a fold can't be fitted or scored.
 
     Parameters
     ----------
     estimators, scoring, cv
-        As for :func:`tune`.
+        As for :func:`tune`. All points have the same folds.
     x, y
         Features and targets.
+
+    Attributes
+    ----------
+    problem : str
+        Why the last point that failed did so.
+
+    Raises
+    ------
+    ValueError
+        If there are no such folds.
     """
-    from sklearn.exceptions import FitFailedWarning
-    from sklearn.model_selection import cross_val_score
 
-    def score(point: dict[str, Any]) -> float | None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitFailedWarning)
+    def __init__(
+        self, estimators: Mapping[str, Candidate], x: Any, y: Any, *, scoring: Any, cv: Any
+    ) -> None:
+        from sklearn.base import is_classifier
+        from sklearn.model_selection import check_cv
+
+        self.estimators, self.x, self.y, self.scoring = estimators, x, y, scoring
+        classifier = any(is_classifier(estimator) for estimator, _ in estimators.values())
+        self.folds = list(check_cv(cv, y, classifier=classifier).split(x, y))
+        if not self.folds:
+            raise ValueError("There are no folds.")
+        self.problem = ""
+
+    def __call__(self, point: dict[str, Any]) -> float | None:
+        """Return the score of a point."""
+        from sklearn.exceptions import FitFailedWarning
+        from sklearn.model_selection import cross_val_score
+
+        estimator = built(self.estimators, point)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             try:
-                scores = cross_val_score(built(estimators, point), x, y, scoring=scoring, cv=cv)
-            except ValueError:  # no fold could be fitted
+                scores = cross_val_score(
+                    estimator, self.x, self.y, scoring=self.scoring, cv=self.folds
+                )
+            except ValueError as error:  # no fold could be fitted
+                self.problem = str(error)
                 return None
+        for own in caught:
+            text = str(own.message)
+            if issubclass(own.category, FitFailedWarning) or text.startswith("Scoring failed"):
+                self.problem = text
+            else:
+                warnings.warn_explicit(own.message, own.category, own.filename, own.lineno)
         return float(np.mean(scores))
-
-    return score
 
 
 def _scikit_learn() -> None:
@@ -148,7 +179,8 @@ def tune(
     datasets : mapping of str to (X, y)
         Features and targets, in the order in which they arrive.
     scoring, cv
-        As in scikit-learn's ``cross_val_score``; larger scores are better.
+        As in scikit-learn's ``cross_val_score``; larger scores are better. All points have the same
+        folds.
     evaluations : int
         Number of points that are tried on each data set. One that can't be fitted counts as failed.
     **options
@@ -161,8 +193,9 @@ def tune(
     Raises
     ------
     InputError
-        If there are no estimators or data sets, a data set has targets of another length, the
-        scoring or a hyperparameter is unknown, an option is invalid, or scikit-learn is missing.
+        If there are no estimators or data sets, a data set has targets of another length or can't
+        be divided into folds, no estimator can be fitted and scored on one, the scoring or a
+        hyperparameter is unknown, an option is invalid, or scikit-learn is missing.
 
     Examples
     --------
@@ -174,6 +207,9 @@ def tune(
     from sklearn.metrics import get_scorer
     from sklearn.utils import check_consistent_length
 
+    for what, own in {"estimators": estimators, "datasets": datasets}.items():
+        if not isinstance(own, Mapping):
+            raise InputError(f"{what} is a {type(own).__name__}. Give a mapping of names.")
     if not datasets:
         raise InputError("There are no data sets. Give at least one.")
     for name, (x, y) in datasets.items():
@@ -188,11 +224,21 @@ def tune(
             get_scorer(scoring)
         except ValueError as error:
             raise InputError(f"There is no scoring {scoring!r}. {error}") from None
+    functions: dict[str, CrossValidated] = {}
+    for name, (x, y) in datasets.items():
+        try:
+            functions[str(name)] = CrossValidated(estimators, x, y, scoring=scoring, cv=cv)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"Data set {name} can't be divided into folds by cv={cv!r}: {error} Give another "
+                "cv or more data."
+            ) from None
     optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
-
-    functions = {
-        name: cross_validated(estimators, x, y, scoring=scoring, cv=cv)
-        for name, (x, y) in datasets.items()
-    }
-    run(optimizer, functions, evaluations)
+    for name, function in functions.items():
+        run(optimizer, {name: function}, evaluations)
+        if not any(task.has_values for task in optimizer.tasks if task.name == name):
+            raise InputError(
+                f"No estimator could be fitted and scored on data set {name}. Mend the data or the "
+                f"estimators, and begin anew. The last error was: {function.problem.strip()}"
+            )
     return Tuned(optimizer, estimators)

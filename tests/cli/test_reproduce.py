@@ -11,6 +11,7 @@ from kem_pymc.cli import screen
 from kem_pymc.cli.folders import LOCK, alone
 from kem_pymc.cli.shown import show
 from kem_pymc.experiments import runner
+from kem_pymc.experiments.settings import default, read
 from tests.cli.conftest import fine, refused, run
 from tests.experiments.conftest import TINY
 from tests.runs.runs import in_child
@@ -128,6 +129,18 @@ def test_one_command_at_a_time(settings, tmp_path):
 def test_settings_that_cannot_be_read(tmp_path):
     options = ("--settings", tmp_path / "none.toml", "--out", tmp_path / "out")
     assert "can't be read" in refused(run("reproduce", "kem-fig4", *options))
+
+
+def test_settings_that_are_not_given_are_the_packages(tmp_path):
+    text = '[sequences.lbo-fig3.registry]\npath = "a.csv"\noutcome = "died"\nyear = "year"\n'
+    found, own = read(text), default()
+    assert found.sequences["lbo-fig3"].registry.outcome == "died"
+    assert found.sequences["lbo-fig3"].overlaps == own.sequences["lbo-fig3"].overlaps
+    assert found.figures == own.figures
+    settings = tmp_path / "registry.toml"
+    settings.write_text(text)
+    options = ("--settings", settings, "--out", tmp_path / "out", "--repeats", 1)
+    assert "a.csv can't be read" in refused(run("reproduce", "lbo-fig3", *options))
 
 
 @pytest.mark.integration

@@ -6,7 +6,7 @@ import pytest
 from kem_pymc.datasets.registry import simulated_registry
 from kem_pymc.lifelong.classifiers import SOLVERS, classifiers
 from kem_pymc.lifelong.space import FloatDistribution
-from kem_pymc.lifelong.tuning import ESTIMATOR, cross_validated, space_of
+from kem_pymc.lifelong.tuning import ESTIMATOR, CrossValidated, space_of
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,6 @@ def test_every_classifier_learns(window, name, solver):
     (point,) = space_of(estimators).decode(rows)
     point |= {ESTIMATOR: name, "logistic__logisticregression__solver": solver}
     point["logistic__logisticregression__tol"] = 0.005
-    score = cross_validated(estimators, x, y, scoring="roc_auc", cv=5)
+    score = CrossValidated(estimators, x, y, scoring="roc_auc", cv=5)
     assert 0.55 < score(point) < 0.99
     assert score(point) == score(point)

@@ -118,6 +118,59 @@ def test_failures_and_constant_functions(method):
     assert len({str(point) for point in points}) == 6
 
 
+def test_points_near_failures_are_avoided():
+    """More than half of the space fails; without the failures, the model expects its best there."""
+    optimizer = LifelongOptimizer({"x": FloatDistribution(0, 1)}, method="gp")
+    optimizer.next_task()
+    failed = 0
+    for _ in range(16):
+        point = optimizer.ask()
+        failed += point["x"] > 0.4
+        optimizer.tell(point, None if point["x"] > 0.4 else -point["x"])
+    assert failed < 10  # of 11 points of the model, and some of the first 5
+    assert optimizer.best[1] < -0.35
+
+
+def test_values_of_points_of_other_types(tmp_path):
+    """As after a table with one type; the point that was asked for is recorded."""
+    space = {"n": IntDistribution(0, 9), "layers": CategoricalDistribution([1, 2, 4])}
+    optimizer = LifelongOptimizer(space, method="gp", out=tmp_path)
+    optimizer.next_task()
+    for _ in range(7):
+        point = optimizer.ask()
+        optimizer.tell({name: float(value) for name, value in point.items()}, point["n"] ** 2)
+    again = LifelongOptimizer(space, method="gp", out=tmp_path)
+    assert again.task.points == optimizer.task.points
+    assert not again.task.pending
+    assert {type(v) for point in again.task.points for v in point.values()} == {int}
+    again.ask()
+
+
+def test_added_points_count_as_first_ones():
+    optimizer = made("gp")  # begins with 3 points
+    optimizer.next_task()
+    for x in (0.1, 0.5, 0.9):
+        for kind in ("a", "b"):
+            optimizer.add({"x": x, "kind": kind}, bowl({"x": x, "kind": kind}))
+    assert optimizer.ask() == {"x": pytest.approx(0.3, abs=0.1), "kind": "b"}
+
+
+def test_withdrawn_and_late_points(tmp_path):
+    optimizer = made("random", out=tmp_path)
+    optimizer.next_task("one")
+    one, two, three = optimizer.ask(3)
+    optimizer.withdraw(one)
+    refused(lambda: optimizer.tell(one, 1.0), "wasn't asked for in task one")
+    refused(lambda: optimizer.withdraw(one), "wasn't asked for")
+    optimizer.tell(two, 1.0)
+    refused(lambda: optimizer.tell(two, 1.0), "has a value in task one already")
+    assert made("random", out=tmp_path).task.pending == [three]
+    optimizer.next_task("2")
+    refused(lambda: optimizer.tell(three, 1.0), "a task that has ended, as 2 has begun")
+    optimizer.next_task()
+    assert optimizer.task.name == "3"
+
+
 @pytest.mark.parametrize("method", ["lbo", "gp"])
 def test_several_points_at_once_differ(method):
     optimizer = made(method)
@@ -200,6 +253,27 @@ def test_two_optimisers_do_not_write_to_one_folder(tmp_path):
     assert [task.name for task in made(out=tmp_path).tasks] == ["one"]
 
 
+def test_a_refused_optimiser_leaves_the_model_as_it_is(tmp_path):
+    """It was made before another one went on in the folder."""
+    run(made("lbo", out=tmp_path), 1, 4)
+    stale = made("lbo", out=tmp_path)
+    run(made("lbo", out=tmp_path), 2, 5)
+    model = (tmp_path / "model.npz").read_bytes()
+    refused(stale.ask, "Another optimiser has written")
+    assert (tmp_path / "model.npz").read_bytes() == model
+
+
+def test_a_model_of_deleted_events_is_not_used(tmp_path):
+    """After a damaged line, and those after it, were deleted."""
+    run(made("lbo", out=tmp_path), 2, 5)
+    events = tmp_path / "events.jsonl"
+    events.write_text("".join(events.read_text().splitlines(keepends=True)[:9]))
+    again = made("lbo", out=tmp_path)
+    assert len(again.task.points) == 4
+    run(again, 1, 5)
+    assert len(again.to_datatree()["networks"].to_dataset()["task"]) == 1
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut off", "another method's"])
 def test_damaged_models_are_refused(tmp_path, damage):
     run(made("lbo", out=tmp_path), 1, 5)
@@ -245,11 +319,15 @@ def test_values_of_models_are_not_ruled_by_outliers():
         (lambda: made(direction="up"), "minimize or maximize"),
         (lambda: made(seed=-1), "seed=-1"),
         (lambda: LifelongOptimizer(SPACE, initial=0), "initial=0"),
+        (lambda: LifelongOptimizer(SPACE, initial=2.5), "initial=2.5 isn't a whole number"),
+        (lambda: LifelongOptimizer(SPACE, seed=None), "seed=None isn't a whole number"),
+        (lambda: LifelongOptimizer(SPACE, alpha="2"), "alpha is '2'"),
+        (lambda: minimize_sequence(bowl, SPACE), "functions is one function"),
         (lambda: LifelongOptimizer(SPACE, alpha=math.inf), "alpha is inf"),
         (lambda: LifelongOptimizer({}), "one point only"),
         (lambda: made().ask(), "Call next_task first"),
         (lambda: made().add({"x": 0.1, "kind": "a"}, 1.0), "Call next_task first"),
-        (lambda: minimize_sequence([bowl], SPACE, evaluations=0), "0 evaluations"),
+        (lambda: minimize_sequence([bowl], SPACE, evaluations=0), "evaluations=0"),
     ],
 )
 def test_options_that_are_refused(make, words):
@@ -267,13 +345,18 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: optimizer.add({"x": 3, "kind": "a"}, 1.0), "x can't be 3")
     refused(lambda: optimizer.ask(0), "n=0 is too small")
     refused(lambda: optimizer.ask("3"), "n='3' isn't a whole number")
-    refused(lambda: optimizer.tell(optimizer.ask(), "low"), "'low'", "Give a number")
+    refused(lambda: optimizer.tell(3.0, 1.0), "The point is 3.0")
+    refused(lambda: optimizer.tell(optimizer.ask(), "1.5"), "'1.5'", "Give a number")
+    refused(lambda: optimizer.tell(optimizer.task.pending[0], 10**400), "Give a number")
     optimizer.add({"x": 0.5, "kind": "b"}, 0.25)
     assert optimizer.best == ({"x": 0.5, "kind": "b"}, 0.25)
     refused(lambda: made(out=tmp_path, seed=1), "different seed")
-    refused(
-        lambda: LifelongOptimizer({"x": FloatDistribution(0, 2)}, out=tmp_path), "different space"
-    )
+    turned = dict(reversed(SPACE.items()))
+    for space in ({"x": FloatDistribution(0, 2)}, turned):
+        refused(
+            lambda space=space: LifelongOptimizer(space, method="gp", out=tmp_path),
+            "different space",
+        )
     for line in ("[]", '{"tell": {"x": 0.5, "kind": "b"}, "value": "low"}'):
         (tmp_path / "events.jsonl").write_text(f'{{"task": "one"}}\n{line}\n')
         refused(lambda: made(out=tmp_path), "Line 2")
@@ -293,6 +376,23 @@ def test_a_space_that_is_exhausted(method, initial):
         optimizer.tell(point := optimizer.ask(), float(point["n"] - 3) ** 2)
     assert sorted(point["n"] for point in optimizer.task.points) == [0, 1, 2, 3, 4, 5]
     refused(optimizer.ask, "All points")
+    optimizer.next_task()
+    assert sorted(point["n"] for point in optimizer.ask(9)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_functions_end_with_the_space(tmp_path):
+    """Whose names may be numbers."""
+    for years in ((2023,), (2023, 2024)):
+        found = minimize_sequence(
+            dict.fromkeys(years, lambda point: point["n"]),
+            {"n": IntDistribution(0, 3)},
+            evaluations=9,
+            method="random",
+            out=tmp_path,
+            catch=ValueError,
+            seed=np.int64(1),
+        )
+    assert [(task.name, len(task.points)) for task in found.tasks] == [("2023", 4), ("2024", 4)]
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
@@ -316,6 +416,14 @@ def test_a_run_as_a_datatree(direction):
     assert networks["values_before"].values.tolist() == [3, 4, 3, 4]  # with failures
     assert networks["probability"].shape == (4, 3)
     assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}
+
+
+def test_slashes_in_names():
+    """Usual in Optuna, and not allowed in a DataTree."""
+    optimizer = LifelongOptimizer({"model/rate": FloatDistribution(0, 1)}, method="random")
+    optimizer.next_task()
+    optimizer.tell(optimizer.ask(), 1.0)
+    assert "point_model.rate" in optimizer.to_datatree()["evaluations"].to_dataset()
 
 
 def test_values_of_earlier_tasks_are_transformed_once(monkeypatch):

@@ -1,9 +1,14 @@
 """The sampler, with Optuna itself."""
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong import LifelongOptimizer
@@ -74,6 +79,73 @@ def test_failures_pruned_and_enqueued_trials_and_other_parameters():
     assert sum(np.isfinite(task.values)) == len(fine) == 3
 
 
+def test_enqueued_trials_are_learned_from_and_nothing_else():
+    """Wholly, where no point is asked for, and in part; a proposal that wasn't tried isn't bad."""
+
+    def wider(trial):
+        n = trial.suggest_int("n", 1, 5)
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        return n + trial.suggest_float("x", 0.01, 30, log=True) + (kind == "b")
+
+    sampler = LifelongSampler(SPACE, method="random")
+    study = optuna.create_study(sampler=sampler)
+    for number in range(1, 5):
+        study.enqueue_trial({"x": 1.0, "n": number, "kind": "a"})
+    study.enqueue_trial({"x": 2.0})
+    study.optimize(objective(0.0), n_trials=7)
+    (task,) = sampler.optimizer.tasks
+    assert task.points == [trial.params for trial in study.trials]
+    assert task.values == [trial.value for trial in study.trials]
+    assert not task.pending
+    study.enqueue_trial({"x": 20.0, "n": 1, "kind": "a"})
+    with pytest.warns(UserWarning, match="Trial 7 .* isn't learned from. x can't be 20.0"):
+        study.optimize(wider, n_trials=1)
+    assert len(task.values) == 7
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_continues_a_stored_study(tmp_path, folder):
+    """In another process, as if there had been none; with what other processes found meanwhile."""
+    journal = JournalFileBackend(str(tmp_path / "trials"))
+    options = {"seed": 1, "method": "gp", "initial": 3} | (
+        {"out": tmp_path / "own"} if folder else {}
+    )
+
+    def continued():
+        sampler = LifelongSampler(SPACE, **options)
+        return sampler, optuna.create_study(
+            storage=JournalStorage(journal), study_name="one", load_if_exists=True, sampler=sampler
+        )
+
+    _, study = continued()
+    study.optimize(objective(0.5), n_trials=4)
+    study.ask(SPACE)  # the process is killed before it is told
+    given = {"x": 1.5, "n": 1, "kind": "a"}
+    study.add_trial(optuna.create_trial(params=given, distributions=SPACE, value=0.25))
+    sampler, study = continued()
+    study.optimize(objective(0.5), n_trials=2)
+    points = sampler.optimizer.task.points
+    finished = [trial for trial in study.trials if trial.state.is_finished()]
+    assert points == [trial.params for trial in finished]
+    assert len(points) == 7
+    assert given in points
+    assert len({str(point) for point in points}) == 7
+    assert not sampler.optimizer.task.pending
+
+
+def test_copies_single_values_and_the_end_of_the_space():
+    small = {"n": IntDistribution(1, 3), "kind": CategoricalDistribution(["a"])}
+    sampler = pickle.loads(pickle.dumps(LifelongSampler(small, method="random")))
+    study = optuna.create_study(sampler=deepcopy(sampler))
+    study.optimize(
+        lambda trial: trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"])),
+        n_trials=9,
+    )
+    assert {point["n"] for point in study.sampler.optimizer.task.points} == {1, 2, 3}
+    assert len(study.trials) == 4  # the last one finds no point, and stops the study
+    assert study.best_value == 2
+
+
 def test_trials_in_threads():
     sampler = LifelongSampler(SPACE, method="sobol")
     study = optuna.create_study(sampler=sampler)
@@ -117,6 +189,10 @@ def test_what_is_refused():
     other = optuna.create_study(sampler=sampler, direction="maximize")
     with pytest.raises(InputError, match="one direction"):
         other.optimize(objective(0.0), n_trials=1)
+    with pytest.raises(InputError, match="no method 'annealing'"):
+        LifelongSampler(SPACE, method="annealing")
+    with pytest.raises(TypeError, match="colour"):
+        LifelongSampler(SPACE, colour=1)
     several = optuna.create_study(sampler=sampler, directions=["minimize", "minimize"])
     with pytest.raises(InputError, match="2 objectives"):
         several.optimize(objective(0.0), n_trials=1)

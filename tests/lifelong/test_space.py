@@ -148,6 +148,7 @@ def test_scalars_of_numpy_become_plain_data():
         (lambda: Space({1: FloatDistribution(0, 1)}), "1 has a name that isn't text"),
         (lambda: Space({}), "one point only"),
         (lambda: Space({"x": (0, 1)}), "FloatDistribution"),
+        (lambda: Space(dict.fromkeys(["a/b", "a.b"], FloatDistribution(0, 1))), "'.' for '/'"),
     ],
 )
 def test_spaces_that_are_refused(make, words):

@@ -58,10 +58,25 @@ def test_scores_are_maximised_and_failures_are_no_end(tmp_path):
     refused(lambda: found.best("2025"), "no data set '2025'", "2023, 2024")
 
 
+def test_data_sets_that_cannot_be_scored():
+    """The cause is in the message; nothing is tried where there are no folds."""
+    x, y = table(0)
+    three = np.arange(60) % 3
+    options = {"evaluations": 3, "method": "random"}
+    refused(lambda: tune(ESTIMATORS, {"one": (x, three)}, **options), "data set one", "multi_class")
+    gaps = np.where(x > 1, np.nan, x)
+    refused(lambda: tune(ESTIMATORS, {"one": (gaps, y)}, **options), "data set one", "NaN")
+    for cv in (100, "five", iter([])):
+        refused(lambda cv=cv: tune(ESTIMATORS, {"one": (x, y)}, cv=cv, **options), "cv", "Data set")
+    refused(lambda: tune(list(ESTIMATORS), {"one": (x, y)}), "estimators is a list")
+    found = tune(ESTIMATORS, {2023: (x, y)}, **options | {"evaluations": 5})
+    assert found.best(2023).get_params() == found.best().get_params()
+
+
 def test_what_is_refused():
     refused(lambda: tune({}, {"one": table(0)}), "no estimators")
     refused(lambda: tune(ESTIMATORS, {}), "no data sets")
-    refused(lambda: tune(ESTIMATORS, {"one": table(0)}, evaluations=0), "0 evaluations")
+    refused(lambda: tune(ESTIMATORS, {"one": table(0)}, evaluations=0), "evaluations=0")
     refused(lambda: tune(ESTIMATORS, {"one": table(0)}, scoring="roc_aux"), "'roc_aux'")
     x, y = table(0)
     refused(lambda: tune(ESTIMATORS, {"one": (x, y[1:])}), "Data set one", "59")

@@ -80,6 +80,7 @@ def _registry(rows: pd.DataFrame) -> Output:
     """Return figure 3: best scores, as improvements on random search."""
     keys = ["overlap", "method", "trial", "function"]
     rows = rows.assign(best=rows.groupby(keys, sort=False)["value"].cummax())
+    rows["best"] = rows.groupby(keys, sort=False)["best"].ffill()  # evaluations that failed
     last = rows.groupby(keys, sort=False).tail(1).set_index(keys)["best"].unstack("method")
     methods = [name for name in dict.fromkeys(rows["method"]) if name != RANDOM]
     gains = last[methods].div(last[RANDOM], axis=0) - 1.0
