@@ -16,6 +16,7 @@ from kem_pymc.lifelong import (
 from kem_pymc.lifelong import optimizer as module
 from kem_pymc.lifelong.optimizer import normalised
 from tests.refusals import refused
+from tests.runs.runs import Moments, killed_at
 
 SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution(["a", "b"])}
 METHODS = ("lbo", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr")
@@ -75,6 +76,19 @@ def test_a_choice_that_was_written_without_its_event_is_kept(tmp_path):
     weights = again.method.current.weights.copy()
     assert again.ask() == point
     np.testing.assert_array_equal(again.method.current.weights, weights)  # not trained twice
+
+
+@pytest.mark.faults
+def test_an_optimiser_that_is_killed_goes_on(tmp_path):
+    """At every seventh moment: before and after data, and files, are on the disk."""
+    whole = run(made("lbo"), 2, 5)
+    with pytest.MonkeyPatch.context() as patch:
+        counted = Moments(patch)
+        run(made("lbo", out=tmp_path / "whole"), 2, 5)
+    for moment in range(3, len(counted.names), 7):
+        out = tmp_path / str(moment)
+        killed_at(moment, lambda out=out: run(made("lbo", out=out), 2, 5))
+        assert run(made("lbo", out=out), 2, 5) == whole
 
 
 def test_no_value_is_lost(tmp_path):
