@@ -60,7 +60,7 @@ class EventFolder:
 
     def _check(self, folder: Path, file: Path, options: dict[str, Any]) -> None:
         if not file.exists():
-            if any(folder.iterdir()):
+            if any(path.name != LOCK for path in folder.iterdir()):
                 raise InputError(
                     f"The folder {folder} isn't empty and doesn't contain the files of the "
                     f"{self._what}. Choose another."
@@ -70,10 +70,7 @@ class EventFolder:
             return
         try:
             known = json.loads(file.read_text("utf-8"))
-            # As text, since the order of dimensions counts.
-            different = [
-                name for name in options if json.dumps(known[name]) != json.dumps(options[name])
-            ]
+            different = [name for name in options if not _same(known[name], options[name])]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{file} is damaged. Start anew in another folder.") from error
         if different:
@@ -146,3 +143,9 @@ class EventFolder:
             if (file.stat().st_size if file.exists() else 0) != self._size:
                 raise InputError(other)
             yield self.folder
+
+
+def _same(known: Any, option: Any) -> bool:
+    """Return whether an option is the one in the file; in a mapping, the order of names counts."""
+    ordered = not isinstance(option, dict) or list(known) == list(option)
+    return known == option and ordered

@@ -374,13 +374,17 @@ def default() -> Settings:
 def _entries(given: dict[str, Any]) -> dict[str, Any]:
     """Return the package's settings, with those that are given in place of its own."""
     text = files(__package__).joinpath("settings.toml").read_text("utf-8")
-    own: dict[str, Any] = tomllib.loads(text)
-    changed = given.get("sequences")
-    if isinstance(changed, dict):
-        known = own["sequences"]
-        merged = {
-            name: known.get(name, {}) | fields if isinstance(fields, dict) else fields
-            for name, fields in changed.items()
-        }
-        given = given | {"sequences": known | merged}
-    return own | given
+    entries: dict[str, Any] = tomllib.loads(text)
+    for kind, tables in given.items():
+        known = entries.get(kind)
+        if kind == "sequences" and isinstance(tables, dict) and isinstance(known, dict):
+            changed = {name: _fields(known.get(name), own) for name, own in tables.items()}
+            entries[kind] = known | changed
+        else:
+            entries[kind] = tables
+    return entries
+
+
+def _fields(known: Any, given: Any) -> Any:
+    """Return the fields of a table, with those that are given in place of known ones."""
+    return known | given if isinstance(known, dict) and isinstance(given, dict) else given

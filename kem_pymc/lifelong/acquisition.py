@@ -118,7 +118,7 @@ def maximise(
         tried, heights = _with_categories(tried, heights, space, height)
     order = np.argsort(-heights, kind="stable")
     if numeric.any():
-        climbed = [_climb(height, tried[i], numeric) for i in order[:STARTS]]
+        climbed = [_climb(height, tried[i], numeric) for i in _best(tried, heights)]
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
@@ -135,20 +135,33 @@ def _with_categories(
     """Return points and heights, with those of the best points in other categories.
 
     All combinations are tried if they are few. Otherwise one category of the best points is changed
-    at a time, as often as there are categories.
+    at a time, until none becomes better.
     """
     categories, combinations = space.categories, space.combinations(COMBINATIONS)
     for _ in categories if combinations is None else [None]:
-        best = tried[np.argsort(-heights, kind="stable")[:STARTS]]
+        best = tried[_best(tried, heights)]
         if combinations is None:
             crossed = np.concatenate([_changed(best, columns) for columns in categories])
         else:
             crossed = np.repeat(best, len(combinations), axis=0)
             others = ~space.numeric
             crossed[:, others] = np.tile(combinations[:, others], (len(best), 1))
-        tried = np.concatenate([tried, crossed])
-        heights = np.concatenate([heights, height(crossed)])
+        found = height(crossed)
+        better = found.max() > heights.max()
+        tried, heights = np.concatenate([tried, crossed]), np.concatenate([heights, found])
+        if not better:
+            break
     return tried, heights
+
+
+def _best(tried: np.ndarray, heights: np.ndarray) -> list[int]:
+    """Return the places of the highest points, all of them different, at which searches start."""
+    places: dict[bytes, int] = {}
+    for place in np.argsort(-heights, kind="stable"):
+        places.setdefault(tried[place].tobytes(), int(place))
+        if len(places) == STARTS:
+            break
+    return list(places.values())
 
 
 def _changed(points: np.ndarray, columns: slice) -> np.ndarray:

@@ -14,7 +14,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
 from kem_pymc.lifelong.datatree import evaluations, networks
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import Point, Space, SpaceExhausted
+from kem_pymc.lifelong.space import Point, Space, SpaceExhausted, is_number, plain
 from kem_pymc.lifelong.store import Store
 from kem_pymc.lifelong.task import Task, same_point
 
@@ -31,12 +31,11 @@ INITIAL = 5
 #: Numbers of random points, one of which is to be new; more only if all of the first are known.
 DRAWS = (256, 4096)
 
-#: Magnitude above which values are divided by the largest one.
-LARGEST = 1e100
+#: Magnitude of values from which they are made smaller, and largest magnitude of scaled ones.
+HUGE, LARGEST = 1e100, 1e12
 
-#: Difference of the standard normal distribution's quartiles, and smallest scale in units of the
-#: standard deviation.
-QUARTILES, SMALLEST = 1.349, 1e-12
+#: Difference of the standard normal distribution's quartiles.
+QUARTILES = 1.349
 
 
 class LifelongOptimizer:
@@ -100,7 +99,7 @@ class LifelongOptimizer:
         initial = whole("initial", initial, at_least=1)
         max_networks = whole("max_networks", max_networks, at_least=1)
         seed = whole("seed", seed, at_least=0)
-        if not (isinstance(alpha, int | float) and math.isfinite(alpha) and alpha > 0):
+        if not (is_number(alpha := plain(alpha)) and alpha > 0):
             raise InputError(f"alpha is {alpha!r}. Give a positive number.")
         self.direction, self.initial, self.seed = direction, initial, seed
         self.method_name = method
@@ -451,17 +450,22 @@ def normalised(values: np.ndarray) -> np.ndarray:
 
     Functions often have a few values that are far worse than all others; a model would fit these.
     Before the transform values have a median of zero, and quartiles as far apart as those of the
-    standard normal distribution: moments would be those of the few.
+    standard normal distribution: moments would be those of the few. The quartiles are those of
+    distinct values, since many failures may have one penalty.
     """
-    if len(values) > 1 and np.abs(values).max() > LARGEST:  # squares would be infinite
-        values = values / np.abs(values).max()
-    if len(values) < 2 or values.std() == 0 or np.ptp(values) == 0:
+    if len(values) < 2:
         return np.zeros(len(values))
-    low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
-    scale = max((high - low) / QUARTILES, SMALLEST * values.std()) if high > low else values.std()
-    scaled = (values - median) / scale
-    values = Transform.learn("yeo-johnson", scaled).forward(scaled)
-    return (values - values.mean()) / values.std()
+    if np.abs(values).max() > HUGE:  # squares would be infinite
+        values = values / HUGE**2
+    low, median, high = np.quantile(np.unique(values), [0.25, 0.5, 0.75])
+    scale = (high - low) / QUARTILES
+    if not scale > 0:
+        return np.zeros(len(values))
+    with np.errstate(over="ignore"):
+        scaled = np.clip((values - median) / scale, -LARGEST, LARGEST)
+    transformed = Transform.learn("yeo-johnson", scaled).forward(scaled)
+    sd = transformed.std()
+    return (transformed - transformed.mean()) / sd if sd > 0 else np.zeros(len(values))
 
 
 def _method(name: str, columns: int, alpha: float, max_networks: int) -> Method | None:

@@ -37,18 +37,20 @@ class LifelongSampler(BaseSampler):
     """Sampler for Optuna that learns from earlier studies.
 
     Every study is a task, which is named after the study and begins when its first parameter is
-    sampled. Trials that fail or are pruned count as failed evaluations. All finished trials of the
-    study are learned from, also those that were enqueued, added, or run by another process.
-    Parameters that aren't in the search space are sampled at random. A study is stopped when all
-    points of the search space have been tried.
+    sampled. Trials that fail or are pruned count as failed evaluations. Finished trials that were
+    enqueued, added, or run by another process are learned from if they have values of all
+    parameters. Parameters that aren't in the search space are sampled at random. A study is stopped
+    when all points of the search space have been tried.
 
     Parameters
     ----------
     search_space : mapping of str to optuna.distributions.BaseDistribution
         Parameters that all studies have, without steps.
     seed : int
+        Processes that share a study need different ones, or they propose the same points.
     **options
-        Of :class:`kem_pymc.lifelong.LifelongOptimizer`, such as `method` and `out`.
+        Of :class:`kem_pymc.lifelong.LifelongOptimizer`, such as `method` and `out`, but not the
+        direction, which is that of the studies.
 
     Attributes
     ----------
@@ -72,6 +74,14 @@ class LifelongSampler(BaseSampler):
     def __init__(
         self, search_space: Mapping[str, BaseDistribution], *, seed: int = 0, **options: Any
     ) -> None:
+        if "direction" in options:
+            raise InputError("The sampler has no direction. Give it to optuna.create_study.")
+        for name, own in search_space.items():
+            if not isinstance(own, BaseDistribution):
+                raise InputError(
+                    f"The parameter {name} has the distribution {own!r}. Give one of "
+                    "optuna.distributions."
+                )
         # Optuna gives parameters with a single value this one.
         self.search_space = {name: own for name, own in search_space.items() if not own.single()}
         self.space = Space({name: _own(name, one) for name, one in self.search_space.items()})
@@ -156,20 +166,21 @@ class LifelongSampler(BaseSampler):
         values: Sequence[float] | None,
     ) -> None:
         """Record the value of a trial, unless it is recorded already."""
-        if trial.number in self._recorded:
+        # Another study of the same name may have a trial of the same number.
+        if trial.number in self._recorded and trial.number not in self._proposed:
             return
         self._recorded.add(trial.number)
         proposed = self._proposed.pop(trial.number, {})
         value = values[0] if state is TrialState.COMPLETE and values else None
         point = proposed | self._given(trial)
-        if point == proposed:
-            if proposed:
-                optimizer.tell(proposed, value)
+        if not point:
             return
-        if proposed:  # other values were enqueued for some parameters
-            optimizer.withdraw(proposed)
+        if point != proposed and proposed and optimizer.task.awaits(proposed):
+            optimizer.withdraw(proposed)  # other values were enqueued for some parameters
         try:
-            optimizer.add(point, value)
+            # Another trial may have had the same point.
+            record = optimizer.tell if optimizer.task.awaits(point) else optimizer.add
+            record(point, value)
         except InputError as error:
             if value is not None:
                 warnings.warn(

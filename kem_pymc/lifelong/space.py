@@ -22,8 +22,10 @@ type Choice = str | bool | int | float | None
 class SpaceExhausted(InputError):
     """There is no point of a space that wasn't asked for in the current task."""
 
-    def __init__(self) -> None:
-        super().__init__("All points of the space were asked for. Begin the next task.")
+    def __init__(
+        self, message: str = "All points of the space were asked for. Begin the next task."
+    ) -> None:
+        super().__init__(message)
 
 
 def plain(value: Any) -> Any:
@@ -31,9 +33,14 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Return whether a value is a finite number, and not a truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 class Distribution(ABC):
@@ -82,7 +89,7 @@ class _Range(Distribution):
 
     def __post_init__(self) -> None:
         ends = (plain(self.low), plain(self.high))
-        if not all(map(_is_number, ends)) or not math.isfinite(ends[1] - ends[0]):
+        if not all(map(is_number, ends)) or not math.isfinite(ends[1] - ends[0]):
             raise InputError(
                 f"The range from {self.low!r} to {self.high!r} isn't one between two finite "
                 "numbers. Give such ends."
@@ -111,7 +118,7 @@ class _Range(Distribution):
     def own(self, value: Any) -> float:
         """Return the number as one of the range; see :class:`Distribution`."""
         value = plain(value)
-        if not _is_number(value):
+        if not is_number(value):
             raise ValueError("it isn't a number")
         if not self.low <= value <= self.high:
             raise ValueError(f"it isn't between {self.low} and {self.high}")
@@ -186,7 +193,7 @@ class IntDistribution(_Range):
             raise ValueError("it isn't a whole number")
         return int(value)
 
-    def spread(self, places: np.ndarray) -> np.ndarray:
+    def spread(self, places: np.ndarray) -> list[int]:
         """Return whole numbers at places (n,) in [0, 1] of the range with half a number more at
         each end, so that the ends are as frequent as their neighbours."""
         low, high = self.low - 0.5, self.high + 0.5
@@ -194,7 +201,7 @@ class IntDistribution(_Range):
             found = np.exp(math.log(low) + places * (math.log(high) - math.log(low)))
         else:
             found = low + places * (high - low)
-        return np.clip(np.floor(found + 0.5), self.low, self.high).astype(int)
+        return [min(max(int(own), self.low), self.high) for own in np.floor(found + 0.5)]
 
     def decode(self, columns: np.ndarray) -> int:
         """Return the whole number nearest to a place in the range; see :class:`Distribution`."""
@@ -288,15 +295,15 @@ class Space:
         for name, distribution in dimensions.items():
             if not isinstance(name, str):
                 raise InputError(f"The dimension {name!r} has a name that isn't text. Give text.")
-            if "/" in name and name.replace("/", ".") in dimensions:
-                raise InputError(
-                    f"There is a dimension {name}, and one that differs in '.' for '/'. Rename one."
-                )
             if not isinstance(distribution, Distribution):
                 raise InputError(
                     f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "
                     "CategoricalDistribution."
                 )
+        if len({name.replace("/", ".") for name in dimensions}) < len(dimensions):
+            raise InputError(
+                "Two dimensions differ only in '.' for '/' in their names. Rename one."
+            )
         self.dimensions = dict(dimensions)
 
     @classmethod
@@ -402,7 +409,7 @@ class Space:
                 chosen = np.minimum((place * own.columns).astype(int), own.columns - 1)
                 rows[np.arange(len(rows)), columns.start + chosen] = 1.0
             elif isinstance(own, IntDistribution):
-                rows[:, columns] = [own.encode(value) for value in own.spread(place).tolist()]
+                rows[:, columns] = [own.encode(value) for value in own.spread(place)]
             else:
                 rows[:, columns.start] = place
         return self.nearest(rows)

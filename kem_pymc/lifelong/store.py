@@ -64,6 +64,8 @@ class Store(EventFolder):
         """
         if self._model and int(self._model[WHEN]) > self._size:
             self._model = {}  # it learned from events that were deleted since
+            with self.current() as folder:
+                (folder / MODEL).unlink()
         state = {name: own for name, own in self._model.items() if name not in (CHOSEN, WHEN)}
         if state:
             try:

@@ -67,8 +67,15 @@ def space_of(estimators: Mapping[str, Candidate]) -> Space:
     """
     if not estimators:
         raise InputError("There are no estimators. Give at least one.")
-    for name, (estimator, distributions) in estimators.items():
-        known = estimator.get_params()
+    for name, candidate in estimators.items():
+        try:
+            estimator, distributions = candidate
+            known = estimator.get_params()
+        except (TypeError, ValueError, AttributeError):
+            raise InputError(
+                f"The estimator {name} is {candidate!r}. Give an estimator and a mapping of "
+                "distributions of its hyperparameters."
+            ) from None
         for own in distributions:
             if own not in known:
                 raise InputError(
@@ -104,11 +111,6 @@ class CrossValidated:
     x, y
         Features and targets.
 
-    Attributes
-    ----------
-    problem : str
-        Why the last point that failed did so.
-
     Raises
     ------
     ValueError
@@ -126,30 +128,33 @@ class CrossValidated:
         self.folds = list(check_cv(cv, y, classifier=classifier).split(x, y))
         if not self.folds:
             raise ValueError("There are no folds.")
-        self.problem = ""
 
     def __call__(self, point: dict[str, Any]) -> float | None:
         """Return the score of a point."""
-        from sklearn.exceptions import FitFailedWarning
+        try:
+            return self._score(point)
+        except ValueError:  # no fold could be fitted
+            return None
+
+    def cause(self, point: dict[str, Any]) -> str:
+        """Return why a point has no score, which is found by evaluating it again."""
+        try:
+            self._score(point, error_score="raise")
+        except Exception as error:  # of any estimator
+            return f"{type(error).__name__}: {error}"
+        return "the score of a fold was NaN, as that of one with a single class"
+
+    def _score(self, point: dict[str, Any], **options: Any) -> float:
+        from sklearn.exceptions import FitFailedWarning, UndefinedMetricWarning
         from sklearn.model_selection import cross_val_score
 
         estimator = built(self.estimators, point)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                scores = cross_val_score(
-                    estimator, self.x, self.y, scoring=self.scoring, cv=self.folds
-                )
-            except ValueError as error:  # no fold could be fitted
-                self.problem = str(error)
-                return None
-        for own in caught:
-            text = str(own.message)
-            if issubclass(own.category, FitFailedWarning) or text.startswith("Scoring failed"):
-                self.problem = text
-            else:
-                warnings.warn_explicit(own.message, own.category, own.filename, own.lineno)
-        return float(np.mean(scores))
+        given = {"scoring": self.scoring, "cv": self.folds, **options}
+        with warnings.catch_warnings():
+            for category in (FitFailedWarning, UndefinedMetricWarning):
+                warnings.simplefilter("ignore", category)
+            warnings.filterwarnings("ignore", "Scoring failed")
+            return float(np.mean(cross_val_score(estimator, self.x, self.y, **given)))
 
 
 def _scikit_learn() -> None:
@@ -180,7 +185,7 @@ def tune(
         Features and targets, in the order in which they arrive.
     scoring, cv
         As in scikit-learn's ``cross_val_score``; larger scores are better. All points have the same
-        folds.
+        folds; give shuffled ones a ``random_state``, for a search that is continued.
     evaluations : int
         Number of points that are tried on each data set. One that can't be fitted counts as failed.
     **options
@@ -224,6 +229,7 @@ def tune(
             get_scorer(scoring)
         except ValueError as error:
             raise InputError(f"There is no scoring {scoring!r}. {error}") from None
+    space = space_of(estimators)
     functions: dict[str, CrossValidated] = {}
     for name, (x, y) in datasets.items():
         try:
@@ -233,12 +239,14 @@ def tune(
                 f"Data set {name} can't be divided into folds by cv={cv!r}: {error} Give another "
                 "cv or more data."
             ) from None
-    optimizer = LifelongOptimizer(space_of(estimators), direction="maximize", **options)
+    optimizer = LifelongOptimizer(space, direction="maximize", **options)
     for name, function in functions.items():
         run(optimizer, {name: function}, evaluations)
-        if not any(task.has_values for task in optimizer.tasks if task.name == name):
+        (task,) = (task for task in optimizer.tasks if task.name == name)
+        if not task.has_values:
             raise InputError(
-                f"No estimator could be fitted and scored on data set {name}. Mend the data or the "
-                f"estimators, and begin anew. The last error was: {function.problem.strip()}"
+                f"No estimator could be fitted and scored on data set {name}: "
+                f"{function.cause(task.points[0])}. Mend the data or the estimators, and start "
+                "anew."
             )
     return Tuned(optimizer, estimators)

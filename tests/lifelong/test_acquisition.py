@@ -5,7 +5,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from kem_pymc.lifelong.acquisition import expected_improvement, log_expected_improvement, maximise
+from kem_pymc.lifelong.acquisition import (
+    _best,
+    expected_improvement,
+    log_expected_improvement,
+    maximise,
+)
 from kem_pymc.lifelong.space import (
     CategoricalDistribution,
     FloatDistribution,
@@ -96,3 +101,5 @@ def test_more_categories_than_can_be_combined():
     values, _ = Agreement().predict(rows)
     found = maximise(Agreement(), own, values.min(), rows, values, rng, rows)
     np.testing.assert_array_equal(found, last)
+    tried = np.concatenate([rows[:2], rows, rows])
+    assert _best(tried, np.arange(12.0)[::-1]) == [0, 1, 4, 5, 6]  # different ones

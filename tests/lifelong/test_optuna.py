@@ -146,6 +146,25 @@ def test_copies_single_values_and_the_end_of_the_space():
     assert study.best_value == 2
 
 
+def test_points_that_several_trials_have():
+    """One that another trial was given is recorded once for each; studies of one name go on."""
+    sampler = LifelongSampler({"n": IntDistribution(1, 9)}, method="random")
+    for _ in range(2):  # as where a cell of a notebook is run again
+        study = optuna.create_study(sampler=sampler, study_name="one")
+        running = study.ask(sampler.search_space)
+        same = optuna.create_trial(
+            params=running.params, distributions=running.distributions, value=5.0
+        )
+        study.add_trial(same)
+        other = study.ask(sampler.search_space)
+        study.tell(running, 6.0)
+        study.tell(other, 7.0)
+    (task,) = sampler.optimizer.tasks
+    assert task.values[:3] == [5.0, 6.0, 7.0]
+    assert task.values[-2:] == [6.0, 7.0]
+    assert not task.pending
+
+
 def test_trials_in_threads():
     sampler = LifelongSampler(SPACE, method="sobol")
     study = optuna.create_study(sampler=sampler)
@@ -191,6 +210,10 @@ def test_what_is_refused():
         other.optimize(objective(0.0), n_trials=1)
     with pytest.raises(InputError, match="no method 'annealing'"):
         LifelongSampler(SPACE, method="annealing")
+    with pytest.raises(InputError, match="no direction"):
+        LifelongSampler(SPACE, direction="maximize")
+    with pytest.raises(InputError, match=r"one of optuna\.distributions"):
+        LifelongSampler({"x": (0, 1)})
     with pytest.raises(TypeError, match="colour"):
         LifelongSampler(SPACE, colour=1)
     several = optuna.create_study(sampler=sampler, directions=["minimize", "minimize"])

@@ -1,5 +1,7 @@
 """Tuning of estimators with the interface of scikit-learn."""
 
+import warnings
+
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -66,6 +68,14 @@ def test_data_sets_that_cannot_be_scored():
     refused(lambda: tune(ESTIMATORS, {"one": (x, three)}, **options), "data set one", "multi_class")
     gaps = np.where(x > 1, np.nan, x)
     refused(lambda: tune(ESTIMATORS, {"one": (gaps, y)}, **options), "data set one", "NaN")
+    rare = np.arange(60) < 2
+    options["estimators"] = {"nearest": ESTIMATORS["nearest"]}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")
+        refused(
+            lambda: tune(datasets={"one": (x, rare)}, **options), "was NaN, as that of one with"
+        )
+    del options["estimators"]
     for cv in (100, "five", iter([])):
         refused(lambda cv=cv: tune(ESTIMATORS, {"one": (x, y)}, cv=cv, **options), "cv", "Data set")
     refused(lambda: tune(list(ESTIMATORS), {"one": (x, y)}), "estimators is a list")
@@ -76,6 +86,8 @@ def test_data_sets_that_cannot_be_scored():
 def test_what_is_refused():
     refused(lambda: tune({}, {"one": table(0)}), "no estimators")
     refused(lambda: tune(ESTIMATORS, {}), "no data sets")
+    bare = {"nearest": KNeighborsClassifier()}
+    refused(lambda: tune(bare, {"one": table(0)}), "nearest", "Give an estimator and a mapping")
     refused(lambda: tune(ESTIMATORS, {"one": table(0)}, evaluations=0), "evaluations=0")
     refused(lambda: tune(ESTIMATORS, {"one": table(0)}, scoring="roc_aux"), "'roc_aux'")
     x, y = table(0)
