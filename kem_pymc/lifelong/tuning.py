@@ -236,7 +236,8 @@ def tune(
             functions[str(name)] = CrossValidated(estimators, x, y, scoring=scoring, cv=cv)
         except (ValueError, TypeError) as error:
             raise InputError(
-                f"Data set {name} can't be divided into folds: {error} Give another cv or more data."
+                f"Data set {name} can't be divided into folds: {error} Give another cv or "
+                "more rows."
             ) from None
     optimizer = LifelongOptimizer(space, direction="maximize", **options)
     for name, function in functions.items():
