@@ -119,7 +119,7 @@ def test_continues_a_stored_study(tmp_path, folder):
 
     _, study = continued()
     study.optimize(objective(0.5), n_trials=4)
-    study.ask(SPACE)  # the process is killed before it is told
+    study.ask(SPACE)  # the process is killed before the value is recorded
     given = {"x": 1.5, "n": 1, "kind": "a"}
     study.add_trial(optuna.create_trial(params=given, distributions=SPACE, value=0.25))
     sampler, study = continued()
