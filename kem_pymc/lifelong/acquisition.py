@@ -82,8 +82,9 @@ def maximise(
     """Return the encoded point (D,) of a space with the largest expected improvement.
 
     Quasi-random points, and points around the best ones, are tried first, and the best few of them
-    with all combinations of categories, or with each category changed in turn. From the best of
-    these, local searches move the numbers by L-BFGS.
+    with all combinations of categories, unless these are many. From the best of these, local
+    searches change one category, or one whole number by one, at a time, and then move all numbers
+    by L-BFGS.
 
     Parameters
     ----------
@@ -114,8 +115,9 @@ def maximise(
     around[:, numeric] += NEAR * rng.normal(size=(len(around), numeric.sum()))
     tried = np.concatenate([space.sobol(SPREAD, rng), space.nearest(around)])
     heights = height(tried)
-    if space.categories:
-        tried, heights = _with_categories(tried, heights, space, height)
+    tried, heights = _with_neighbours(
+        *_with_categories(tried, heights, space, height), space, height
+    )
     order = np.argsort(-heights, kind="stable")
     if numeric.any():
         climbed = [_climb(height, tried[i], numeric) for i in _best(tried, heights)]
@@ -132,23 +134,30 @@ def maximise(
 def _with_categories(
     tried: np.ndarray, heights: np.ndarray, space: Space, height: Height
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return points and heights, with those of the best points in other categories.
+    """Return points and heights, with those of the best points in all categories, if few."""
+    combinations = space.combinations(COMBINATIONS)
+    if combinations is None:
+        return tried, heights
+    best, others = tried[_best(tried, heights)], ~space.numeric
+    crossed = np.repeat(best, len(combinations), axis=0)
+    crossed[:, others] = np.tile(combinations[:, others], (len(best), 1))
+    return np.concatenate([tried, crossed]), np.concatenate([heights, height(crossed)])
 
-    All combinations are tried if they are few. Otherwise one category of the best points is changed
-    at a time, until none becomes better.
+
+def _with_neighbours(
+    tried: np.ndarray, heights: np.ndarray, space: Space, height: Height
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return points and heights, with those of the best points' neighbours.
+
+    Neighbours of these follow as long as one is higher than all before.
     """
-    categories, combinations = space.categories, space.combinations(COMBINATIONS)
-    for _ in categories if combinations is None else [None]:
-        best = tried[_best(tried, heights)]
-        if combinations is None:
-            crossed = np.concatenate([_changed(best, columns) for columns in categories])
-        else:
-            crossed = np.repeat(best, len(combinations), axis=0)
-            others = ~space.numeric
-            crossed[:, others] = np.tile(combinations[:, others], (len(best), 1))
-        found = height(crossed)
+    for _ in space.dimensions:
+        neighbours = space.neighbours(tried[_best(tried, heights)])
+        if not len(neighbours):
+            break
+        found = height(neighbours)
         better = found.max() > heights.max()
-        tried, heights = np.concatenate([tried, crossed]), np.concatenate([heights, found])
+        tried, heights = np.concatenate([tried, neighbours]), np.concatenate([heights, found])
         if not better:
             break
     return tried, heights
@@ -162,14 +171,6 @@ def _best(tried: np.ndarray, heights: np.ndarray) -> list[int]:
         if len(places) == STARTS:
             break
     return list(places.values())
-
-
-def _changed(points: np.ndarray, columns: slice) -> np.ndarray:
-    """Return points (n, D) with each choice of a category: (n times choices, D)."""
-    choices = np.eye(columns.stop - columns.start)
-    changed = np.repeat(points, len(choices), axis=0)
-    changed[:, columns] = np.tile(choices, (len(points), 1))
-    return changed
 
 
 def _climb(height: Height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray:

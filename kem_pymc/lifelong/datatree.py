@@ -51,7 +51,7 @@ def evaluations(
 
 
 def networks(trace: Sequence[tuple[Any, ...]], names: Sequence[str]) -> xr.Dataset:
-    """Return a row for every fit of the model, see :meth:`LifelongOptimizer.to_datatree`.
+    """Return a row for every training of the model, see :meth:`LifelongOptimizer.to_datatree`.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ def networks(trace: Sequence[tuple[Any, ...]], names: Sequence[str]) -> xr.Datas
     )
     return xr.Dataset(
         {
-            "values_before": ("acquisition", n),
-            "elbo": ("acquisition", elbo),
-            "strength": ("acquisition", strength),
-            "probability": (("acquisition", "network"), expit(log_odds)),
-            "weight": (("acquisition", "network"), weights),
+            "n_values": ("training", n),
+            "elbo": ("training", elbo),
+            "strength": ("training", strength),
+            "probability": (("training", "network"), expit(log_odds)),
+            "weight": (("training", "network"), weights),
         },
-        coords={"task": ("acquisition", np.array(names)[tasks - 1])},
+        coords={"task": ("training", np.array(names)[tasks - 1])},
     )
 
 

@@ -58,14 +58,14 @@ def flat(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
 
 
 class Traced(NamedTuple):
-    """What was learned for one acquisition.
+    """What was learned in one training.
 
     Attributes
     ----------
     task : int
         Number of the task, from 1 on.
     n : int
-        Number of acquisitions of the task before this one.
+        Number of acquisitions of the task that were learned from.
     elbo : float
         Evidence lower bound.
     strength : float
@@ -136,9 +136,24 @@ class LBO:
         self.training = training(*self._shape)
 
     def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> NetworkSurrogate:
-        """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`."""
-        state = self._begun(tasks, rng)
-        rows, y = tasks[-1]
+        """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`.
+
+        If earlier tasks have acquisitions that weren't learned from, such as those of a last batch,
+        networks are trained on these tasks first.
+        """
+        for number, acquired in enumerate(tasks, start=1):
+            if not self._learned(number, len(acquired.values)):
+                self._learn(number, acquired, rng)
+        assert self.current is not None
+        return self._surrogate(self.current, *tasks[-1])
+
+    def _learned(self, number: int, count: int) -> bool:
+        """Return whether a number of acquisitions of a task were learned from."""
+        return bool(self.trace) and self.trace[-1][:2] >= (number, count)
+
+    def _learn(self, number: int, acquired: Acquired, rng: np.random.Generator) -> None:
+        state = self._begun(number, rng)
+        rows, y = acquired
         reached = max((count for count in CHOSEN_AT if count <= len(y)), default=0)
         if self.before.counts.any() and reached > self.chosen_at:
             self.strength, self.chosen_at = self._chosen(state, rows, y, rng), reached
@@ -147,13 +162,12 @@ class LBO:
         weights = np.zeros(self.training.networks)
         weights[self.current.active] = self._outputs(surrogate, rows).std(axis=1)
         odds = self.current.log_odds
-        self.trace.append(Traced(len(tasks), len(y), elbo, self.strength, odds, weights))
-        return surrogate
+        self.trace.append(Traced(number, len(y), elbo, self.strength, odds, weights))
 
-    def _begun(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> State:
-        """Return the state with which the task began.
+    def _begun(self, number: int, rng: np.random.Generator) -> State:
+        """Return the state with which the task of a number began.
 
-        Training begins there for every acquisition. If it went on from the last one, networks would
+        Every training begins there. If it went on from the last one, networks would
         fit the few values of a task ever more closely, and be certain of the rest of the function.
         """
         own = self.training
@@ -161,7 +175,7 @@ class LBO:
         if self.current is None or self.first is None:
             weights = networks.draw(own.networks, own.columns, own.units, rng)
             self.first = State(weights, odds, np.array(FIRST_LOG_PRECISIONS))
-        elif len(tasks) > self.trace[-1].task:  # networks go on from the last task that was learned
+        elif number > self.trace[-1].task:  # networks go on from the last task that was learned
             self.before = self.before.plus(self.current)
             self.first = self.current._replace(log_odds=odds)
             self.chosen_at = 0

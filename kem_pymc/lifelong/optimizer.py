@@ -28,8 +28,11 @@ Direction = Literal["minimize", "maximize"]
 #: Number of random points with which a task begins.
 INITIAL = 5
 
-#: Numbers of random points, one of which is to be new; more only if all of the first are known.
-DRAWS = (256, 4096)
+#: Number of random points, one of which is to be new.
+DRAWS = 256
+
+#: Largest number of points of a space that are looked through if all of these are known.
+POINTS = 4096
 
 #: Magnitude of values from which they are made smaller, and largest magnitude of scaled ones.
 HUGE, LARGEST = 1e100, 1e12
@@ -233,7 +236,8 @@ class LifelongOptimizer:
             Numbers may be of another type, such as 4.0 for 4.
         value : float or None
             None, or NaN or infinite, if the evaluation failed. For models it is as bad as the worst
-            value of the task, so that points near it are avoided.
+            value of the task, and worse if there is one value only, so that points near it are
+            avoided.
 
         Raises
         ------
@@ -363,10 +367,15 @@ class LifelongOptimizer:
     def _new(self, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a random point that wasn't tried."""
         known = {row.tobytes() for row in seen}
-        for count in DRAWS:
-            for row in self.space.draw(count, rng):
-                if row.tobytes() not in known:
-                    return row
+        for row in self.space.draw(DRAWS, rng):
+            if row.tobytes() not in known:
+                return row
+        # Some points may be rare, as large numbers with a logarithm are.
+        every = self.space.every(POINTS)
+        rows = self.space.draw(POINTS, rng) if every is None else rng.permutation(every)
+        for row in rows:
+            if row.tobytes() not in known:
+                return row
         raise SpaceExhausted
 
     def _acquired(self, task: Task) -> Acquired:
@@ -379,7 +388,11 @@ class LifelongOptimizer:
             values = self._sign * np.array(task.values)
             points = task.points
             if task.has_values:
-                values = np.where(np.isfinite(values), values, np.nanmax(values))
+                failed = np.isnan(values)
+                if np.ptp(values[~failed]) > 0:
+                    values = np.where(failed, np.nanmax(values), values)
+                elif failed.any():  # failures are all that can be avoided
+                    values = failed.astype(float)
             else:
                 points, values = [], values[:0]
             known = Acquired(self.space.encode(points), normalised(values))
@@ -391,10 +404,11 @@ class LifelongOptimizer:
 
         Group ``evaluations`` has a row for every evaluation: the task, the value (NaN if
         the evaluation failed), the best one of the task so far, and the point, as a variable for
-        each of its dimensions. With "lbo", group ``networks`` has a row for every point that was
-        chosen by the model: the task, the number of values before, the evidence lower bound, the
-        coefficient of the regulariser, the probability that the task uses each network, and the
-        network's weight: the standard deviation of its output, where the function's is one.
+        each of its dimensions. With "lbo", group ``networks`` has a row for every training of the
+        model: the task, the number of its values, the evidence lower bound, the coefficient of the
+        regulariser, the probability that the task uses each network, and the network's weight: the
+        standard deviation of its output, where the function's is one. The likeliest network is used
+        whatever its probability.
         """
         attrs = {"method": self.method_name, "direction": self.direction, "seed": self.seed}
         groups = {"evaluations": evaluations(self.tasks, self.space, self._sign, attrs)}
@@ -485,6 +499,6 @@ def _method(name: str, columns: int, alpha: float, max_networks: int) -> Method 
         "ablr": lambda: SharedNetwork(columns, 50, several=True),
         "ablr_100": lambda: SharedNetwork(columns, 100, several=True),
     }
-    if name not in makers:
+    if not isinstance(name, str) or name not in makers:
         raise InputError(f"There is no method {name!r}. Use one of {', '.join(makers)}.")
     return makers[name]()

@@ -37,10 +37,10 @@ class LifelongSampler(BaseSampler):
     """Sampler for Optuna that learns from earlier studies.
 
     Every study is a task, which is named after the study and begins when its first parameter is
-    sampled. Trials that fail or are pruned count as failed evaluations. Finished trials that were
-    enqueued, added, or run by another process are learned from if they have values of all
-    parameters. Parameters that aren't in the search space are sampled at random. A study is stopped
-    when all points of the search space have been tried.
+    sampled, or with :meth:`learn`. Trials that fail or are pruned count as failed evaluations.
+    Finished trials that were enqueued, added, or run by another process are learned from if they
+    have values of all parameters. Parameters that aren't in the search space are sampled at random.
+    A study is stopped when all points of the search space have been tried.
 
     Parameters
     ----------
@@ -76,6 +76,10 @@ class LifelongSampler(BaseSampler):
     ) -> None:
         if "direction" in options:
             raise InputError("The sampler has no direction. Give it to optuna.create_study.")
+        if not isinstance(search_space, Mapping):
+            raise InputError(
+                f"The search space is {search_space!r}. Give a mapping of names to distributions."
+            )
         for name, own in search_space.items():
             if not isinstance(own, BaseDistribution):
                 raise InputError(
@@ -100,6 +104,25 @@ class LifelongSampler(BaseSampler):
         self.__dict__.update(state)
         self._lock = Lock()
 
+    def learn(self, study: Study) -> None:
+        """Learn from the finished trials of a study, such as one that is loaded from a storage.
+
+        It is needed only if no further trial of the study is asked for; then they are learned from
+        without it.
+
+        Parameters
+        ----------
+        study : optuna.Study
+
+        Raises
+        ------
+        InputError
+            If the study has several objectives or another direction than the first one, or other
+            studies have begun since.
+        """
+        with self._lock:
+            self._recorded_in(study)
+
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
@@ -118,9 +141,7 @@ class LifelongSampler(BaseSampler):
             studies have begun since its last trial.
         """
         with self._lock:
-            optimizer = self._of(study)
-            for own in study.get_trials(deepcopy=False, states=FINISHED):
-                self._record(optimizer, study, own, own.state, own.values)
+            optimizer = self._recorded_in(study)
             try:
                 point = optimizer.ask()
             except SpaceExhausted:
@@ -156,6 +177,13 @@ class LifelongSampler(BaseSampler):
     def reseed_rng(self) -> None:
         """Reseed the sampler of other parameters; points depend on the seed alone."""
         self._others.reseed_rng()
+
+    def _recorded_in(self, study: Study) -> LifelongOptimizer:
+        """Return the optimiser, with all finished trials of a study."""
+        optimizer = self._of(study)
+        for own in study.get_trials(deepcopy=False, states=FINISHED):
+            self._record(optimizer, study, own, own.state, own.values)
+        return optimizer
 
     def _record(
         self,

@@ -50,9 +50,16 @@ def minimize_sequence(
     optimizer = LifelongOptimizer(space, **options)
     if callable(functions):
         raise InputError("functions is one function. Give a list of functions.")
+    if not isinstance(functions, Iterable):
+        raise InputError(f"functions is {functions!r}. Give a list of functions.")
     if not isinstance(functions, Mapping):
         functions = {str(i): function for i, function in enumerate(functions, start=1)}
-    caught = (catch,) if isinstance(catch, type) else tuple(catch)
+    for name, function in functions.items():
+        if not callable(function):
+            raise InputError(f"The function {name} is {function!r}. Give one that can be called.")
+    caught = tuple(catch) if isinstance(catch, Iterable) else (catch,)
+    if not all(isinstance(own, type) and issubclass(own, Exception) for own in caught):
+        raise InputError(f"catch is {catch!r}. Give exceptions, such as ValueError.")
 
     def valued(function: Callable[[dict[str, Any]], float]) -> Evaluate:
         def evaluate(point: dict[str, Any]) -> float | None:
@@ -63,9 +70,24 @@ def minimize_sequence(
 
         return evaluate
 
-    named = {str(name): valued(function) for name, function in functions.items()}
-    run(optimizer, named, evaluations)
+    run(optimizer, named({name: valued(own) for name, own in functions.items()}), evaluations)
     return optimizer
+
+
+def named[Value](given: Mapping[Any, Value]) -> dict[str, Value]:
+    """Return values by name, as text.
+
+    Raises
+    ------
+    InputError
+        If two names are the same as text.
+    """
+    found = {str(name): value for name, value in given.items()}
+    if len(found) < len(given):
+        raise InputError(
+            f"Of the names {', '.join(map(repr, given))} two are the same as text. Rename one."
+        )
+    return found
 
 
 def run(optimizer: LifelongOptimizer, functions: Mapping[str, Evaluate], evaluations: int) -> None:

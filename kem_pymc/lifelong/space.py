@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -71,6 +71,10 @@ class Distribution(ABC):
         """
 
     @abstractmethod
+    def beside(self, value: Any) -> list[Any]:
+        """Return the values that are one step from one of them; none if there are no steps."""
+
+    @abstractmethod
     def encode(self, value: Any) -> list[float]:
         """Return the columns of one of the values."""
 
@@ -89,7 +93,7 @@ class _Range(Distribution):
 
     def __post_init__(self) -> None:
         ends = (plain(self.low), plain(self.high))
-        if not all(map(is_number, ends)) or not math.isfinite(ends[1] - ends[0]):
+        if not all(map(is_number, ends)) or not is_number(ends[1] - ends[0]):
             raise InputError(
                 f"The range from {self.low!r} to {self.high!r} isn't one between two finite "
                 "numbers. Give such ends."
@@ -157,6 +161,10 @@ class FloatDistribution(_Range):
 
     kind: ClassVar[str] = "float"
 
+    def beside(self, value: float) -> list[float]:
+        """Return nothing; see :class:`Distribution`."""
+        return []
+
 
 @dataclass(frozen=True)
 class IntDistribution(_Range):
@@ -181,6 +189,8 @@ class IntDistribution(_Range):
     def __post_init__(self) -> None:
         try:
             super().__post_init__()
+        except InputError:
+            raise
         except ValueError as error:
             raise InputError(
                 f"The range from {self.low} to {self.high} has an end that isn't a whole number. "
@@ -202,6 +212,10 @@ class IntDistribution(_Range):
         else:
             found = low + places * (high - low)
         return [min(max(int(own), self.low), self.high) for own in np.floor(found + 0.5)]
+
+    def beside(self, value: int) -> list[int]:
+        """Return the whole numbers before and after; see :class:`Distribution`."""
+        return [own for own in (value - 1, value + 1) if self.low <= own <= self.high]
 
     def decode(self, columns: np.ndarray) -> int:
         """Return the whole number nearest to a place in the range; see :class:`Distribution`."""
@@ -226,8 +240,8 @@ class CategoricalDistribution(Distribution):
     choices: tuple[Choice, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.choices, str):
-            raise InputError(f"The choices are the text {self.choices!r}. Give a list of choices.")
+        if isinstance(self.choices, str) or not isinstance(self.choices, Iterable):
+            raise InputError(f"The choices are {self.choices!r}. Give a list of choices.")
         object.__setattr__(self, "choices", tuple(map(plain, self.choices)))
         known = str | bool | int | float | None
         for choice in self.choices:
@@ -261,6 +275,10 @@ class CategoricalDistribution(Distribution):
 
         return max(equal, key=likeness)
 
+    def beside(self, value: Choice) -> list[Choice]:
+        """Return the other choices; see :class:`Distribution`."""
+        return [own for own in self.choices if type(own) is not type(value) or own != value]
+
     def encode(self, value: Choice) -> list[float]:
         """Return 1 in the column of a choice; see :class:`Distribution`."""
         return [float(type(own) is type(value) and own == value) for own in self.choices]
@@ -290,6 +308,10 @@ class Space:
     """
 
     def __init__(self, dimensions: Mapping[str, Distribution]) -> None:
+        if not isinstance(dimensions, Mapping):
+            raise InputError(
+                f"The space is {dimensions!r}. Give a mapping of names to distributions."
+            )
         if not dimensions:
             raise InputError("The space has one point only. Give at least one dimension.")
         for name, distribution in dimensions.items():
@@ -298,7 +320,7 @@ class Space:
             if not isinstance(distribution, Distribution):
                 raise InputError(
                     f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "
-                    "CategoricalDistribution."
+                    "CategoricalDistribution of kem_pymc.lifelong."
                 )
         if len({name.replace("/", ".") for name in dimensions}) < len(dimensions):
             raise InputError(
@@ -391,6 +413,42 @@ class Space:
     def nearest(self, rows: np.ndarray) -> np.ndarray:
         """Return the encoded points nearest to rows (n, D)."""
         return self._rows(self.decode(rows))
+
+    def neighbours(self, rows: np.ndarray) -> np.ndarray:
+        """Return the points that differ from rows (n, D) by one step of one dimension.
+
+        Returns
+        -------
+        ndarray, shape (m, D)
+            A category has all others as steps, a whole number those before and after, and other
+            numbers none.
+        """
+        return self._rows(
+            [
+                point | {name: value}
+                for point in self.decode(rows)
+                for name, own in self.dimensions.items()
+                for value in own.beside(point[name])
+            ]
+        )
+
+    def every(self, at_most: int) -> np.ndarray | None:
+        """Return all points as rows (n, D); None if there are more than `at_most`."""
+        values: list[Sequence[Any]] = []
+        count = 1
+        for own in self.dimensions.values():
+            if isinstance(own, CategoricalDistribution):
+                values.append(own.choices)
+                count *= len(own.choices)
+            elif isinstance(own, IntDistribution):
+                values.append(range(own.low, own.high + 1))
+                count *= own.high - own.low + 1
+            else:
+                return None
+        if count > at_most:
+            return None
+        names = list(self.dimensions)
+        return self._rows([dict(zip(names, point, strict=True)) for point in product(*values)])
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n random points as rows (n, D)."""

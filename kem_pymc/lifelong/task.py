@@ -73,6 +73,8 @@ class Task:
             If there is no value, or all evaluations failed.
         """
         if not self.has_values:
+            if self.values:
+                raise InputError(f"All evaluations of task {self.name} failed. Tell another.")
             raise InputError(f"Task {self.name} has no values. Tell one first.")
         place = int(np.nanargmin(sign * np.array(self.values)))
         return dict(self.points[place]), self.values[place]

@@ -10,7 +10,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.optimizer import LifelongOptimizer
-from kem_pymc.lifelong.sequence import run
+from kem_pymc.lifelong.sequence import named, run
 from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
 
 #: Name of the dimension that chooses the estimator.
@@ -62,8 +62,8 @@ def space_of(estimators: Mapping[str, Candidate]) -> Space:
     Raises
     ------
     InputError
-        If there are no estimators, one has no hyperparameter of a name, or there is nothing to
-        choose.
+        If there are no estimators, one has no hyperparameter of a name, two hyperparameters have
+        one name with that of their estimator, or there is nothing to choose.
     """
     if not estimators:
         raise InputError("There are no estimators. Give at least one.")
@@ -71,6 +71,7 @@ def space_of(estimators: Mapping[str, Candidate]) -> Space:
         try:
             estimator, distributions = candidate
             known = estimator.get_params()
+            distributions = dict(distributions)
         except (TypeError, ValueError, AttributeError):
             raise InputError(
                 f"The estimator {name} is {candidate!r}. Give an estimator and a mapping of "
@@ -86,7 +87,10 @@ def space_of(estimators: Mapping[str, Candidate]) -> Space:
     if len(estimators) > 1:
         dimensions[ESTIMATOR] = CategoricalDistribution(tuple(estimators))
     for name, (_, distributions) in estimators.items():
-        dimensions |= {f"{name}__{own}": values for own, values in distributions.items()}
+        for own, values in distributions.items():
+            if (dimension := f"{name}__{own}") in dimensions:
+                raise InputError(f"Two estimators have a dimension {dimension!r}. Rename one.")
+            dimensions[dimension] = values
     return Space(dimensions)
 
 
@@ -141,7 +145,7 @@ class CrossValidated:
         try:
             self._score(point, error_score="raise")
         except Exception as error:  # of any estimator
-            return f"{type(error).__name__}: {error}"
+            return f"{type(error).__name__}: {str(error).partition('\n')[0].removesuffix('.')}"
         return "the score of a fold was NaN, as that of one with a single class"
 
     def _score(self, point: dict[str, Any], **options: Any) -> float:
@@ -217,10 +221,17 @@ def tune(
             raise InputError(f"{what} is a {type(own).__name__}. Give a mapping of names.")
     if not datasets:
         raise InputError("There are no data sets. Give at least one.")
-    for name, (x, y) in datasets.items():
+    if "direction" in options:
+        raise InputError("tune has no direction, since larger scores are better. Leave it out.")
+    datasets = named(datasets)
+    for name, pair in datasets.items():
+        try:
+            x, y = pair
+        except (TypeError, ValueError):
+            raise InputError(f"Data set {name} isn't a pair. Give features and targets.") from None
         try:
             check_consistent_length(x, y)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(
                 f"Data set {name}: {error}. Give one row of features per target."
             ) from None
@@ -233,7 +244,7 @@ def tune(
     functions: dict[str, CrossValidated] = {}
     for name, (x, y) in datasets.items():
         try:
-            functions[str(name)] = CrossValidated(estimators, x, y, scoring=scoring, cv=cv)
+            functions[name] = CrossValidated(estimators, x, y, scoring=scoring, cv=cv)
         except (ValueError, TypeError) as error:
             raise InputError(
                 f"Data set {name} can't be divided into folds: {error} Give another cv or "
@@ -246,7 +257,7 @@ def tune(
         if not task.has_values:
             raise InputError(
                 f"No estimator could be fitted and scored on data set {name}: "
-                f"{function.cause(task.points[0])}. Mend the data or the estimators, and start "
-                "anew."
+                f"{function.cause(task.points[0])}. Fix the data or the estimators, and start "
+                "again, in another folder."
             )
     return Tuned(optimizer, estimators)

@@ -40,7 +40,7 @@ class Considered:
     status : str
         ``"child"`` (it followed the previous composition in the pilot study), ``"current"`` (it is
         the previous composition), ``"final"`` (a final composition of pilot users that isn't a
-        child), ``"searched"`` (found by the Memoryless search), ``"fixed"`` (the method doesn't
+        child), ``"searched"`` (considered by a search), ``"fixed"`` (the method doesn't
         choose), or ``"kept"`` (conditioned on further points without a selection).
     hyperparameters : dict of str to float
         Fitted natural (not log) values by name, in scaled units.

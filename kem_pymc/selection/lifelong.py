@@ -17,7 +17,7 @@ from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName
+from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName, whole
 from kem_pymc.lifelong.space import IntDistribution, Space
 from kem_pymc.selection.considered import Considered
 from kem_pymc.selection.scorer import Option, Scorer, normalised
@@ -75,8 +75,7 @@ class LifelongSelector:
         runs: int = 3,
         seed: int = 0,
     ) -> None:
-        if budget < 2:
-            raise InputError(f"A budget of {budget} is too small. Give 2 or more.")
+        budget = whole("budget", budget, at_least=2)
         self.pool, self.budget, self.seed = pool, budget, seed
         self.priors = priors.without_parent()
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling

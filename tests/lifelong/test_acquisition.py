@@ -86,6 +86,23 @@ def test_a_space_that_is_exhausted():
     assert maximise(Flat(), own, 0.0, rows, np.arange(4.0), rng, rows) is None
 
 
+def test_whole_numbers_are_moved_by_one():
+    """Without a slope between them, as of networks that are flat there."""
+    names = [f"n{i}" for i in range(30)]
+    own = Space({name: IntDistribution(0, 1) for name in names})
+    best = own.draw(1, np.random.default_rng(2))[0]
+
+    class Agreement:
+        def predict(self, rows):
+            return ((rows > 0.5) != best).sum(axis=1), np.full(len(rows), 0.1)
+
+    rng = np.random.default_rng(0)
+    rows = own.draw(5, rng)
+    values, _ = Agreement().predict(rows)
+    found = maximise(Agreement(), own, values.min(), rows, values, rng, rows)
+    np.testing.assert_array_equal(found, best)
+
+
 def test_more_categories_than_can_be_combined():
     """The best one is the last of 8^5 combinations."""
     names = [f"c{i}" for i in range(5)]

@@ -143,6 +143,13 @@ def test_points_near_failures_are_avoided():
         optimizer.tell(point, None if point["x"] > 0.4 else -point["x"])
     assert failed < 10  # of 11 points of the model, and some of the first 5
     assert optimizer.best[1] < -0.35
+    optimizer.next_task("all successes are equal")
+    failed = 0
+    for _ in range(25):
+        point = optimizer.ask()
+        failed += point["x"] > 0.3
+        optimizer.tell(point, None if point["x"] > 0.3 else 1.0)
+    assert 0 < failed < 10  # random points: 12 to 22
 
 
 def test_values_of_points_of_other_types(tmp_path):
@@ -344,6 +351,12 @@ def test_values_of_models_are_not_ruled_by_outliers():
         (lambda: made().ask(), "Call next_task first"),
         (lambda: made().add({"x": 0.1, "kind": "a"}, 1.0), "Call next_task first"),
         (lambda: minimize_sequence([bowl], SPACE, evaluations=0), "evaluations=0"),
+        (lambda: minimize_sequence(None, SPACE), "functions is None"),
+        (lambda: minimize_sequence([1], SPACE), "function 1 is 1"),
+        (lambda: minimize_sequence({1: bowl, "1": bowl}, SPACE), "same as text"),
+        (lambda: minimize_sequence([bowl], SPACE, catch=["x"]), "Give exceptions"),
+        (lambda: minimize_sequence([bowl], SPACE, catch=5), "Give exceptions"),
+        (lambda: made(["gp"]), "no method ['gp']"),
     ],
 )
 def test_options_that_are_refused(make, words):
@@ -388,6 +401,16 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     refused(lambda: made(out=tmp_path / "other" / "file"), "can't be written to")
 
 
+def test_rare_points_are_asked_for():
+    """By chance the last one is found in one of eight attempts."""
+    optimizer = LifelongOptimizer({"n": IntDistribution(1, 4000, log=True)}, method="random")
+    optimizer.next_task()
+    for n in range(1, 4000):
+        optimizer.add({"n": n}, 1.0)
+    assert optimizer.ask() == {"n": 4000}
+    refused(optimizer.ask, "All points")
+
+
 @pytest.mark.parametrize(("method", "initial"), [("gp", 2), ("gp", 9), ("sobol", 2), ("random", 2)])
 def test_a_space_that_is_exhausted(method, initial):
     optimizer = LifelongOptimizer({"n": IntDistribution(0, 5)}, method=method, initial=initial)
@@ -430,11 +453,11 @@ def test_a_run_as_a_datatree(direction):
     assert rows["point_x"].values[6] == optimizer.tasks[1].points[1]["x"]
     assert set(rows["point_kind"].values) <= {"a", "b"}
     networks = tree["networks"].to_dataset()
-    assert networks["task"].values.tolist() == ["one", "one", "two", "two"]
+    assert networks["task"].values.tolist() == 3 * ["one"] + 2 * ["two"]
     used = networks["probability"].values > 0.5
     assert (networks["weight"].values[used] > 0).all()
-    assert networks["values_before"].values.tolist() == [3, 4, 3, 4]  # with failures
-    assert networks["probability"].shape == (4, 3)
+    assert networks["n_values"].values.tolist() == [3, 4, 5, 3, 4]  # with failures
+    assert networks["probability"].shape == (5, 3)
     assert dict(made("gp").to_datatree()["evaluations"].sizes) == {"evaluation": 0}
 
 

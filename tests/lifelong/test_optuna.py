@@ -183,6 +183,26 @@ def test_trials_of_an_earlier_study_do_not_change_the_next_one():
     assert [task.values for task in sampler.optimizer.tasks] == [[], [2.0]]
 
 
+def test_learns_from_a_study_without_further_trials():
+    """The points of the next study are those after the same trials in a study that was sampled."""
+    finished = optuna.create_study(study_name="2023", sampler=optuna.samplers.RandomSampler(1))
+    finished.optimize(objective(0.0), n_trials=6)
+    points = []
+    for learned in (True, False):
+        sampler = LifelongSampler(SPACE, method="multitask_gp")
+        if learned:
+            sampler.learn(finished)
+            sampler.learn(finished)
+            assert sampler.optimizer.task.values == [own.value for own in finished.trials]
+        study = optuna.create_study(study_name="2024", sampler=sampler)
+        study.optimize(objective(0.5), n_trials=6)
+        points.append(study.trials[-1].params)
+    assert points[0] != points[1]
+    sampler.learn(finished)
+    with pytest.raises(InputError, match="has ended, since"):
+        sampler.learn(study)
+
+
 def test_continues_in_a_folder(tmp_path):
     values = []
     for trials in ((2, 2), (4,)):
@@ -214,6 +234,8 @@ def test_what_is_refused():
         LifelongSampler(SPACE, direction="maximize")
     with pytest.raises(InputError, match=r"one of optuna\.distributions"):
         LifelongSampler({"x": (0, 1)})
+    with pytest.raises(InputError, match="Give a mapping of names"):
+        LifelongSampler([("x", 1)])
     with pytest.raises(TypeError, match="colour"):
         LifelongSampler(SPACE, colour=1)
     several = optuna.create_study(sampler=sampler, directions=["minimize", "minimize"])

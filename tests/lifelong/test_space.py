@@ -96,6 +96,20 @@ def test_the_order_of_dimensions_counts():
     assert Space({"a": one, "b": two}) != Space({"b": two, "a": one})
 
 
+def test_neighbours_and_all_points():
+    own = Space({"n": IntDistribution(1, 3), "c": CategoricalDistribution([1, True, "a"])})
+    every = own.every(9)
+    assert len(np.unique(every, axis=0)) == 9
+    assert own.every(8) is None
+    assert Space({"x": FloatDistribution(0, 1)}).every(10**9) is None
+    point = {"n": 1, "c": True}
+    found = own.decode(own.neighbours(own.encode([point])))
+    assert list(map(repr, found)) == list(
+        map(repr, [{"n": 2, "c": True}, {"n": 1, "c": 1}, {"n": 1, "c": "a"}])
+    )
+    assert len(own.neighbours(own.encode([{"n": 2, "c": "a"}]))) == 4
+
+
 def test_combinations_of_categories():
     two = Space(
         {
@@ -144,7 +158,11 @@ def test_scalars_of_numpy_become_plain_data():
         (lambda: CategoricalDistribution(["a", "b", "a"]), "occurs twice"),
         (lambda: CategoricalDistribution([("a",), ("b",)]), "isn't text"),
         (lambda: CategoricalDistribution([1.0, math.nan]), "isn't text, a number"),
-        (lambda: CategoricalDistribution("saga"), "the text 'saga'"),
+        (lambda: CategoricalDistribution("saga"), "choices are 'saga'"),
+        (lambda: CategoricalDistribution(5), "choices are 5"),
+        (lambda: IntDistribution(-(10**308), 10**308), "two finite numbers"),
+        (lambda: IntDistribution(5, 1), "empty or has one value"),
+        (lambda: Space([("x", 1)]), "Give a mapping of names"),
         (lambda: Space({1: FloatDistribution(0, 1)}), "1 has a name that isn't text"),
         (lambda: Space({}), "one point only"),
         (lambda: Space({"x": (0, 1)}), "FloatDistribution"),

@@ -171,21 +171,39 @@ def test_precisions_stay_where_matrices_can_be_factorised():
 def test_every_acquisition_is_learned_from_the_same_state():
     """Networks whose training went on for a whole task would be certain of what they can't know."""
     rows = np.random.default_rng(11).random((4, D))  # too few to choose the regulariser
-    tasks = [Acquired(rows, np.sin(5 * rows[:, 0])), Acquired(rows, np.cos(5 * rows[:, 1]))]
-    lbo = LBO(D, max_networks=2, units=UNITS, iterations=5)
+    values = [np.sin(5 * rows[:, 0]), np.cos(5 * rows[:, 1])]
 
-    def learned(tasks):
-        lbo.fit(tasks, np.random.default_rng(12))
-        return lbo.current.weights
+    def learned(*counts):
+        lbo = LBO(D, max_networks=2, units=UNITS, iterations=5)
+        for task, count in counts:
+            earlier = [Acquired(rows, own) for own in values[:task]]
+            current = Acquired(rows[:count], values[task][:count])
+            lbo.fit([*earlier, current], np.random.default_rng(12))
+        return lbo
 
-    learned(tasks[:1])  # draws the networks
-    first = learned(tasks[:1])
-    used = lbo.current.active
-    np.testing.assert_array_equal(learned(tasks[:1]), first)
-    second = learned(tasks)
-    assert np.abs(second - first).max() < 0.2  # five steps of 0.01 from where the first task ended
-    np.testing.assert_array_equal(learned(tasks), second)
-    np.testing.assert_array_equal(lbo.before.counts, used)  # one earlier task
+    first, other = learned((0, 3), (0, 4)), learned((0, 2), (0, 4))
+    np.testing.assert_array_equal(first.current.weights, other.current.weights)
+    second = learned((0, 3), (0, 4), (1, 3), (1, 4))
+    other = learned((0, 3), (0, 4), (1, 2), (1, 4))
+    np.testing.assert_array_equal(second.current.weights, other.current.weights)
+    # Five steps of 0.01 from where the first task ended.
+    assert 0 < np.abs(second.current.weights - first.current.weights).max() < 0.2
+    np.testing.assert_array_equal(second.before.counts, first.current.active)  # one earlier task
+
+
+def test_acquisitions_of_earlier_tasks_that_were_not_learned():
+    """Such as those of a last batch, and of a task all of whose points were added."""
+    rng = np.random.default_rng(17)
+    tasks = [Acquired(rng.random((n, D)), rng.normal(size=n)) for n in (4, 4, 3, 4)]
+    batch = LBO(D, max_networks=2, units=UNITS, iterations=2)
+    batch.fit([Acquired(tasks[0].rows[:2], tasks[0].values[:2])], rng)
+    batch.fit(tasks, rng)
+    assert [own[:2] for own in batch.trace] == [(1, 2), (1, 4), (2, 4), (3, 3), (4, 4)]
+    assert batch.before.counts.sum() == sum((own.weights > 0).sum() for own in batch.trace[1:4])
+    weights = batch.current.weights
+    batch.fit(tasks, rng)  # another point is asked for, before a value is known
+    assert len(batch.trace) == 5
+    np.testing.assert_array_equal(batch.current.weights, weights)
 
 
 def test_noise_is_learned_to_be_small():

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from kem_pymc.lifelong import CategoricalDistribution, FloatDistribution, IntDistribution, tune
 from kem_pymc.lifelong.tuning import built, space_of
@@ -92,5 +93,18 @@ def test_what_is_refused():
     refused(lambda: tune(ESTIMATORS, {"one": table(0)}, scoring="roc_aux"), "'roc_aux'")
     x, y = table(0)
     refused(lambda: tune(ESTIMATORS, {"one": (x, y[1:])}), "Data set one", "59")
+    refused(lambda: tune(ESTIMATORS, {"one": x}), "Data set one isn't a pair")
+    refused(lambda: tune(ESTIMATORS, {"one": (x, None)}), "scored on data set one")
+    refused(lambda: tune(ESTIMATORS, {1: (x, y), "1": (x, y)}), "same as text")
+    refused(lambda: tune(ESTIMATORS, {"one": (x, y)}, direction="minimize"), "no direction")
+    listed = {"logistic": (LogisticRegression(), ["C"])}
+    refused(lambda: tune(listed, {"one": (x, y)}), "Give an estimator and a mapping")
+    pipe = make_pipeline(LogisticRegression())
+    range_ = FloatDistribution(0.1, 1)
+    both = {
+        "a": (pipe, {"logisticregression__C": range_}),
+        "a__logisticregression": (LogisticRegression(), {"C": range_}),
+    }
+    refused(lambda: tune(both, {"one": (x, y)}), "a__logisticregression__C")
     misspelt = {"logistic": (LogisticRegression(), {"c": FloatDistribution(0, 1)})}
     refused(lambda: tune(misspelt, {"one": (x, y)}), "no hyperparameter 'c'", "C, ")

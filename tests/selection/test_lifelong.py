@@ -87,8 +87,10 @@ def test_the_last_composition_is_evaluated():
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="budget of 1 is too small"):
+    with pytest.raises(InputError, match="budget=1 is too small"):
         LifelongSelector(SMALL, TABLE, budget=1)
+    with pytest.raises(InputError, match=r"budget=2\.5 isn't a whole number"):
+        LifelongSelector(SMALL, TABLE, budget=2.5)
     with pytest.raises(InputError, match="no method 'tpe'"):
         LifelongSelector(SMALL, TABLE, method="tpe")
     selector = LifelongSelector(SMALL, TABLE, method="random")
