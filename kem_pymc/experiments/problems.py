@@ -10,9 +10,10 @@ from kem_pymc.datasets.branin import RANGES, branin_sequence
 from kem_pymc.datasets.registry import read_registry, simulated_registry
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.classifiers import classifiers
+from kem_pymc.lifelong.distributions import FloatDistribution
 from kem_pymc.lifelong.optimizer import Direction
 from kem_pymc.lifelong.sequence import Evaluate
-from kem_pymc.lifelong.space import FloatDistribution, Space
+from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.tuning import CrossValidated, space_of
 
 #: Number of folds of cross-validation.

@@ -3,7 +3,11 @@
 from importlib.util import find_spec
 
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.space import CategoricalDistribution, FloatDistribution, IntDistribution
+from kem_pymc.lifelong.distributions import (
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from kem_pymc.lifelong.tuning import Candidate
 
 #: Solvers of logistic regression.

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from kem_pymc.lifelong.space import CategoricalDistribution, Space
+from kem_pymc.lifelong.distributions import CategoricalDistribution
+from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.task import Task
 
 

@@ -167,8 +167,8 @@ class LBO:
     def _begun(self, number: int, rng: np.random.Generator) -> State:
         """Return the state with which the task of a number began.
 
-        Every training begins there. If it went on from the last one, networks would
-        fit the few values of a task ever more closely, and be certain of the rest of the function.
+        Every training begins there. If it went on from the last one, networks would fit the few
+        values of a task ever more closely, and be certain of the rest of the function.
         """
         own = self.training
         odds = buffet.expected_log_odds(own.networks, self.alpha)

@@ -13,8 +13,9 @@ from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.acquisition import maximise
 from kem_pymc.lifelong.datatree import evaluations, networks
+from kem_pymc.lifelong.distributions import is_number, plain
 from kem_pymc.lifelong.methods import Acquired, Method
-from kem_pymc.lifelong.space import Point, Space, SpaceExhausted, is_number, plain
+from kem_pymc.lifelong.space import Point, Space, SpaceExhausted
 from kem_pymc.lifelong.store import Store
 from kem_pymc.lifelong.task import Task, same_point
 

@@ -7,15 +7,14 @@ from threading import Lock
 from typing import Any
 
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.optimizer import Direction, LifelongOptimizer
-from kem_pymc.lifelong.space import (
+from kem_pymc.lifelong.distributions import (
     CategoricalDistribution,
     Distribution,
     FloatDistribution,
     IntDistribution,
-    Space,
-    SpaceExhausted,
 )
+from kem_pymc.lifelong.optimizer import Direction, LifelongOptimizer
+from kem_pymc.lifelong.space import Space, SpaceExhausted
 
 try:
     import optuna

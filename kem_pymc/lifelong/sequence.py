@@ -45,9 +45,9 @@ def minimize_sequence(
     Raises
     ------
     InputError
-        As for :class:`LifelongOptimizer`, or if `evaluations` is below 1.
+        As for :class:`LifelongOptimizer`, or if `evaluations` is below 1, a function can't be
+        called, two names are the same as text, or `catch` has anything but exceptions.
     """
-    optimizer = LifelongOptimizer(space, **options)
     if callable(functions):
         raise InputError("functions is one function. Give a list of functions.")
     if not isinstance(functions, Iterable):
@@ -70,7 +70,9 @@ def minimize_sequence(
 
         return evaluate
 
-    run(optimizer, named({name: valued(own) for name, own in functions.items()}), evaluations)
+    tasks = named({name: valued(own) for name, own in functions.items()})
+    optimizer = LifelongOptimizer(space, **options)
+    run(optimizer, tasks, evaluations)
     return optimizer
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from kem_pymc.errors import InputError
+from kem_pymc.lifelong.distributions import CategoricalDistribution, Distribution
 from kem_pymc.lifelong.optimizer import LifelongOptimizer
 from kem_pymc.lifelong.sequence import named, run
-from kem_pymc.lifelong.space import CategoricalDistribution, Distribution, Space
+from kem_pymc.lifelong.space import Space
 
 #: Name of the dimension that chooses the estimator.
 ESTIMATOR = "estimator"

@@ -17,8 +17,9 @@ from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.lifelong.distributions import IntDistribution
 from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName, whole
-from kem_pymc.lifelong.space import IntDistribution, Space
+from kem_pymc.lifelong.space import Space
 from kem_pymc.selection.considered import Considered
 from kem_pymc.selection.scorer import Option, Scorer, normalised
 from kem_pymc.selection.selection import Selection

@@ -11,12 +11,12 @@ from kem_pymc.lifelong.acquisition import (
     log_expected_improvement,
     maximise,
 )
-from kem_pymc.lifelong.space import (
+from kem_pymc.lifelong.distributions import (
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
-    Space,
 )
+from kem_pymc.lifelong.space import Space
 
 
 def test_against_monte_carlo():

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from kem_pymc.errors import InputError
 from kem_pymc.lifelong import (
     CategoricalDistribution,
     FloatDistribution,
@@ -399,6 +400,13 @@ def test_tasks_and_points_that_are_refused(tmp_path):
     (tmp_path / "other" / "file").touch()
     refused(lambda: made(out=tmp_path / "other"), "isn't empty")
     refused(lambda: made(out=tmp_path / "other" / "file"), "can't be written to")
+
+
+def test_refused_functions_leave_no_folder(tmp_path):
+    for functions in (None, [1], {1: bowl, "1": bowl}):
+        with pytest.raises(InputError):
+            minimize_sequence(functions, SPACE, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_rare_points_are_asked_for():

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from kem_pymc.lifelong.space import (
+from kem_pymc.lifelong.distributions import (
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
-    Space,
 )
+from kem_pymc.lifelong.space import Space
 from tests.refusals import refused
 
 MIXED = Space(
