@@ -53,7 +53,9 @@ class PackageCacheLocator(_CacheLocator):
         return source_stamp()
 
     def get_disambiguator(self) -> str:
-        place = f"{self._py_file}:{self._py_func.__code__.co_firstlineno}"
+        # Relative, so that a copy of the package with the same sources finds the same code.
+        file = Path(self._py_file).relative_to(PACKAGE).as_posix()
+        place = f"{file}:{self._py_func.__code__.co_firstlineno}"
         return sha256(place.encode()).hexdigest()[:16]
 
     @classmethod
