@@ -3,12 +3,38 @@
 Every message has two short sentences: what is wrong, and how to fix it.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 
 class InputError(ValueError):
     """Invalid input from the user.
 
     The command line reports it without a traceback and with exit code 2.
+
+    Parameters
+    ----------
+    message : str
+        Message, in which arguments are placeholders: "Drop the rows with {missing}."
+    **arguments
+        Name and value of each placeholder, like ``missing="drop"``. The message then has the
+        argument as in Python, ``missing='drop'``; the command line writes its option instead,
+        ``--missing drop``. The value ``...`` stands for any value, of which nothing is said.
     """
+
+    def __init__(self, message: str, **arguments: Any) -> None:
+        super().__init__(message)
+        self.arguments = arguments
+
+    def __str__(self) -> str:
+        return self.worded(in_python)
+
+    def worded(self, write: Callable[[str, Any], str]) -> str:
+        """Return the message, in which `write` writes every argument from its name and value."""
+        message = str(self.args[0])
+        for name, value in self.arguments.items():  # data in messages may have other braces
+            message = message.replace(f"{{{name}}}", write(name, value))
+        return message
 
 
 class SamplingError(RuntimeError):
@@ -29,3 +55,8 @@ class SelectionWarning(UserWarning):
 
 class SamplingWarning(UserWarning):
     """A run was interrupted or a chain failed; its draws can be used, and it can be resumed."""
+
+
+def in_python(name: str, value: Any) -> str:
+    """Return an argument as it is written in Python; without a value if that is ``...``."""
+    return f"{name}=" if value is ... else f"{name}={value!r}"

@@ -114,7 +114,7 @@ def make_executor(
             raise InputError("Both cores and a cluster are given. Give one of them.")
         return Cluster(cluster)
     if cores is not None and cores < 1:
-        raise InputError(f"cores={cores} isn't a valid number of processes. Give 1 or more.")
+        raise InputError("{cores} isn't a valid number of processes. Give 1 or more.", cores=cores)
     count = cores or cpu_count()
     if at_most is not None:
         count = min(count, at_most)

@@ -29,9 +29,19 @@ from kem_pymc.cli import (
     screen,
     search,
     select,
-    wording,
 )
-from kem_pymc.errors import DataWarning, InputError, SamplingError, SelectionWarning, WorkerError
+from kem_pymc.errors import (
+    DataWarning,
+    InputError,
+    SamplingError,
+    SelectionWarning,
+    WorkerError,
+    in_python,
+)
+
+#: Arguments whose option has another name, and what stands for arguments without an option.
+OTHER_NAMES = {"gaps": "skip_gaps"}
+INSTEAD = {"scope": "kem select", "priors": "a study file"}
 
 
 class _Kem(TyperGroup):
@@ -63,9 +73,9 @@ class _Kem(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """Command whose messages on invalid input name options instead of Python arguments.
+    """Command whose errors name options in the place of Python arguments.
 
-    With a study file, messages keep the arguments, since study files are written in Python.
+    With a study file, errors keep the arguments, since study files are written in Python.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -83,14 +93,23 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; reword the message if it raises an `InputError`."""
+        """Run the command; if it raises an `InputError`, name options in its message."""
         try:
             return super().invoke(ctx)
         except InputError as error:
             if ctx.params.get("study") is not None:
                 raise
-            options = [name for parameter in self.params for name in parameter.opts]
-            raise InputError(wording.at_command_line(str(error), options)) from error
+            raise InputError(error.worded(self.as_option)) from error
+
+    def as_option(self, name: str, value: Any) -> str:
+        """Return an argument as an option, or as in Python if the command has no such option."""
+        option = OTHER_NAMES.get(name, name)
+        parameter = next((own for own in self.params if own.name == option), None)
+        if parameter is None or not parameter.opts[0].startswith("--"):
+            return INSTEAD.get(name) or in_python(name, value)
+        if value is ... or getattr(parameter, "is_flag", False):
+            return parameter.opts[0]
+        return f"{parameter.opts[0]} {str(value).lower()}"
 
 
 def _show_warning(message: Any, *_: Any) -> None:

@@ -322,6 +322,7 @@ def _test_users(path: Path, test: "Cohort | None", learned: "Evolutions") -> "Co
     if dict(test.levels) != learned.levels:
         raise InputError(
             f"The test users' categories in {path} have other levels than the pilot study's. "
-            "Pass the levels of the pilot cohort as categorical= to both cohorts."
+            "Pass the levels of the pilot cohort as {categorical} to both cohorts.",
+            categorical=...,
         )
     return test

@@ -64,7 +64,8 @@ def check_categories(candidates: Iterable[Candidate], cohort: Cohort) -> None:
                 raise InputError(
                     f"Candidate {candidate} treats {name} as categories, but it has numbers. Use "
                     f"LIN{factor.dimension} or SE{factor.dimension}, or read the column as "
-                    "categories (--categorical, categorical=)."
+                    "categories ({categorical}).",
+                    categorical=...,
                 )
             raise InputError(
                 f"Candidate {candidate} treats the {len(cohort.levels[name])} categories of {name} "

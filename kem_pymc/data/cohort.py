@@ -289,7 +289,9 @@ class Cohort(Displayed):
             if [user, time, *self.features, self.target].count(name) > 1:
                 raise InputError(
                     f"Two columns of the table would be called {name!r}. "
-                    "Give user= or time= another name."
+                    "Give {user} or {time} another name.",
+                    user=...,
+                    time=...,
                 )
         sizes = [len(y) for y in self.targets]
         steps = [np.repeat(np.arange(len(e)), np.diff(e, prepend=0)) for e in self.ends]

@@ -136,15 +136,13 @@ def check_ends(user: Hashable, ends: np.ndarray, points: int) -> None:
 def check_options(batch: int | None, gaps: str, scope: str, missing: str) -> None:
     """Check the options of :meth:`kem_pymc.Cohort.from_frame`."""
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
-        raise InputError(
-            f"batch={batch!r} isn't a valid number of points. Give 1 or more, or None."
-        )
+        raise InputError("{batch} isn't a valid number of points. Give 1 or more.", batch=batch)
     if gaps not in ("error", "skip"):
-        raise InputError(f"gaps={gaps!r} is unknown. Give 'error' or 'skip'.")
+        raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
     if scope not in ("pilot", "new"):
-        raise InputError(f"scope={scope!r} is unknown. Give 'pilot' or 'new'.")
+        raise InputError("{scope} is unknown. Give 'pilot' or 'new'.", scope=scope)
     if missing not in ("error", "drop"):
-        raise InputError(f"missing={missing!r} is unknown. Give 'error' or 'drop'.")
+        raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
 
 
 def check_roles(
@@ -347,11 +345,13 @@ def check_complete(
     if rows.sum() == 1:
         raise InputError(
             f"Column {column!r} has a missing or infinite value in {where}. "
-            "Fill in the value or drop the row (missing='drop')."
+            "Fill in the value, or drop the row with {missing}.",
+            missing="drop",
         )
     raise InputError(
         f"{rows.sum()} of {len(rows)} rows have missing or infinite values; the first one is "
-        f"{column!r} in {where}. Fill in the values or drop the rows (missing='drop')."
+        f"{column!r} in {where}. Fill in the values, or drop the rows with {{missing}}.",
+        missing="drop",
     )
 
 
@@ -439,7 +439,8 @@ def check_gaps(users: Sequence[Hashable], rows: list[np.ndarray], times: np.ndar
             missed = planned[places[jumps.argmax()] + 1]
             raise InputError(
                 f"User {label!r} has no data at time {missed:.0f}, but other users have. "
-                "Add the missing rows, or allow gaps with gaps='skip' (--skip-gaps)."
+                "Add the missing rows, or allow gaps with {gaps}.",
+                gaps="skip",
             )
 
 
@@ -455,14 +456,11 @@ def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
     for name, column in zip(names, values.T, strict=True):
         # The standard deviation of distinct but tiny values can underflow to zero.
         if np.ptp(column) == 0 or column.std() == 0:
-            remedy = (
-                "Choose another target"
-                if name == names[-1]
-                else "Leave it out (features=, --features)"
-            )
+            remedy = "Choose another target" if name == names[-1] else "Leave it out of {features}"
             raise InputError(
                 f"Column {name!r} is constant over the whole cohort. "
-                f"{remedy}, or add users for whom it varies."
+                f"{remedy}, or add users for whom it varies.",
+                features=...,
             )
 
 
@@ -485,7 +483,8 @@ def check_lengths(users: Sequence[Any], rows: Sequence[np.ndarray]) -> None:
         if len(own) < 2:
             raise InputError(
                 f"User {label!r} has one point, too few to learn from. "
-                "Leave the user out; new users (scope='new', `kem select`) may have one."
+                "Leave the user out; only new users ({scope}) may have one.",
+                scope="new",
             )
 
 

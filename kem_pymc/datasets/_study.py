@@ -145,7 +145,7 @@ def study(
         If fewer than 2 users are left, or `batch` is less than 1.
     """
     if batch < 1:
-        raise InputError(f"batch={batch} isn't a valid number of points. Give 1 or more.")
+        raise InputError("{batch} isn't a valid number of points. Give 1 or more.", batch=batch)
     groups = {label: rows for label, rows in table.groupby(user, sort=True) if len(rows)}
     if len(groups) < 2:
         raise InputError(

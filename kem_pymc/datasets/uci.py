@@ -172,8 +172,9 @@ def _study(
         )
     if not 1 <= batch <= points:
         raise InputError(
-            f"batch={batch} can't divide {points} points into time steps. "
-            f"Give a whole number from 1 to {points}."
+            f"{{batch}} can't divide {points} points into time steps. "
+            f"Give a whole number from 1 to {points}.",
+            batch=batch,
         )
     rng = np.random.default_rng(seed)
     dealt = rng.permutation(len(table))[: len(users) * points].reshape(len(users), points)

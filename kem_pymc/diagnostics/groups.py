@@ -67,7 +67,8 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
         what = "nothing" if part is None else str(part.model.kernel.composition)
         raise InputError(
             f"Levels of {feature} can't be compared: users share {what}, and no shared component "
-            f"depends on {feature}. Fit with shared candidates that do (--shared, shared=)."
+            f"depends on {feature}. Fit with candidates in {{shared}} that do.",
+            shared=...,
         )
     rows = _rows(idata)
     scaling = Scaling.from_dict(settings["scaling"])
@@ -78,7 +79,8 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
             raise InputError(
                 f"{feature} has {len(values)} different numeric values, which can't be "
                 "compared. Choose a feature with categories or two values, or fit again and "
-                "declare its values categories with --categorical."
+                "declare its values categories with {categorical}.",
+                categorical=...,
             )
         low, high = scaling.feature_low[d], scaling.feature_high[d]
         levels = [f"{low + (high - low) * value:g}" for value in values]

@@ -219,4 +219,6 @@ def _check_members(
 
 def check_likelihood(likelihood: str) -> None:
     if likelihood not in ("cumulative", "sequential"):
-        raise InputError(f"likelihood={likelihood!r} is unknown. Use 'cumulative' or 'sequential'.")
+        raise InputError(
+            "{likelihood} is unknown. Use 'cumulative' or 'sequential'.", likelihood=likelihood
+        )

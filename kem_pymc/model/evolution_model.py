@@ -144,8 +144,9 @@ class EvolutionModel(pm.Model):
         self.concentration = concentration if alpha.learned else alpha.value
         if schedule is not None and schedule.joint != (feedback == "joint"):
             raise InputError(
-                f"The schedule isn't for feedback={feedback!r}. "
-                "Leave it out, or give a schedule for this feedback."
+                "The schedule isn't for {feedback}. "
+                "Leave it out, or give a schedule for this feedback.",
+                feedback=feedback,
             )
         schedule = schedule or (JOINT if feedback == "joint" else CUT)
         # Priors are made within the model's context, because some PyMC distributions use it.
@@ -309,7 +310,7 @@ def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> 
         )
     check_categories(pool, cohort)
     if feedback not in ("cut", "joint"):
-        raise InputError(f"feedback={feedback!r} is unknown. Use 'cut' or 'joint'.")
+        raise InputError("{feedback} is unknown. Use 'cut' or 'joint'.", feedback=feedback)
     if not 0 <= power <= 1:
         raise InputError(
             f"The likelihood power is {power}. Give a number from 0 (prior) to 1 (posterior)."

@@ -123,8 +123,9 @@ def shared_sections(
         columns = [column_of(feature, names) for feature in features]
         if not columns or categories & {*columns}:
             raise InputError(
-                "features= is empty, or contains a feature with categories. Give at least one "
-                "numeric feature; to compare categories, use kem.diagnostics.contrasts."
+                "{features} is empty, or contains a feature with categories. Give at least one "
+                "numeric feature; to compare categories, use kem.diagnostics.contrasts.",
+                features=...,
             )
     unit = np.linspace(0, 1, FINE)
     sections = []

@@ -145,4 +145,6 @@ def _check(file: Path, overwrite: bool) -> None:
     if file.is_dir():
         raise InputError(f"{file} is a folder. Give the path of a file to write.")
     if file.exists() and not overwrite:
-        raise InputError(f"The file {file} exists. Give another path, or overwrite=True.")
+        raise InputError(
+            f"The file {file} exists. Give another path, or {{overwrite}}.", overwrite=True
+        )

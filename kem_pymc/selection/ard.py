@@ -103,7 +103,9 @@ class ARDSelector:
         self.runs = runs
         self.shared = None if shared is None or shared.nothing else shared.process
         if fit != "ml" and priors is None:
-            raise InputError(f"fit={fit!r} needs priors. Pass those of the study as priors=.")
+            raise InputError(
+                "{fit} needs priors. Add those of the study with {priors}.", fit=fit, priors=...
+            )
         self.priors = priors if fit != "ml" else None
         if noise_floor is None:
             noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor
@@ -113,7 +115,7 @@ class ARDSelector:
         self._typical: Typical | None = None
         if fit == "pilot":
             if pilot is None:
-                raise InputError("fit='pilot' needs pilot users. Pass them as pilot=.")
+                raise InputError("{fit} needs pilot users. Pass them as pilot=.", fit=fit)
             self._typical = self._learned(pilot, None if self.shared is None else shared)
 
     def __getstate__(self) -> dict[str, Any]:

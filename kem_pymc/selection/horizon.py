@@ -39,8 +39,9 @@ def points_ahead(
     """
     if cohort.time is None:
         raise InputError(
-            "--horizon needs the time, which isn't a feature of the pilot study. "
-            "Give future points with --future."
+            "Time steps ahead need the time, which isn't a feature of the pilot study. "
+            "Give future points with {future}.",
+            future=...,
         )
     place = cohort.features.index(cohort.time)
     for user, x in zip(cohort.users, cohort.inputs, strict=True):
@@ -48,15 +49,17 @@ def points_ahead(
         if changing.any():
             name = np.delete(cohort.features, place)[changing.argmax()]
             raise InputError(
-                f"--horizon can't predict the values of {name}, which changes within user {user}. "
-                "Give future points with --future."
+                f"The values of {name} ahead aren't known, and it changes within user {user}. "
+                "Give future points with {future}.",
+                future=...,
             )
     own = [_spacing(x[:, place]) for x in cohort.inputs]
     known = [spacing for spacing in own if spacing is not None]
     if not known:
         raise InputError(
-            "--horizon continues the spacing of times, but no user has two different times. "
-            "Give future points with --future."
+            "Time steps ahead continue the spacing of times, but no user has two different times. "
+            "Give future points with {future}.",
+            future=...,
         )
     usual = _median(np.array(known))
     ahead = {}

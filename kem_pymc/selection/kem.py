@@ -324,7 +324,11 @@ def _stored(priors: "Priors | None", evolutions: Evolutions) -> "Priors":
     """
     if priors is None:
         if not evolutions.priors:
-            raise InputError("The evolutions have no priors for fit='map'. Pass them as priors=.")
+            raise InputError(
+                "The evolutions have no priors for {fit}. Add them with {priors}.",
+                fit="map",
+                priors=...,
+            )
         from kem_pymc.priors import Priors
 
         priors = Priors.from_dict(evolutions.priors)

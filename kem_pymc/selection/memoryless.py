@@ -79,8 +79,8 @@ class MemorylessSelector:
     ) -> None:
         if fit == "pilot" or criterion == "posterior":
             raise InputError(
-                "fit='pilot' and criterion='posterior' need pilot users, which this method doesn't "
-                "use. Use fit='map' or 'ml', and another criterion."
+                "The fit 'pilot' and the criterion 'posterior' need pilot users, which this method "
+                "doesn't use. Use the fit 'map' or 'ml', and another criterion."
             )
         if steps < 1:
             raise InputError(f"steps={steps} is too small. Give 1 or more.")

@@ -109,7 +109,9 @@ class Scorer:
         if runs < 1:
             raise InputError(f"runs={runs} is too small. Give 1 or more.")
         if fit == "map" and priors is None:
-            raise InputError("fit='map' needs priors. Pass those of the study as priors=.")
+            raise InputError(
+                "{fit} needs priors. Add those of the study with {priors}.", fit=fit, priors=...
+            )
         if fit == "map" and priors is not None:
             priors.check_values(pool)
         self.pool = pool

@@ -201,7 +201,8 @@ def learn_shared(
         if shared != "auto":
             raise InputError(
                 "A shared mean process can't be learned from one user. "
-                "Give at least two pilot users, or shared=None."
+                "Give at least two pilot users, or {shared}.",
+                shared=None,
             )
         named = {"nothing": named["nothing"]}
     if shared != "auto":

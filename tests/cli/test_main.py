@@ -1,16 +1,21 @@
+import ast
 import os
 import re
 import shlex
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import kem_pymc
 from kem_pymc.cli import init
 from kem_pymc.cli import main as cli
+from kem_pymc.errors import InputError
+from tests.cli.conftest import COLUMNS, refused, table
 
 COMMANDS = typer.main.get_command(cli.app).commands
 
@@ -143,3 +148,54 @@ def test_terminal_without_unicode(tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "?.txt isn't the name" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "argument", "option"),
+    [
+        ("fit", {"missing": "drop"}, "--missing drop"),
+        ("fit", {"gaps": "skip"}, "--skip-gaps"),
+        ("fit", {"shared": None}, "--shared none"),
+        ("fit", {"overwrite": True}, "--overwrite"),
+        ("fit", {"features": ...}, "--features"),
+        ("fit", {"scope": "new"}, "kem select"),
+        ("fit", {"priors": ...}, "--priors"),
+        ("select", {"priors": ...}, "a study file"),
+        ("search", {"gaps": "skip"}, "gaps='skip'"),  # no such option
+        ("search", {"table": ...}, "table="),  # an argument
+    ],
+)
+def test_errors_name_options(command, argument, option):
+    error = InputError(f"{{odd}} data. Use {{{next(iter(argument))}}}.", **argument)
+    assert error.worded(COMMANDS[command].as_option) == f"{{odd}} data. Use {option}."
+
+
+def test_commands_name_options_and_study_files_arguments(tmp_path):
+    path, study = tmp_path / "trial.csv", tmp_path / "study.py"
+    table().query("week != 1 or id != 0").to_csv(path, index=False)
+    message = refused(run("fit", "--data", str(path), *COLUMNS, "--out", str(tmp_path / "out")))
+    assert message.endswith("allow gaps with --skip-gaps.")
+    study.write_text(
+        "import pandas as pd, kem_pymc as kem\n"
+        f"table = pd.read_csv({str(path)!r})\n"
+        "kem.Cohort.from_frame(table, user='id', time='week', target='steps')\n"
+    )
+    assert "gaps='skip'" in refused(run("fit", str(study), "--out", str(tmp_path / "out")))
+
+
+def test_errors_of_the_library_name_no_options():
+    """Where commands call the library, an argument that has an option is a placeholder."""
+    options = {own.name for command in COMMANDS.values() for own in command.params}
+    package = Path(kem_pymc.__file__).parent
+    rooms = ("_system", "data", "diagnostics", "evolutions", "search", "selection", "shared")
+    for path in (path for room in rooms for path in (package / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InputError":
+                text = "".join(
+                    part.value
+                    for part in ast.walk(node.args[0])
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                )
+                text = re.sub(r"[\w.]+\([^()]*\)", "", text)  # whole calls are Python
+                assert not re.search(r"--\w", text), (path, text)
+                assert not options & set(re.findall(r"\b([a-z_]+)=", text)), (path, text)

@@ -194,7 +194,7 @@ class TestRefusedTables:
 
     @pytest.mark.parametrize("column", ["x", "y"])
     def test_constant(self, column):
-        remedy = "--features" if column == "x" else "Choose another target"
+        remedy = "features=" if column == "x" else "Choose another target"
         df = frame(**{column: 0.1})
         refused_frame(df, repr(column), "constant", remedy, features=["x", "z"])
 
@@ -205,7 +205,7 @@ class TestRefusedTables:
         refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", batch=2)
 
     def test_gap(self):
-        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "--skip-gaps")
+        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "gaps='skip'")
 
     def test_a_gap_is_a_time_of_others(self):
         every_other = frame(week=[0, 2, 2, 4, 6, 4])

@@ -37,11 +37,11 @@ def test_dates_go_on_in_days():
 
 
 def test_what_is_to_come_is_not_known():
-    refused(lambda: points_ahead(cohort(dose=np.arange(7.0) ** 2), 1), "dose", "--future")
+    refused(lambda: points_ahead(cohort(dose=np.arange(7.0) ** 2), 1), "dose", "future=")
     one_each = cohort(id=list("abcdefg"))
-    refused(lambda: points_ahead(one_each, 1), "no user has two different times", "--future")
+    refused(lambda: points_ahead(one_each, 1), "no user has two different times", "future=")
     features = Cohort(("a",), (np.ones((2, 1)),), (np.ones(2),), (np.array([2]),), ("x",))
-    refused(lambda: points_ahead(features, 1), "isn't a feature", "--future")
+    refused(lambda: points_ahead(features, 1), "isn't a feature", "future=")
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 9])
