@@ -1,1 +1,1 @@
-../kem_pymc/cli/study_template.py
+../kem_pymc/cli/study_template.txt

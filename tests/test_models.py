@@ -101,7 +101,7 @@ def test_study_reads_like_a_methods_section(name):
 
 
 def test_there_is_one_template():
-    written = files("kem_pymc.cli").joinpath("study_template.py")
+    written = files("kem_pymc.cli").joinpath("study_template.txt")
     assert MODELS.joinpath("template.py").samefile(str(written))
 
 

@@ -18,7 +18,7 @@ def init(
     """Write a commented study file to start from, with data, candidates, priors and sampler."""
     if name.suffix != ".py":
         raise InputError(f"{name} isn't the name of a Python file. End it with .py.")
-    template = files("kem_pymc.cli").joinpath("study_template.py").read_text("utf-8")
+    template = files("kem_pymc.cli").joinpath("study_template.txt").read_text("utf-8")
     try:
         with name.open("x", encoding="utf-8") as file:
             file.write(template)
