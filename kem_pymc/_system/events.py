@@ -138,7 +138,7 @@ class EventFolder:
             f"Another {self._what} has written to {self.folder}. Make this one anew from the "
             "folder, or choose another folder for it."
         )
-        with locked(self.folder / LOCK, other):
+        with locked(self.folder, other):
             file = self.folder / EVENTS
             if (file.stat().st_size if file.exists() else 0) != self._size:
                 raise InputError(other)

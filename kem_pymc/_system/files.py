@@ -2,30 +2,54 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kem_pymc._system.resources import lock
 from kem_pymc.errors import InputError
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 #: File that is locked in a folder while a process adds to the folder.
 LOCK = ".kem.lock"
 
+#: Parts of Pydantic's locations of errors that aren't in the file: tags and types of unions.
+TAGS = ("list", "number", "prior", "float", "constrained-str")
+
 
 @contextmanager
-def locked(path: Path, busy: str) -> Iterator[None]:
-    """Lock a file, which is created if it is missing, against other processes.
+def locked(
+    folder: Path, busy: str, name: str = LOCK, remedy: str = "Choose another."
+) -> Iterator[None]:
+    """Lock a folder, which is created if it is missing, against other processes.
 
     There is no lock on systems that can't lock files.
+
+    Parameters
+    ----------
+    folder : Path
+    busy : str
+        Message if another process has locked the folder.
+    name : str
+        Name of the file in the folder that is locked.
+    remedy : str
+        What to do if the folder can't be written to, for the message.
 
     Raises
     ------
     InputError
-        If another process has locked the file, with the text `busy`.
-    OSError
-        If the file can't be opened for writing.
+        If another process has locked the folder, or it can't be written to.
     """
-    with path.open("ab") as file:
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / name).open("ab"))
+        except OSError as error:
+            raise InputError(
+                f"The folder {folder} can't be written to ({error.strerror}). {remedy}"
+            ) from error
         if not lock(file.fileno()):
             raise InputError(busy)
         yield
@@ -59,3 +83,21 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def first_fault(error: "ValidationError") -> str:
+    """Return the first fault that Pydantic found in a file, as text for messages.
+
+    It names the entry, like ``its entry clusters[3].count: Input should be ...``.
+    """
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    what = first["msg"].removeprefix("Value error, ").rstrip(".").replace(". ", ", ")
+    where = place(first["loc"])
+    return f"its entry {where}: {what}" if where else f"it {what}"
+
+
+def place(loc: tuple[int | str, ...]) -> str:
+    """Return the location of an entry in a file as text, like ``clusters[3].count``."""
+    parts = (part for part in loc if part not in TAGS)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return text.removeprefix(".")[:200].encode("utf-8", "replace").decode()

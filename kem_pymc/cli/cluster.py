@@ -89,10 +89,10 @@ def cluster(
         ) from error
     with running:
         stopped = _wish_to_stop()
-        screen.say(f"{workers} workers at {running.scheduler_address}")
+        screen.info(f"{workers} workers at {running.scheduler_address}")
         if certificates is not None:
             _tell_how_to_join(running.scheduler_address, certificates)
-        screen.say("Press Ctrl-C to stop them.")
+        screen.info("Press Ctrl-C to stop them.")
         stopped.wait()
 
 
@@ -126,9 +126,11 @@ def _tell_how_to_join(address: str, folder: Path) -> None:
     place = shlex.quote(str(folder.resolve()))
     files = {"ca-file": AUTHORITY, "cert": CERTIFICATE, "key": KEY}
     options = " ".join(f"--tls-{name} {place}/{file}" for name, file in files.items())
-    screen.say(f"Any program with a copy of {place} can run code on this machine. Keep it private.")
-    screen.say(f"To use the cluster: export {VARIABLE}={place}, and add --cluster {address}")
-    screen.say(f"To start a worker on another machine: dask worker {address} {options}")
+    screen.info(
+        f"Any program with a copy of {place} can run code on this machine. Keep it private."
+    )
+    screen.info(f"To use the cluster: export {VARIABLE}={place}, and add --cluster {address}")
+    screen.info(f"To start a worker on another machine: dask worker {address} {options}")
 
 
 def _wish_to_stop() -> threading.Event:

@@ -135,11 +135,11 @@ def compare(
     store = Store(out)
     pilots, tests = (own.n_users for own in tasks[0].users())
     shortened = _shortened(known, trials)
-    screen.say(f"{cohort!r}; in each trial {pilots} pilot users and {tests} test users.")
+    screen.info(f"{cohort!r}; in each trial {pilots} pilot users and {tests} test users.")
     screen.modelled(cohort, scaling)
     if quick:
-        screen.say(shortened)
-    with closing(make_executor(cores, cluster)) as executor, folders.alone(out):
+        screen.info(shortened)
+    with closing(make_executor(cores, cluster)) as executor, folders.locked(out):
         run_all(tasks, store, executor)
         done = max(task.trial for task in tasks) + 1
         heading = [
@@ -152,9 +152,9 @@ def compare(
             *chains_of(tasks, store),
         ]
         for line in heading[1:]:
-            screen.say(line)
+            screen.info(line)
         write_roles(tasks, out / ROLES)
-        screen.say(f"Pilot and test users of each trial: {out / ROLES}")
+        screen.info(f"Pilot and test users of each trial: {out / ROLES}")
         _write_pages(Evidence(known, tasks, store), out, heading)
 
 
@@ -168,8 +168,8 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
         files = report.write(name, output, out, heading)
         show(output.tables)
         for note in output.notes if like == "kem-peers" else []:
-            screen.say(note)
-        screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+            screen.info(note)
+        screen.info(f"{name}: {', '.join(str(file) for file in files)}")
 
 
 def _transformed(name: str, target: str) -> str:

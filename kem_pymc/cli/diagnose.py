@@ -97,7 +97,7 @@ def diagnose(
     unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
     for own in differences:
         _say_how_groups_differ(own, unit)
-    screen.say(f"\nTables and plots are in {out}.")
+    screen.info(f"\nTables and plots are in {out}.")
 
 
 def _say_what_matters(shares: "pd.DataFrame") -> None:
@@ -122,7 +122,7 @@ def _say_how_groups_differ(differences: "pd.DataFrame", target: str) -> None:
         f"Differences between levels of {feature} in the shared function, in units of {target}"
     )
     for row in differences.itertuples():
-        screen.say(f"{row.contrast} {row.mean:.3g}, 95 % interval {row.low:.3g} to {row.high:.3g}")
+        screen.info(f"{row.contrast} {row.mean:.3g}, 95 % interval {row.low:.3g} to {row.high:.3g}")
 
 
 def _posterior(path: Path) -> "DataTree":

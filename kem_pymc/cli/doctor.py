@@ -44,9 +44,9 @@ def doctor(
         result = {"fine": not failed, "findings": [asdict(finding) for finding in findings]}
         typer.echo(json.dumps(result, indent=2))
     elif problems:
-        screen.say(f"\n{len(problems)} problem{'s' * (len(problems) > 1)} found, marked with !.")
+        screen.info(f"\n{len(problems)} problem{'s' * (len(problems) > 1)} found, marked with !.")
     else:
-        screen.say("\nNo problems found.")
+        screen.info("\nNo problems found.")
     raise typer.Exit(int(failed))
 
 

@@ -39,7 +39,7 @@ def search_figure(
     def described(task: "SearchTask") -> str:
         return f"{searches.data[task.data]}, trial {task.trial + 1}: {task.method}"
 
-    with folders.alone(out):
+    with folders.locked(out):
         paths = _run_stored("searching", tasks, out, executor, described)
         heading = [
             f"Made by kem_pymc {code()}, seed {scale['seed']}: "
@@ -71,7 +71,7 @@ def extrapolation_table(
     def described(task: "ExtrapolationTask") -> str:
         return f"{titles[task.data]}, trial {task.trial + 1}: {task.method}"
 
-    with folders.alone(out):
+    with folders.locked(out):
         if first:
             found = _run_stored("searching", first, out, executor, composed)
             tasks = trials.with_originals(tasks, found)
@@ -95,7 +95,7 @@ def sequence_figure(
         sequence = task.sequence
         return f"{sequence.key} {sequence.setting:g}, trial {task.trial + 1}: {task.title}"
 
-    with folders.alone(out):
+    with folders.locked(out):
         rows = _run_stored("optimising", tasks, out, executor, described)
         heading = [f"Made by kem_pymc {code()}, seed {scale['seed']}."]
         write_figure(name, make(name, rows), out, heading)
@@ -121,7 +121,7 @@ def decision_figure(
     def described(task: Any) -> str:
         return f"{TITLES[task.problem]}, trial {task.trial + 1}"
 
-    with folders.alone(out):
+    with folders.locked(out):
         rows = pd.DataFrame()
         (out / RUNS).mkdir(exist_ok=True)  # figure 1 has no trials
         if tasks:
@@ -184,7 +184,7 @@ def write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> 
 
     files = report.write(name, output, out, heading)
     show(output.tables)
-    screen.say(f"{name}: {', '.join(str(file) for file in files)}")
+    screen.info(f"{name}: {', '.join(str(file) for file in files)}")
 
 
 def check(out: Path) -> None:

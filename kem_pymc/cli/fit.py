@@ -143,7 +143,7 @@ def _carry_out(
         cores = found.sampler.get("cores")
     with (
         closing(make_executor(cores, cluster, found.sampler["chains"])) as executor,
-        folders.alone(run),
+        folders.locked(run),
     ):
         if new:
             check_free(run, overwrite)
@@ -185,10 +185,10 @@ def _sample_and_write(
         screen.warn(f"Interrupted before there were results. To resume, run: {again}")
         raise typer.Exit(130) from None
     except SamplingError as error:
-        screen.complain(str(error))
+        screen.error(str(error))
         screen.warn(f"The draws so far are kept. To resume, run: {again}")
         raise typer.Exit(1) from error
-    screen.say(f"Results are in {out}.")
+    screen.info(f"Results are in {out}.")
     failures = [failure for own in (outcome, *ends.values()) for failure in own.failures]
     last = learning.FINAL if found.model.shared is None else learning.UNSHARED
     if last in ends and ends[last].complete:

@@ -7,11 +7,12 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from kem_pymc._system.files import LOCK, locked
+from kem_pymc._system import files
+from kem_pymc._system.files import LOCK as LOCK
 from kem_pymc._system.resources import lock
 from kem_pymc.errors import InputError
 
@@ -87,7 +88,7 @@ def results(
         ) from error
     try:
         yield draft
-        _take_place(draft, path, before, written)
+        replace_atomically(draft, path, before, written)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -139,13 +140,12 @@ def result(path: Path, overwrite: bool = False) -> Iterator[Path]:
         ) from error
     try:
         yield draft
-        _take_place(draft, path, before)
+        replace_atomically(draft, path, before)
     finally:
         draft.unlink(missing_ok=True)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
     """Lock a folder against other commands while this one adds to it.
 
     The folder is created if it doesn't exist. If the system can't lock files, there is no lock.
@@ -159,16 +159,7 @@ def alone(folder: Path) -> Iterator[None]:
         f"Another command is using the folder {folder}. "
         "Wait until it ends, or choose another with --out."
     )
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(folder / LOCK, busy))
-        except OSError as error:
-            raise InputError(
-                f"The folder {folder} can't be written to ({error.strerror}). "
-                "Choose another with --out."
-            ) from error
-        yield
+    return files.locked(folder, busy, remedy="Choose another with --out.")
 
 
 def _contents(path: Path) -> Contents | None:
@@ -183,7 +174,7 @@ def _contents(path: Path) -> Contents | None:
     return found
 
 
-def _take_place(
+def replace_atomically(
     draft: Path, path: Path, before: Contents | None, written: Collection[str] = ()
 ) -> None:
     """Move a draft to its target, replacing earlier results; files not in `written` are kept.
@@ -205,7 +196,7 @@ def _take_place(
         except OSError as error:
             if os.path.lexists(aside):
                 _move(aside, path)
-            kept = _kept_beside(draft, path)
+            kept = save_aside(draft, path)
             changed = isinstance(error, FileExistsError)
             what = "was changed while the command was running" if changed else "can't be replaced"
             reason = "" if changed else f" ({error.strerror})"
@@ -221,7 +212,7 @@ def _take_place(
             aside.unlink(missing_ok=True)
 
 
-def _kept_beside(draft: Path, path: Path) -> Path:
+def save_aside(draft: Path, path: Path) -> Path:
     """Move a draft to the first free name next to its target, and return the new path."""
     for number in count(2):
         kept = path.with_name(f"{path.stem}-{number}{path.suffix}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kem_pymc.cli.screen import say
+from kem_pymc.cli.screen import info
 from kem_pymc.errors import InputError
 
 EXAMPLE = "Example: kem init study.py"
@@ -28,4 +28,4 @@ def init(
         raise InputError(
             f"The file {name} can't be written ({error.strerror}). Choose another folder."
         ) from error
-    say(f"Wrote {name}. Edit it, then run: kem fit {name}")
+    info(f"Wrote {name}. Edit it, then run: kem fit {name}")

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from contextlib import chdir, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NotRequired, TypedDict
 
+from annotated_types import Ge, Le, MinLen
+
+from kem_pymc._system.files import first_fault, write_atomically
 from kem_pymc.cli.folders import EVOLUTIONS, LOCK
 from kem_pymc.errors import InputError
 
@@ -40,6 +43,44 @@ SCHEMA_VERSION = 1
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 
 
+#: A number of draws, or of rows.
+Whole = Annotated[int, Ge(1), Le(1_000_000_000)]
+
+
+class Columns(TypedDict):
+    """Options for reading a table."""
+
+    user: str | None
+    time: str | None
+    target: str | None
+    features: list[str] | None
+    batch: Whole | None
+    skip_gaps: bool
+    categorical: NotRequired[list[str] | None]
+    missing: NotRequired[Literal["error", "drop"] | None]
+
+
+class ModelOf(TypedDict):
+    """Options for building the model from a table."""
+
+    candidates: list[str] | None
+    base: list[str] | None
+    interactions: bool
+    priors: Literal["default", "unit", "synthetic"] | None
+    shared: NotRequired[str | None]
+    transform: NotRequired[Literal["sqrt", "log", "log1p", "yeo-johnson"] | None]
+
+
+class Sampler(TypedDict):
+    """Arguments of the sampler; None where the command line doesn't give one."""
+
+    draws: Whole | None
+    tune: Annotated[int, Ge(0), Le(1_000_000_000)] | None
+    chains: Annotated[int, Ge(1), Le(10_000)] | None
+    random_seed: Annotated[int, Ge(0)] | None
+    cores: Annotated[int, Ge(1), Le(100_000)] | None
+
+
 @dataclass(frozen=True)
 class Job:
     """A request to ``kem fit``: data, model, sampler and output.
@@ -62,16 +103,19 @@ class Job:
         Command line as typed.
     """
 
+    #: How Pydantic reads a job from its file, of which this class is the schema.
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
     study: str | None
     data: str | None
-    columns: dict[str, Any]
-    model_of: dict[str, Any]
-    feedback: str | None
-    sampler: dict[str, Any]
-    out: str
+    columns: Columns
+    model_of: ModelOf
+    feedback: Literal["cut", "joint"] | None
+    sampler: Sampler
+    out: Annotated[str, MinLen(1)]
     directory: str
     command: str
-    likelihood: str | None = None
+    likelihood: Literal["cumulative", "sequential"] | None = None
 
     @classmethod
     def asked(cls, study: Path | None, data: Path | None, out: Path, **described: Any) -> "Job":
@@ -94,7 +138,7 @@ class Job:
         InputError
             If its file can't be read, has another format, or an invalid entry.
         """
-        from kem_pymc.cli.job_schema import fault
+        from pydantic import TypeAdapter, ValidationError
 
         try:
             data = json.loads((run / NAME).read_text("utf-8"))
@@ -106,12 +150,23 @@ class Job:
                 f"{run / NAME} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
                 "Resume the run with the version of kem_pymc that began it."
             )
-        wrong = fault(data)
-        if wrong:
+        try:
+            job = TypeAdapter(cls).validate_json(json.dumps(data))
+            fault = job.fault()
+        except ValidationError as error:
+            fault = first_fault(error)
+        if fault:
             raise InputError(
-                f"{run / NAME} isn't a valid file of a run ({wrong}). Restore the file."
+                f"{run / NAME} isn't a valid file of a run ({fault}). Restore the file."
             )
-        return cls(**data)
+        return job
+
+    def fault(self) -> str:
+        """Return what is wrong with the entries, taken together; "" if nothing is."""
+        if (self.study is None) == (self.data is None):
+            return "it names both a study file and a table, or neither"
+        paths = (self.study, self.data, self.out, self.directory)
+        return "a path contains a null character" if any("\0" in (p or "") for p in paths) else ""
 
     def save(self, run: Path) -> None:
         """Create the folder of a run, and write this job and a copy of the study file to it.
@@ -121,8 +176,6 @@ class Job:
         InputError
             If the folder can't be written to.
         """
-        from kem_pymc._system.files import write_atomically
-
         text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(self)}, indent=2) + "\n"
         try:
             run.mkdir(parents=True, exist_ok=True)
@@ -252,7 +305,7 @@ def _model(
     base: list[str] | None,
     interactions: bool,
     priors: str | None,
-    shared: str = "none",
+    shared: str | None = "none",
     transform: Any = None,
 ) -> "EvolutionModel":
     from kem_pymc.model.evolution_model import EvolutionModel

@@ -85,7 +85,7 @@ def sample(
     """
     if has_begun(path):
         run = RunFolder.open(path)
-        screen.say(f"Resuming the run in {path}")
+        screen.info(f"Resuming the run in {path}")
         return go_on(model, step, run, executor, progress=True)
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
@@ -94,7 +94,7 @@ def sample(
         pace = step.seconds_per_draw()
     seconds = pace * plan.total * plan.chains / min(executor.cores, plan.chains)
     text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws: {time}"
-    screen.say(text.format(**counts, time=duration(seconds)))
+    screen.info(text.format(**counts, time=duration(seconds)))
     return begin(model, step, plan, path, executor, progress=True)
 
 
@@ -114,7 +114,7 @@ def sample_ends(
     found: dict[str, Outcome] = {}
     for name, (of, title) in models.items():
         ends = of(model)
-        screen.say(title)
+        screen.info(title)
         try:
             found[name] = sample(ends, ready(ends, executor), sampler, path / name, executor)
         except KeyboardInterrupt:
@@ -144,7 +144,7 @@ def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -
     _draw(learned, folder / "evolutions.png")
     screen.parts(found)
     screen.evolutions(learned)
-    (screen.warn if apart else screen.say)(verdict(idata, apart, out))
+    (screen.warn if apart else screen.info)(verdict(idata, apart, out))
     return learned
 
 

@@ -68,7 +68,7 @@ class _Kem(TyperGroup):
                     screen.errors.print_exception()
                 theirs = isinstance(error, InputError)
                 ours = not (theirs or isinstance(error, SamplingError | WorkerError))
-                screen.complain(_fault(error, debug) if ours else str(error))
+                screen.error(_fault(error, debug) if ours else str(error))
                 raise typer.Exit(2 if theirs else 1) from error
 
 

@@ -6,7 +6,7 @@ from time import monotonic
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kem_pymc._system.executors import Cluster, Executor
-from kem_pymc.cli.screen import console, say
+from kem_pymc.cli.screen import console, info
 from kem_pymc.cli.waiting import waiting
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.runs.progress import Lines, time_left
@@ -27,7 +27,7 @@ def select_online(
         with waiting(f"{description}: compiling, about a minute the first time"):
             _compile(selector, cohort)
     quiet = not console.is_terminal
-    lines, began, done = Lines(say), monotonic(), 0
+    lines, began, done = Lines(info), monotonic(), 0
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         *(TextColumn("users"), TimeRemainingColumn()),

@@ -101,7 +101,7 @@ def quickstart(
     for title in ("Mean", "Median"):
         screen.heading(f"{title} over users of the log likelihood of a test point")
         screen.console.print(_compared(trajectories, test, title.lower()))
-    screen.say(f"Results are in {out}.")
+    screen.info(f"Results are in {out}.")
     for failure in outcome.failures:
         screen.warn(f"The results lack a chain: {failure}. They are based on the other chains.")
     if outcome.interrupted:
@@ -125,7 +125,7 @@ def _own(out: Path) -> bool:
             f"The folder {out} contains {others[0]} in addition to an earlier quickstart. "
             "Move it to another folder, or choose another folder with --out."
         )
-    screen.say(f"The earlier quickstart in {out} will be replaced.")
+    screen.info(f"The earlier quickstart in {out} will be replaced.")
     return True
 
 

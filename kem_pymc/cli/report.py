@@ -36,6 +36,6 @@ def report(results: Results, out: OutOfReport = None, overwrite: options.Overwri
     material = Material.of_folder(results)
     with folders.result(file, overwrite) as draft, screen.console.status("Writing the report"):
         draft.write_text(page_of(material), "utf-8")
-    screen.say(
+    screen.info(
         f"The report is in {file} ({file.stat().st_size / 1e6:.1f} MB). Open it in a browser."
     )

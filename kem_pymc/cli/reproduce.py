@@ -153,7 +153,7 @@ def reproduce(
     if everything and all(task.name in absent for task in everything):
         raise InputError(f"All studies of {figure} need data files that are missing.")
     store = Store(out)
-    with closing(make_executor(cores, cluster)) as executor, folders.alone(out):
+    with closing(make_executor(cores, cluster)) as executor, folders.locked(out):
         for name in names:
             tasks = [task for task in wanted[name] if task.name not in absent]
             if wanted[name] and not tasks:
@@ -198,7 +198,7 @@ def run_all(tasks: "list[Task]", store: Any, executor: "Executor") -> None:
     known = {id(task) for task in tasks if not store.missing(task)}
     total = len(tasks) - len(known)
     if total:
-        screen.say(_ahead(tasks, total))
+        screen.info(_ahead(tasks, total))
     with progress("Compiling, then learning", total) as done:
 
         def callback(task: "Task") -> None:

@@ -37,7 +37,7 @@ console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
 
-def complain(message: str) -> None:
+def error(message: str) -> None:
     """Print an error message."""
     errors.print(f"[bold red]Error[/] {escape(message)}", soft_wrap=True)
 
@@ -47,7 +47,7 @@ def warn(message: str) -> None:
     errors.print(f"[yellow]Warning[/] {escape(message)}", soft_wrap=True)
 
 
-def say(message: str) -> None:
+def info(message: str) -> None:
     """Print a message."""
     console.print(escape(message), soft_wrap=True)
 
@@ -81,7 +81,7 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
         first, *rest = wrapped(items, ", ", console.width - 12)
         console.print(f"[bold]{title:<12}[/]{escape(first)}")
         for line in rest:
-            say(f"{'':12}{line}")
+            info(f"{'':12}{line}")
 
 
 def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
@@ -91,7 +91,7 @@ def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
     from kem_pymc.data.transforms import advice
 
     if scaling is not None and scaling.transform is not None:
-        say(f"The modelled quantity is {scaling.target_label(cohort.target)}.")
+        info(f"The modelled quantity is {scaling.target_label(cohort.target)}.")
     elif found := advice(np.concatenate(cohort.targets)):
         warn(f"{cohort.target} {found}. See --transform.")
 
@@ -99,12 +99,12 @@ def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
 def shared(model: "EvolutionModel") -> None:
     """Print what the users of a model share or, if nothing, which features have no effect."""
     if model.shared is not None:
-        say(model.shared.describe(model.cohort.features))
+        info(model.shared.describe(model.cohort.features))
         return
     looked_at = {d for candidate in model.pool for d in candidate.dimensions}
     idle = [model.cohort.features[d] for d in sorted(model.cohort.constant - looked_at)]
     if idle:
-        say(
+        info(
             f"Features without effect: {', '.join(idle)}. They don't change within users, and "
             "users share no function."
         )
@@ -141,13 +141,13 @@ def evolutions(learned: "Evolutions") -> None:
             child = "[dim]stays[/]" if row.child == parent else broken(row.child, width)
             made.add_row(first, child, f"{row.probability:.2f}", f"{row.occurrence:.0%}")
     heading("Learned evolutions")
-    say("Probability of the next kernel, and share of posterior draws with this evolution.")
+    info("Probability of the next kernel, and share of posterior draws with this evolution.")
     console.print(made)
-    say(f"{made.row_count} of {len(frame)} evolutions are shown; all are in {EVOLUTIONS}.")
+    info(f"{made.row_count} of {len(frame)} evolutions are shown; all are in {EVOLUTIONS}.")
     if learned.final is not None:
         from kem_pymc.evolutions.novelty import ends_of
 
-        say(
+        info(
             f"Final kernels of pilot users: {ends_of(learned)}. New kernels come from this "
             "distribution."
         )
@@ -159,7 +159,7 @@ def parts(found: "Diagnosis") -> None:
 
     heading("Which parts matter")
     for sentence in headline(found.parts, found.shares):
-        say(sentence)
+        info(sentence)
 
 
 def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]") -> None:
@@ -175,4 +175,4 @@ def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]") -> None:
         made.add_row(escape(str(user)), "\n".join(lines), str(len(trajectory[-1].y)))
     console.print(made)
     if len(trajectories) > USERS:
-        say(f"The first {USERS} of {len(trajectories)} users.")
+        info(f"The first {USERS} of {len(trajectories)} users.")

@@ -169,7 +169,7 @@ def search(
     else:
         _write_evolved(found, labels, out)
     _write_predictions(found, labels, x, y, coming, out)
-    screen.say(f"Results: {out}")
+    screen.info(f"Results: {out}")
 
 
 def _read(path: Path) -> "pd.DataFrame":
@@ -210,7 +210,7 @@ def _points(
         left = [n for n in names if n not in dates and not dtypes.is_numeric_dtype(table[n])]
         names = [n for n in names if n not in left]
         if left:
-            screen.say(
+            screen.info(
                 "Not used, because they aren't numbers or dates such as 2024-01-31: "
                 f"{some(left, NAMED)}."
             )
@@ -242,7 +242,9 @@ def _complete(table: "pd.DataFrame", what: str) -> "pd.DataFrame":
     """Return the complete rows of a table, and report how many others were left out."""
     complete = table.dropna()
     if len(complete) < len(table):
-        screen.say(f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values.")
+        screen.info(
+            f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values."
+        )
     return complete
 
 
@@ -285,7 +287,7 @@ def _inputs(
 
 def _print_best(found: "Found[Any]", model: str) -> None:
     screen.heading(f"Best model: {model}")
-    screen.say(
+    screen.info(
         f"Score per point {found.path['score_per_point'].max():.3f}; "
         f"{len(found.evaluations)} kernels evaluated in {found.seconds:.1f} s, of which the search "
         f"itself took {found.overhead:.1%}."
@@ -308,14 +310,14 @@ def _write_composition(found: "SearchResult", names: _Names, out: Path) -> None:
     screen.console.print(made)
     noise = found.selection.noise_in_target_units**0.5
     sd = float(left_out_errors(found.selection).std())
-    screen.say(f"Predicted from all other points, {names.target} has errors of sd {sd:.2g}.")
+    screen.info(f"Predicted from all other points, {names.target} has errors of sd {sd:.2g}.")
     if sd > FOLLOWING * noise:
         screen.warn(
             f"That is far more than the noise ({noise:.2g}): components follow single points, and "
             "may be noise themselves. Compare with a search that expects more noise, such as "
             "--noise-sd 0.3, in another folder."
         )
-    with folders.alone(out):
+    with folders.locked(out):
         _write_table(parts, out / COMPONENTS)
         _draw(components(found.selection, study=names)[0], out / COMPONENTS_PICTURE)
 
@@ -334,9 +336,9 @@ def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
     screen.console.print(made)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
     sd = selection.noise_in_target_units**0.5
-    screen.say(f"The noise has sd {sd:.2g}, in units of {names.target}.")
-    screen.say(f"Evaluations of the likelihood: {counts}.")
-    with folders.alone(out):
+    screen.info(f"The noise has sd {sd:.2g}, in units of {names.target}.")
+    screen.info(f"Evaluations of the likelihood: {counts}.")
+    with folders.locked(out):
         write_atomically(out / BEST, f"{selection.best.to_json()}\n".encode())
         write_atomically(out / FORMULA, f"{found.best.latex()}\n".encode())
         _draw(evolved_kernel(selection, study=names)[0], out / KERNEL_PICTURE)
@@ -364,7 +366,7 @@ def _write_predictions(
     table[names.target] = np.concatenate([y, np.full(len(at) - len(y), np.nan)])
     table["mean"], table["sd"] = predicted.mean, predicted.sd
     table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-    with folders.alone(out):
+    with folders.locked(out):
         _write_table(found.path.reset_index(), out / PATH)
         _write_table(table, out / PREDICTIONS)
         _draw(search_path(found), out / PATH_PICTURE)

@@ -258,7 +258,7 @@ def _say_who_departs(trajectories: "Trajectories") -> None:
     departed = [user for user, own in trajectories.items() if own[-1].departure > 0.5]
     if departed:
         users = "user" if len(departed) == 1 else "users"
-        screen.say(
+        screen.info(
             f"The function that pilot users share has little weight in predictions for {users} "
             f"{some(departed, NAMED)}, because their own data indicate that it doesn't apply."
         )
@@ -272,9 +272,9 @@ def _tell(rows: list[dict[str, Any]], out: Path, predictions: Path | None) -> No
             f"had it. They are marked in the column message of {out}."
         )
     seconds = sum(row["run_time"] for row in rows)
-    screen.say(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
+    screen.info(f"{len(rows)} selections in {seconds:.1f} s, written to {out}")
     if predictions is not None:
-        screen.say(f"Predictions are in {predictions}")
+        screen.info(f"Predictions are in {predictions}")
 
 
 def _in_table(path: Path, columns: dict[str, Any], learned: "Evolutions") -> "Cohort":

@@ -32,7 +32,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
 
     columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
     quiet = not screen.console.is_terminal
-    lines, began, count = Lines(screen.say), monotonic(), 0
+    lines, began, count = Lines(screen.info), monotonic(), 0
     with Progress(*columns, console=screen.console, transient=True, disable=quiet) as bars:
         bar = bars.add_task(title, total=total)
 
@@ -42,7 +42,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
             so_far = time_left(count, total, monotonic() - began)
             bars.update(bar, advance=1, description=f"{so_far}. Done: {what}")
             if quiet and count == total:
-                screen.say(f"{so_far}: {what}")
+                screen.info(f"{so_far}: {what}")
             elif quiet:
                 lines.say(f"{so_far}. Done: {what}")
 
@@ -70,7 +70,7 @@ def show(tables: "dict[str, pd.DataFrame]") -> None:
             for columns in _blocks(short):
                 screen.console.print(_printable(columns))
     if shortened:
-        screen.say("Intervals are in the files; they don't fit on this screen.")
+        screen.info("Intervals are in the files; they don't fit on this screen.")
 
 
 def _blocks(table: "pd.DataFrame") -> Iterator["pd.DataFrame"]:

@@ -85,7 +85,7 @@ def read_cohort(
         scope=scope,
     )
     if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
-        screen.say(f"As a feature, {time} is the number of days since the user's first row.")
+        screen.info(f"As a feature, {time} is the number of days since the user's first row.")
     return cohort
 
 
@@ -170,12 +170,12 @@ def read_future(
 
 def _say(columns: Columns) -> None:
     """Print which columns are features, which aren't and why, and which may be categories."""
-    screen.say(f"Features: {columns}.")
+    screen.info(f"Features: {columns}.")
     if columns.left_out:
         unused = [f"{name} ({reason})" for name, reason in columns.left_out]
-        screen.say(f"Not used: {some(unused, UNUSED_SHOWN)}.")
+        screen.info(f"Not used: {some(unused, UNUSED_SHOWN)}.")
     for name, count in columns.codes:
-        screen.say(
+        screen.info(
             f"{name} has {count} different whole numbers. If these are codes of groups, add "
             f"--categorical {name}."
         )

@@ -43,5 +43,5 @@ def _speak(what: str, over: Event) -> None:
     while not over.wait(pause):
         seconds = monotonic() - began
         elapsed = "" if seconds < BETWEEN_LINES else f" {seconds:.0f} s so far"
-        screen.say(f"{what} ...{elapsed}")
+        screen.info(f"{what} ...{elapsed}")
         pause = BETWEEN_LINES

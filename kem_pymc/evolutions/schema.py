@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from kem_pymc._system.files import first_fault
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 
@@ -49,9 +50,6 @@ Levels = dict[Name, Annotated[list[Text], Field(min_length=2, max_length=FEATURE
 def _kind(value: Any) -> str:
     return "list" if isinstance(value, list) else "number"
 
-
-#: Parts of Pydantic's locations of errors that aren't in the file: tags and types of unions.
-TAGS = ("list", "number", "prior", "float", "constrained-str")
 
 #: One number for all draws, or a list of one number for each draw.
 Concentration = Annotated[
@@ -265,18 +263,8 @@ def _fault(schema: type[BaseModel], data: Mapping[str, Any]) -> str:
     try:
         schema.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = place(first["loc"])
-        what = first["msg"].removeprefix("Value error, ").rstrip(".").replace(". ", ", ")
-        return f"its entry {where}: {what}" if where else f"it {what}"
+        return first_fault(error)
     return ""
-
-
-def place(loc: tuple[int | str, ...]) -> str:
-    """Return the location of an entry in a file as text, like ``clusters[3].count``."""
-    parts = (part for part in loc if part not in TAGS)
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return text.removeprefix(".")[:200].encode("utf-8", "replace").decode()
 
 
 def is_deep(data: Any, depth: int = DEPTH) -> bool:

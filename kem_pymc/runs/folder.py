@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -183,8 +183,7 @@ class RunFolder:
         """
         return sum(len(chunk) for chunk in self.chain(chain).chunks())
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Lock the run against other processes, on systems that can lock files.
 
         Raises
@@ -196,15 +195,7 @@ class RunFolder:
             f"The run in {self.path} is in use by another process. "
             "Wait until that process ends, or stop it."
         )
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path / ".lock", busy))
-            except OSError as error:
-                raise InputError(
-                    f"The run can't be written to {self.path} ({error.strerror}). "
-                    "Make the folder writable, then resume the run."
-                ) from error
-            yield
+        return locked(self.path, busy, ".lock", "Make it writable, then resume the run.")
 
 
 def _begun_by(data: Mapping[str, Any]) -> str:

@@ -232,7 +232,7 @@ def _carry_out(
 ) -> Outcome:
     """Sample the missing draws of a run, and return its result."""
     plan = run.plan
-    with run.alone():
+    with run.locked():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
         with noticing_interruption() as interruption, Bars(plan, progress) as bars:

@@ -4,7 +4,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from os import PathLike
@@ -216,14 +216,7 @@ def opened(
     folder = Path(out)
     digest = sha256(np.ascontiguousarray(np.column_stack([x, y])).tobytes()).hexdigest()
     busy = f"Another process writes to {out}. Wait until it ends, or choose another folder."
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(folder / LOCK, busy))
-        except OSError as error:
-            raise InputError(
-                f"The folder {out} can't be written to ({error.strerror}). Choose another."
-            ) from error
+    with locked(folder, busy):
         _check(folder, {**options, "data": digest})
         yield folder
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kem_pymc.cli.folders import EVOLUTIONS, alone, result, results
+from kem_pymc.cli.folders import EVOLUTIONS, locked, result, results
 from kem_pymc.errors import InputError
 from tests.refusals import refused
 from tests.runs.runs import in_child
@@ -168,9 +168,9 @@ def test_one_command_at_a_time(tmp_path):
     pytest.importorskip("fcntl")
 
     def other():
-        refused(lambda: alone(tmp_path / "r").__enter__(), "is using the folder", "--out")
+        refused(lambda: locked(tmp_path / "r").__enter__(), "is using the folder", "--out")
 
-    with alone(tmp_path / "r"):
+    with locked(tmp_path / "r"):
         assert in_child(other) == 0
-    with alone(tmp_path / "r"):
+    with locked(tmp_path / "r"):
         pass

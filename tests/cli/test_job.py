@@ -1,6 +1,7 @@
 """The request to kem fit: its candidates, and the file that it is kept in."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,30 @@ def test_a_job_is_read_as_it_was_written(tmp_path):
     written = tmp_path / "a" / "r.run" / "fit.json"
     written.write_text(written.read_text().replace('"schema_version": 1', '"schema_version": 2'))
     refused(lambda: Job.load(tmp_path / "a" / "r.run"), "has format 2, not 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sampler": JOB.sampler | {"draws": 0}}, "entry sampler.draws:"),
+        ({"sampler": JOB.sampler | {"draws": "7"}}, "entry sampler.draws:"),
+        ({"columns": JOB.columns | {"missing": "guess"}}, "entry columns.missing:"),
+        ({"model_of": JOB.model_of | {"priors": "mine"}}, "entry model_of.priors:"),
+        ({"feedback": "both"}, "entry feedback:"),
+        ({"more": 1}, "entry more:"),
+        ({"out": ""}, "entry out:"),
+        ({"study": "study.py"}, "both a study file and a table, or neither"),
+        ({"data": None}, "both a study file and a table, or neither"),
+        ({"directory": "a\0b"}, "a path contains a null character"),
+    ],
+)
+def test_the_entry_at_fault_is_named(tmp_path, change, words):
+    data = {"schema_version": 1, **asdict(JOB)}
+    del data["likelihood"]  # files of earlier versions lack it
+    (tmp_path / "fit.json").write_text(json.dumps(data))
+    assert Job.load(tmp_path) == JOB
+    (tmp_path / "fit.json").write_text(json.dumps(data | change))
+    refused(lambda: Job.load(tmp_path), "fit.json isn't a valid file", words)
 
 
 def test_a_folder_is_found_free_or_in_the_way(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from kem_pymc.cli import screen
-from kem_pymc.cli.folders import LOCK, alone
+from kem_pymc.cli.folders import LOCK, locked
 from kem_pymc.cli.shown import show
 from kem_pymc.experiments import runner
 from kem_pymc.experiments.settings import default, read
@@ -121,7 +121,7 @@ def test_one_command_at_a_time(settings, tmp_path):
     def other():
         assert "is using the folder" in refused(run("reproduce", "kem-fig5", *options))
 
-    with alone(tmp_path / "out"):
+    with locked(tmp_path / "out"):
         assert in_child(other) == 0
     assert {p.name for p in (tmp_path / "out").iterdir()} == {LOCK}
 

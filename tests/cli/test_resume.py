@@ -234,7 +234,7 @@ def test_a_run_at_work_is_left_alone(unfinished, command):
         for arguments in (("fit", "--resume", unfinished), (*command, "--overwrite")):
             assert "Another command is using" in refused(run(*arguments))
 
-    with folders.alone(unfinished):
+    with folders.locked(unfinished):
         assert in_child(other) == 0
     assert (unfinished / "run.json").is_file()
 

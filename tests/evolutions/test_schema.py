@@ -2,8 +2,9 @@
 
 import pytest
 
+from kem_pymc._system.files import place
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.evolutions.schema import check_run, check_settings, is_deep, place
+from kem_pymc.evolutions.schema import check_run, check_settings, is_deep
 from tests.refusals import refused
 
 SETTINGS = {

@@ -34,9 +34,9 @@ def test_generators_depend_on_the_seed_alone():
 
 def test_one_process_at_a_time(run):
     pytest.importorskip("fcntl")
-    with run.alone(), pytest.raises(InputError, match="in use by another process"), run.alone():
+    with run.locked(), pytest.raises(InputError, match="in use by another process"), run.locked():
         pass
-    with run.alone():
+    with run.locked():
         pass
 
 
