@@ -16,8 +16,8 @@ from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space, numbers
 from kem_pymc.errors import InputError
+from kem_pymc.gp.acquisition import log_expected_improvement
 from kem_pymc.gp.process import Posterior, Process
-from kem_pymc.lifelong.acquisition import log_expected_improvement
 
 #: Policies by name.
 PolicyName = Literal["d-gpucb", "gp-ucb", "ei", "mpi", "random"]

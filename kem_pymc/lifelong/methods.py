@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kem_pymc.lifelong.acquisition import Surrogate
+from kem_pymc.gp.acquisition import Surrogate
 
 
 class Acquired(NamedTuple):

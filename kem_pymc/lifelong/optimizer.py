@@ -11,7 +11,7 @@ import xarray as xr
 
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.acquisition import maximise
+from kem_pymc.gp.acquisition import maximise
 from kem_pymc.lifelong.datatree import evaluations, networks
 from kem_pymc.lifelong.distributions import is_number, plain
 from kem_pymc.lifelong.methods import Acquired, Method

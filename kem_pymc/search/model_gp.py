@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from scipy.stats import norm
 
+from kem_pymc.gp.acquisition import expected_improvement
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 
 #: Normal priors of the logs of hyperparameters: standard deviation and lengthscale of the Hellinger
@@ -71,9 +71,7 @@ class ModelGP:
         ndarray, shape (c,)
         """
         mean, sd = self.predict(distances)
-        gain = mean - self._standardised().max()
-        z = gain / sd
-        return gain * norm.cdf(z) + sd * norm.pdf(z)
+        return expected_improvement(-mean, sd, -float(self._standardised().max()))
 
     def predict(self, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (c,) and sd (c,) of the standardised scores of models, without noise."""

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from kem_pymc.lifelong.acquisition import (
+from kem_pymc.gp.acquisition import (
     _best,
     expected_improvement,
     log_expected_improvement,

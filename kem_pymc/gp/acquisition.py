@@ -1,13 +1,11 @@
-"""Acquisition: where to evaluate next, by expected improvement."""
+"""Acquisition functions, and their largest value over a space of numbers and categories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr
-
-from kem_pymc.lifelong.space import Space
 
 #: Number of quasi-random points, of points around each of the best ones, and of the best ones.
 SPREAD, AROUND, BEST = 1024, 32, 5
@@ -38,6 +36,33 @@ class Surrogate(Protocol):
 
     def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations (m,) of the function at encoded points (m, D)."""
+
+
+class MixedSpace(Protocol):
+    """Points with numbers and categories, encoded as rows of D columns in [0, 1].
+
+    A number is one column, a category one column for each of its choices.
+    """
+
+    @property
+    def dimensions(self) -> Sized:
+        """The dimensions of points."""
+
+    @property
+    def numeric(self) -> np.ndarray:
+        """Which of the D columns are of numbers."""
+
+    def sobol(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n quasi-random points as rows (n, D)."""
+
+    def nearest(self, rows: np.ndarray) -> np.ndarray:
+        """Return the encoded points nearest to rows (n, D)."""
+
+    def neighbours(self, rows: np.ndarray) -> np.ndarray:
+        """Return the points (m, D) that differ from rows by one step of one dimension."""
+
+    def combinations(self, at_most: int) -> np.ndarray | None:
+        """Return the columns (m, D) of all combinations of choices, None if there are more."""
 
 
 def expected_improvement(mean: np.ndarray, sd: np.ndarray, best: float) -> np.ndarray:
@@ -72,7 +97,7 @@ def log_expected_improvement(mean: np.ndarray, sd: np.ndarray, best: float) -> n
 
 def maximise(
     surrogate: Surrogate,
-    space: Space,
+    space: MixedSpace,
     best: float,
     rows: np.ndarray,
     values: np.ndarray,
@@ -89,7 +114,7 @@ def maximise(
     Parameters
     ----------
     surrogate : Surrogate
-    space : Space
+    space : MixedSpace
     best : float
         Smallest observed value of the function.
     rows : ndarray, shape (n, D)
@@ -132,7 +157,7 @@ def maximise(
 
 
 def _with_categories(
-    tried: np.ndarray, heights: np.ndarray, space: Space, height: Height
+    tried: np.ndarray, heights: np.ndarray, space: MixedSpace, height: Height
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return points and heights, with those of the best points in all categories, if few."""
     combinations = space.combinations(COMBINATIONS)
@@ -145,13 +170,13 @@ def _with_categories(
 
 
 def _with_neighbours(
-    tried: np.ndarray, heights: np.ndarray, space: Space, height: Height
+    tried: np.ndarray, heights: np.ndarray, space: MixedSpace, height: Height
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return points and heights, with those of the best points' neighbours.
 
     Neighbours of these follow as long as one is higher than all before.
     """
-    for _ in space.dimensions:
+    for _ in range(len(space.dimensions)):
         neighbours = space.neighbours(tried[_best(tried, heights)])
         if not len(neighbours):
             break
