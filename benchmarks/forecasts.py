@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import norm
 
-from kem_pymc.datasets.series import TSDL, Series, published_errors
-from kem_pymc.datasets.series import series as load
-from kem_pymc.experiments.code import slug
+from experiments.data.series import TSDL, Series, published_errors
+from experiments.data.series import series as load
+from kem_pymc.comparison.code import slug
 from kem_pymc.search.run import search
 
 #: Length of the seasons of a series in steps, for methods that can't find it: 12 for monthly series

@@ -30,9 +30,9 @@ from measure import at_most
 from rich.console import Console
 from rich.table import Table
 
+from experiments.data.branin import RANGES, Branin, branin_sequence
 from kem_pymc._system.files import write_atomically
-from kem_pymc.datasets.branin import RANGES, Branin, branin_sequence
-from kem_pymc.experiments.code import slug
+from kem_pymc.comparison.code import slug
 from kem_pymc.lifelong import FloatDistribution, LifelongOptimizer, Space
 from kem_pymc.lifelong import optimizer as modules
 from kem_pymc.lifelong.lbo import LBO

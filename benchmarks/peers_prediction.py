@@ -27,12 +27,12 @@ from peer_models import PEERS, Fitted, Rows, given
 from rich.console import Console
 from rich.table import Table
 
+from experiments.settings import default
+from kem_pymc.comparison.code import slug
+from kem_pymc.comparison.data import Users
+from kem_pymc.comparison.task import Task
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.experiments.code import slug
-from kem_pymc.experiments.data import Users
-from kem_pymc.experiments.settings import default
-from kem_pymc.experiments.task import Task
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.selection.scores import predictive_scores
 from kem_pymc.selection.selection import Selection

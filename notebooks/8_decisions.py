@@ -29,8 +29,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from experiments.data.registry import simulated_registry
 from kem_pymc.bandits import Bandit, Points, Process, Weighted
-from kem_pymc.datasets.registry import simulated_registry
 from kem_pymc.lifelong import FloatDistribution, tune
 from kem_pymc.plots import networks
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / ".ci" / "check_architecture.py"
-FOLDERS = (".ci", "benchmarks", "docs", "kem_pymc", "models", "notebooks", "tests")
+FOLDERS = (".ci", "benchmarks", "docs", "experiments", "kem_pymc", "models", "notebooks", "tests")
 check = runpy.run_path(str(SCRIPT))["check"]
 
 

@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.figures import check
-from kem_pymc.cli.reproduce import chains_of, run_all
 from kem_pymc.cli.shown import show
+from kem_pymc.cli.trials import chains_of, check, run_all
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from kem_pymc.experiments.figures.output import Evidence
-    from kem_pymc.experiments.settings import Settings
-    from kem_pymc.experiments.task import Task
+    from kem_pymc.comparison.output import Evidence
+    from kem_pymc.comparison.settings import Settings
+    from kem_pymc.comparison.task import Task
 
 EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
 )
 
-#: Names of the output pages, and the figure of ``kem reproduce`` that each is made like.
+#: Names of the output pages, and the module in :mod:`kem_pymc.comparison.figures` of each.
 PAGES = {
-    "log-likelihood": "kem-fig6",
-    "verdicts": "kem-peers",
-    "features-dropped": "kem-table2",
-    "calibration": "kem-calibration",
+    "log-likelihood": "fig6",
+    "verdicts": "peers",
+    "features-dropped": "table2",
+    "calibration": "calibration",
 }
 #: Names of the tables of priors in the settings, by their names on the command line.
 TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
@@ -96,11 +95,11 @@ def compare(
     from kem_pymc._system.executors import make_executor
     from kem_pymc.cli.job import pool_of, scaling_of, table_of
     from kem_pymc.cli.tables import read_cohort
-    from kem_pymc.experiments import runner
-    from kem_pymc.experiments.code import code
-    from kem_pymc.experiments.figures.output import Evidence
-    from kem_pymc.experiments.settings import Figure, Study, default
-    from kem_pymc.experiments.store import Store
+    from kem_pymc.comparison import runner
+    from kem_pymc.comparison.code import code
+    from kem_pymc.comparison.output import Evidence
+    from kem_pymc.comparison.settings import Figure, Study, default
+    from kem_pymc.comparison.store import Store
 
     check(out)
     columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}
@@ -159,15 +158,17 @@ def compare(
 
 
 def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
-    from kem_pymc.experiments import report
+    from importlib import import_module
+
+    from kem_pymc.comparison import report
 
     for name, like in PAGES.items():
-        output = report.make(like, evidence)
-        if like == "kem-table2":
+        output = import_module(f"kem_pymc.comparison.figures.{like}").make(evidence)
+        if like == "table2":
             output.notes = []  # they are about the paper's data
         files = report.write(name, output, out, heading)
         show(output.tables)
-        for note in output.notes if like == "kem-peers" else []:
+        for note in output.notes if like == "peers" else []:
             screen.info(note)
         screen.info(f"{name}: {', '.join(str(file) for file in files)}")
 

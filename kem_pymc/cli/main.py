@@ -25,7 +25,6 @@ from kem_pymc.cli import (
     init,
     quickstart,
     report,
-    reproduce,
     screen,
     search,
     select,
@@ -163,7 +162,6 @@ app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
 app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
 app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
 app.command(cls=_Command, epilog=search.EXAMPLE)(search.search)
-app.command(cls=_Command, epilog=reproduce.EXAMPLE)(reproduce.reproduce)
 app.command(cls=_Command, epilog=cluster.EXAMPLE)(cluster.cluster)
 app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
 

@@ -9,9 +9,7 @@ from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, 
 from kem_pymc.datasets.mimic import PAPER_COUNTS, Counts, mimic, mimic_demo
 from kem_pymc.datasets.panel import panel
 from kem_pymc.datasets.pools import candidates, default_pool
-from kem_pymc.datasets.series import Series, published_errors, series
 from kem_pymc.datasets.simulate import Truth, synthetic
-from kem_pymc.datasets.single import Single, single
 from kem_pymc.datasets.uci import concrete, energy, fires, housing
 
 __all__ = [
@@ -20,8 +18,6 @@ __all__ = [
     "Counts",
     "DataFileNotFoundError",
     "DayCounts",
-    "Series",
-    "Single",
     "Study",
     "Truth",
     "candidates",
@@ -38,9 +34,6 @@ __all__ = [
     "mimic_demo",
     "orthodont",
     "panel",
-    "published_errors",
-    "series",
-    "single",
     "sleepstudy",
     "synthetic",
     "theoph",

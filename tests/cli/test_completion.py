@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kem_pymc.cli.reproduce import ALL, figure_names
-from kem_pymc.experiments.report import MODULES
-from kem_pymc.experiments.settings import default
-
 KEM = str(Path(sys.executable).with_name("kem"))
 
 
@@ -46,8 +42,7 @@ def test_commands():
         ("kem fit --feedback ", {"cut", "joint"}),
         ("kem fit --feedback j", {"joint"}),
         ("kem select --criterion ", {"posterior", "bic", "aic", "laplace", "loo"}),
-        ("kem reproduce kem-", {*MODULES, ALL}),
-        ("kem reproduce kem-fig4 --qu", {"--quick"}),
+        ("kem compare --qu", {"--quick"}),
         ("kem --show-completion ", {"bash", "zsh", "fish"}),
     ],
 )
@@ -56,7 +51,7 @@ def test_options_and_values(line, expected):
 
 
 @pytest.mark.parametrize(
-    "line", ["kem fit --data ", "kem fit mod", "kem init ", "kem reproduce kem-fig4 --out o"]
+    "line", ["kem fit --data ", "kem fit mod", "kem init ", "kem compare --out o"]
 )
 def test_files_are_left_to_the_shell(line):
     assert completed(line) == []  # and then "complete -o default" offers files
@@ -67,13 +62,6 @@ def test_files_are_left_to_the_shell(line):
 def test_other_shells_see_help_as_well():
     assert '"doctor":"Check for' in ask("zsh", "kem doc")
     assert ask("fish", "kem doc").startswith("doctor\tCheck for")
-
-
-def test_figures_are_those_of_the_settings():
-    known = default()
-    figures = [*MODULES, *known.searches, *known.extrapolations, *known.sequences]
-    figures += known.decisions
-    assert figure_names() == [*figures, ALL]
 
 
 def test_a_shell_doesnt_wait():
@@ -87,8 +75,8 @@ def test_a_shell_doesnt_wait():
         "    heavy = {'pymc', 'numba', 'numpy', 'pandas', 'xarray', 'scipy', 'matplotlib'}\n"
         "    print('heavy:', sorted(heavy & set(sys.modules)))\n"
     )
-    out = ask("bash", "kem reproduce kem-fig", (sys.executable, "-c", program))
-    assert "kem-fig3" in out
+    out = ask("bash", "kem select --criterion b", (sys.executable, "-c", program))
+    assert "bic" in out
     assert "heavy: []" in out
 
 
@@ -97,7 +85,7 @@ def test_bash_itself(tmp_path):
     script = f"""
         PATH={Path(KEM).parent}:$PATH
         source <(kem --show-completion bash)
-        COMP_WORDS=(kem reproduce kem-fig) COMP_CWORD=2
+        COMP_WORDS=(kem d) COMP_CWORD=1
         _kem_completion kem
         printf '%s\\n' "${{COMPREPLY[@]}}"
         complete -p kem
@@ -105,8 +93,8 @@ def test_bash_itself(tmp_path):
     done = subprocess.run(
         ["bash", "--norc", "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
-    *figures, rule = done.stdout.splitlines()
-    assert figures == [f"kem-fig{i}" for i in range(3, 10)], done.stderr
+    *commands, rule = done.stdout.splitlines()
+    assert commands == ["diagnose", "doctor"], done.stderr
     assert rule == "complete -o default -F _kem_completion kem"
 
 

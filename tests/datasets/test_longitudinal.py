@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.settings import default
+from kem_pymc.comparison.task import Task
 from kem_pymc.datasets import (
     DataFileNotFoundError,
     Study,
@@ -18,8 +20,6 @@ from kem_pymc.datasets import (
     theoph,
 )
 from kem_pymc.errors import InputError
-from kem_pymc.experiments.settings import default
-from kem_pymc.experiments.task import Task
 
 
 class Case(NamedTuple):

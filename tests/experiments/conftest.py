@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from experiments import settings as given
 from kem_pymc._system.executors import Serial
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments.figures.output import Evidence
-from kem_pymc.experiments.runner import run_tasks, tasks_of
-from kem_pymc.experiments.store import Store
+from kem_pymc.comparison.output import Evidence
+from kem_pymc.comparison.runner import run_tasks, tasks_of
+from kem_pymc.comparison.store import Store
 
 TINY = """
 [sampling]

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments import settings as given
+from kem_pymc.comparison.data import SPLITS, load, split
+from kem_pymc.comparison.runner import tasks_of
+from kem_pymc.comparison.task import run
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments.data import SPLITS, load, split
-from kem_pymc.experiments.runner import tasks_of
-from kem_pymc.experiments.task import run
 from tests.experiments.conftest import replaced
 from tests.tiny_study import make_cohort
 

@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.bandits import decisions
+from experiments.bandits.decisions import POLICIES, GameTask, RegressionTask
+from experiments.bandits.figures import MAKERS, make
+from experiments.bandits.games import game, synthetic
+from experiments.results import run_tasks
+from experiments.settings import Decisions, default
 from kem_pymc._system.executors import Serial
 from kem_pymc.datasets import data_home
-from kem_pymc.experiments import decisions
-from kem_pymc.experiments.decisions import POLICIES, GameTask, RegressionTask
-from kem_pymc.experiments.figures.decisions import MAKERS, make
-from kem_pymc.experiments.games import game, synthetic
-from kem_pymc.experiments.results import run_tasks
-from kem_pymc.experiments.settings import Decisions, default
 
 SETTINGS = default().decisions
 

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments import results
+from experiments.data.series import COLUMNS, PUBLISHED, TSDL, VALUES, Series
+from experiments.evocov import extrapolations, strategies
+from experiments.evocov.figures import MAKERS, make
+from experiments.evocov.search_paths import ScaledSeries
+from experiments.settings import default, read
 from kem_pymc._system.executors import Serial
-from kem_pymc.datasets.series import COLUMNS, PUBLISHED, TSDL, VALUES, Series
-from kem_pymc.experiments import extrapolations, results, strategies
-from kem_pymc.experiments.figures.extrapolations import MAKERS, make
-from kem_pymc.experiments.search_paths import ScaledSeries
-from kem_pymc.experiments.settings import default, read
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.psd import PsdCheck

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from kem_pymc.experiments.figures import fig5, fig8
-from kem_pymc.experiments.report import make
-from kem_pymc.experiments.settings import default
+from experiments.kem import fig5, fig8
+from experiments.kem.figures import make
+from experiments.settings import default
 
 
 def given(rows):

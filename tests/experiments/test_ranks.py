@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from kem_pymc.experiments.figures import published, ranks
+from experiments.evocov import published, ranks
 
 
 def test_the_metrics_of_the_paper():

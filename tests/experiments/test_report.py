@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from kem_pymc.experiments.figures.output import Output
-from kem_pymc.experiments.report import MODULES, make, markdown, write
-from kem_pymc.experiments.settings import default
+from experiments.kem.figures import MODULES, make
+from experiments.settings import default
+from kem_pymc.comparison.output import Output
+from kem_pymc.comparison.report import markdown, write
 
 TIDY = ["study", "trial", "method", "user", "time_step"]
 

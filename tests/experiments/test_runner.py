@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from kem_pymc._system.executors import Processes, Serial
-from kem_pymc.experiments import runner
-from kem_pymc.experiments.data import load
-from kem_pymc.experiments.runner import run_tasks, tasks_of
-from kem_pymc.experiments.store import Store
+from kem_pymc.comparison import runner
+from kem_pymc.comparison.data import load
+from kem_pymc.comparison.runner import run_tasks, tasks_of
+from kem_pymc.comparison.store import Store
 from tests.experiments.conftest import numbers
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.results import run_tasks
+from experiments.search import searches
+from experiments.search.figures import make
+from experiments.settings import Searches, default
 from kem_pymc._system.executors import Serial
-from kem_pymc.experiments import searches
-from kem_pymc.experiments.figures.searches import make
-from kem_pymc.experiments.results import run_tasks
-from kem_pymc.experiments.settings import Searches, default
 
 SMALL = Searches(
     data={"airline": "AIRLINE"},

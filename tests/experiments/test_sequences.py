@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.data.registry import simulated_registry
+from experiments.lifelong import sequences
+from experiments.lifelong.figures import MAKERS, make
+from experiments.results import run_tasks
+from experiments.settings import Optimiser, RegistryTable, Sequences, default
 from kem_pymc._system.executors import Serial
-from kem_pymc.datasets.registry import simulated_registry
 from kem_pymc.errors import InputError
-from kem_pymc.experiments import sequences
-from kem_pymc.experiments.figures.sequences import MAKERS, make
-from kem_pymc.experiments.results import run_tasks
-from kem_pymc.experiments.settings import Optimiser, RegistryTable, Sequences, default
 
 SETTINGS = default().sequences
 

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import pytest
 
+from experiments import settings as given
+from kem_pymc.comparison.runner import tasks_of
 from kem_pymc.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments.runner import tasks_of
 from tests.experiments.conftest import TINY
 
 

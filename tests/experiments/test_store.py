@@ -8,12 +8,12 @@ import pytest
 
 from kem_pymc._jit.cache import PACKAGE
 from kem_pymc._system.executors import Serial
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments import store
-from kem_pymc.experiments.code import ONLOOKERS, code, source_digest
-from kem_pymc.experiments.runner import run_tasks, tasks_of
-from kem_pymc.experiments.store import Store
-from kem_pymc.experiments.task import run
+from kem_pymc.comparison import settings as given
+from kem_pymc.comparison import store
+from kem_pymc.comparison.code import ONLOOKERS, code, source_digest
+from kem_pymc.comparison.runner import run_tasks, tasks_of
+from kem_pymc.comparison.store import Store
+from kem_pymc.comparison.task import run
 from kem_pymc.selection.kem import KEMSelector
 from tests.experiments.conftest import numbers
 from tests.tiny_study import make_cohort

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from kem_pymc.experiments.summaries import (
+from kem_pymc.comparison.summaries import (
     by_step,
     errors,
     gains,

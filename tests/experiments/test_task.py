@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments.runner import tasks_of
-from kem_pymc.experiments.task import Task, run
+from kem_pymc.comparison import settings as given
+from kem_pymc.comparison.runner import tasks_of
+from kem_pymc.comparison.task import Task, run
 from tests.tiny_study import make_cohort
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from experiments.command import chains_of
 from kem_pymc import priors as prior_tables
-from kem_pymc.cli.reproduce import chains_of
-from kem_pymc.experiments import settings as given
-from kem_pymc.experiments.runner import tasks_of
-from kem_pymc.experiments.store import Store
-from kem_pymc.experiments.task import Outcome, Task, run
-from kem_pymc.experiments.training import Training, priors_of, supposed
+from kem_pymc.comparison import settings as given
+from kem_pymc.comparison.runner import tasks_of
+from kem_pymc.comparison.store import Store
+from kem_pymc.comparison.task import Outcome, Task, run
+from kem_pymc.comparison.training import Training, priors_of, supposed
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
 from tests.experiments.conftest import numbers

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.experiments.verdicts import LEAST_TRIALS, LEAST_USERS, verdict, verdicts
+from kem_pymc.comparison.verdicts import LEAST_TRIALS, LEAST_USERS, verdict, verdicts
 
 TRIALS, USERS = 6, 20
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.datasets.registry import simulated_registry
+from experiments.data.registry import simulated_registry
 from kem_pymc.lifelong.classifiers import SOLVERS, classifiers
 from kem_pymc.lifelong.distributions import FloatDistribution
 from kem_pymc.lifelong.tuning import ESTIMATOR, CrossValidated, space_of

@@ -5,7 +5,7 @@ import pytensor
 import pytest
 from scipy.stats import t as student
 
-from kem_pymc.datasets.branin import RANGES, branin_sequence
+from experiments.data.branin import RANGES, branin_sequence
 from kem_pymc.lifelong import FloatDistribution, minimize_sequence
 from kem_pymc.lifelong.training import training
 

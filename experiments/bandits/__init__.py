@@ -1,0 +1,1 @@
+"""Decisions with decomposed feedback, as in the paper on D-GPUCB."""

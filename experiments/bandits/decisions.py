@@ -1,0 +1,206 @@
+"""Trials of decomposed regression and of bandits, stored as tables."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.bandits.games import Game, ProblemName, game, synthetic
+from experiments.results import place_of
+from experiments.settings import Decisions
+from kem_pymc.bandits.bandit import Bandit, PolicyName
+from kem_pymc.bandits.objective import Nonlinear, Propagated, Weighted
+from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
+from kem_pymc.datasets._study import Folder
+from kem_pymc.gp.process import Posterior
+
+#: Titles of policies, and their names; "propagated" is for nonlinear objectives only.
+POLICIES: dict[str, PolicyName] = {
+    "D-GPUCB": "d-gpucb",
+    "D-GPUCB, propagated": "d-gpucb",
+    "GP-UCB": "gp-ucb",
+    "EI": "ei",
+    "MPI": "mpi",
+    "Random": "random",
+}
+
+#: Number of points of a synthetic space, and of random policies, at which regressions are compared.
+TESTED, TESTED_POLICIES = 250, 200
+
+
+@dataclass(frozen=True)
+class GameTask:
+    """All policies in one game.
+
+    Attributes
+    ----------
+    problem : str
+        See :data:`experiments.bandits.games.ProblemName`.
+    rounds : int
+    trial : int
+        Trials differ in the game and its random numbers; policies share both.
+    seed : int
+    data_home : path, optional
+        Folder of the data files.
+    """
+
+    problem: ProblemName
+    rounds: int
+    trial: int
+    seed: int
+    data_home: Folder = None
+
+    def place(self, folder: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        return place_of(self, folder, self.problem, f"game-{self.trial:02d}")
+
+    def run(self) -> pd.DataFrame:
+        """Return one row for each policy and round.
+
+        Columns are `problem`, `trial`, `policy`, `round`, and `regret`, the difference of the
+        noise-free objective from its best value.
+        """
+        key = [self.seed, self.trial, sum(map(ord, self.problem))]
+        made = game(self.problem, np.random.default_rng(key), self.data_home)
+        rows = []
+        for title, policy in POLICIES.items():
+            objective: Weighted | Nonlinear = made.objective
+            if "propagated" in title:
+                if not isinstance(objective, Nonlinear):
+                    continue
+                objective = Propagated(objective.g, objective.count)
+            bandit = Bandit(
+                made.space,
+                made.components,
+                objective,
+                policy,
+                whole=made.whole,
+                direction="maximize" if made.sign > 0 else "minimize",
+                seed=self.trial,
+            )
+            regrets = _played(bandit, made, self.rounds, np.random.default_rng([*key, 1]))
+            rows += [{"policy": title, "round": i, "regret": r} for i, r in enumerate(regrets, 1)]
+        return pd.DataFrame(rows).assign(problem=self.problem, trial=self.trial)
+
+
+def _played(bandit: Bandit, made: Game, rounds: int, rng: np.random.Generator) -> list[float]:
+    """Return the regrets of the rounds of a game."""
+    regrets = []
+    with warnings.catch_warnings():
+        # Bounds are those of pilot stations; perceived temperature jumps at 50 and 70 degrees.
+        warnings.filterwarnings("ignore", "The derivative of g")
+        for _ in range(rounds):
+            x = bandit.ask()
+            components = made.truth(x[None])[0]
+            value = float(made.objective.value(x[None], components[None])[0])
+            regrets.append(made.sign * (made.optimum - value))
+            bandit.tell(x, components + made.noises * rng.normal(size=len(components)))
+    return regrets
+
+
+@dataclass(frozen=True)
+class RegressionTask:
+    """Decomposed and plain regression on random points of one game.
+
+    Attributes
+    ----------
+    problem : str
+    components : int
+        Number of components J of a synthetic problem; influenza has five.
+    observations : int
+        Largest number of observations T.
+    trial, seed : int
+    data_home : path, optional
+    """
+
+    problem: ProblemName
+    components: int
+    observations: int
+    trial: int
+    seed: int
+    data_home: Folder = None
+
+    def place(self, folder: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        name = f"regression-{self.components}-{self.trial:03d}"
+        return place_of(self, folder, self.problem, name)
+
+    def run(self) -> pd.DataFrame:
+        """Return one row for each number of observations.
+
+        Columns are `problem`, `components`, `trial`, `observations`, and of both regressions the
+        root mean square errors (`decomposed`, `plain`) of the noise-free objective at all points,
+        and the mean standard deviations (`decomposed_sd`, `plain_sd`).
+        """
+        key = [self.seed, self.trial, self.components, sum(map(ord, self.problem))]
+        rng = np.random.default_rng(key)
+        if self.problem == "influenza":
+            made = game(self.problem, rng, self.data_home)
+            points = np.array([made.space.draw(rng) for _ in range(TESTED_POLICIES)])
+        else:
+            made = synthetic(self.problem, self.components, rng, TESTED)
+            points = np.linspace(0.0, 1.0, TESTED)[:, None]
+        objective = Weighted(len(made.components))
+        truth = made.truth(points)
+        total = truth.sum(axis=1)
+        own = DecomposedPosterior(made.components, objective, points)
+        plain = Posterior(ComposedProcess(made.components, objective), points)
+        rows: list[dict[str, Any]] = []
+        places = rng.permutation(len(points))[: self.observations]
+        for t, place in enumerate(places, 1):
+            y = truth[place] + made.noises * rng.normal(size=len(made.noises))
+            own.observe(points[place], y)
+            plain.observe(points[place], float(y.sum()))
+            mean, variance = own.moments()
+            rows.append(
+                {
+                    "observations": t,
+                    "decomposed": np.sqrt(np.mean((mean - total) ** 2)),
+                    "plain": np.sqrt(np.mean((plain.mean - total) ** 2)),
+                    "decomposed_sd": np.sqrt(variance).mean(),
+                    "plain_sd": np.sqrt(plain.variance).mean(),
+                }
+            )
+        columns = {"problem": self.problem, "components": self.components, "trial": self.trial}
+        return pd.DataFrame(rows).assign(**columns)
+
+
+def tasks_of(
+    decisions: Decisions,
+    *,
+    trials: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    data_home: Folder = None,
+) -> list[GameTask | RegressionTask]:
+    """Return the tasks of a figure, by trial.
+
+    Parameters
+    ----------
+    decisions : Decisions
+    trials : int, optional
+        By default that of the settings.
+    quick : bool
+        Whether to use the smaller numbers for previews.
+    seed : int
+    data_home : path, optional
+    """
+    count = trials or (decisions.quick_trials if quick else decisions.trials)
+    if decisions.rounds:
+        return [
+            GameTask(
+                name, min(rounds, decisions.quick) if quick else rounds, trial, seed, data_home
+            )
+            for trial in range(count)
+            for name, rounds in decisions.rounds.items()
+        ]
+    length = decisions.quick if quick else decisions.observations
+    return [
+        RegressionTask(name, components, length, trial, seed, data_home)
+        for trial in range(count)
+        for name, own in decisions.regressions.items()
+        for components in own
+    ]

@@ -1,0 +1,254 @@
+"""D-GPUCB, figures 1 to 4: decomposed regression, and the regret of policies."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.bandits.games import synthetic
+from kem_pymc.comparison.output import Output
+from kem_pymc.comparison.summaries import interval
+from kem_pymc.plots import style
+
+#: Titles of problems.
+TITLES = {
+    "se": "SE kernels",
+    "matern": "Matern 5/2 kernels",
+    "rq": "RQ kernels",
+    "influenza": "influenza",
+    "weather": "perceived temperature",
+}
+
+#: Targets: errors and regrets at least 10 % lower than without decomposed feedback.
+TARGET = 10.0
+
+#: Policies that are compared.
+OURS, PLAIN = "D-GPUCB", "GP-UCB"
+
+#: Number of observations in figure 1, and its seed.
+OBSERVED, ILLUSTRATED = 6, 3
+
+
+def make(name: str, rows: pd.DataFrame) -> Output:
+    """Return a figure by name, "dgpucb-fig1" to "dgpucb-fig4".
+
+    Parameters
+    ----------
+    name : str
+    rows : DataFrame
+        Results, see :mod:`experiments.bandits.decisions`; empty for figure 1.
+    """
+    return MAKERS[name](rows)
+
+
+def _with_interval(values: pd.Series, digits: int = 1) -> str:
+    """Return a mean with its 95 % interval, if there are several values."""
+    mean = f"{values.mean():.{digits}f}"
+    return f"{mean} ± {interval(values):.{digits}f}" if len(values) > 1 else mean
+
+
+# --- Figure 1 -------------------------------------------------------------------------------------
+
+
+def illustration(_: pd.DataFrame) -> Output:
+    """Return figure 1: both regressions on two components."""
+    from kem_pymc.bandits.objective import Weighted
+    from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
+    from kem_pymc.gp.process import Posterior
+
+    rng = np.random.default_rng(ILLUSTRATED)
+    made = synthetic("se", 2, rng, 200)
+    x = np.linspace(0, 1, 200)[:, None]
+    truth = made.truth(x)
+    own = DecomposedPosterior(made.components, Weighted(2), x)
+    plain = Posterior(ComposedProcess(made.components, Weighted(2)), x)
+    places = rng.permutation(200)[:OBSERVED]
+    for place in places:
+        own.observe(x[place], truth[place])
+        plain.observe(x[place], float(truth[place].sum()))
+    mean, variance = own.moments()
+    rows = pd.DataFrame({"x": x[:, 0], "f": truth.sum(axis=1)})
+    parts = {"decomposed": (mean, variance), "plain": (plain.mean, plain.variance)}
+    for j, posterior in enumerate(own.posteriors):
+        rows[f"f{j + 1}"] = truth[:, j]
+        parts[f"f{j + 1}"] = (posterior.mean, posterior.variance)
+    for name, (m, v) in parts.items():
+        rows[f"{name}_mean"], rows[f"{name}_sd"] = m, np.sqrt(v)
+    rows["observed"] = np.isin(np.arange(200), places)
+    table = pd.DataFrame(
+        {
+            "mean variance": {name: f"{parts[name][1].mean():.3f}" for name in list(parts)[:2]},
+            "error": {
+                name: f"{np.sqrt(np.mean((parts[name][0] - rows['f']) ** 2)):.3f}"
+                for name in list(parts)[:2]
+            },
+        }
+    ).rename_axis(index="regression")
+    notes = [f"One draw of two components, {OBSERVED} observations of each; bands are 2 sd."]
+    return Output(rows, _draw_illustration(rows), {"Both regressions": table}, notes)
+
+
+def _draw_illustration(rows: pd.DataFrame) -> Figure:
+    figure = Figure(figsize=(10.0, 3.2), layout="constrained")
+    first, second, third = figure.subplots(1, 3)
+    seen = rows[rows["observed"]]
+    first.plot(rows["x"], rows["f"], color="k", label="f")
+    first.plot(seen["x"], seen["f"], "o", color="k", label="observed")
+    first.set_title("objective")
+    for j in range(2):
+        _band(second, rows, f"f{j + 1}", style.PALETTE[j], f"component {j + 1}")
+        second.plot(seen["x"], seen[f"f{j + 1}"], "o", color=style.PALETTE[j])
+    second.set_title("components")
+    _band(third, rows, "plain", style.PALETTE[1], "plain")
+    _band(third, rows, "decomposed", style.PALETTE[0], "decomposed")
+    third.plot(rows["x"], rows["f"], color="k", lw=0.8)
+    third.set_title("posteriors")
+    for ax in (first, second, third):
+        ax.set_xlabel("x")
+        ax.legend(frameon=False, fontsize="small")
+        style.tidy(ax)
+    return figure
+
+
+def _band(ax: Axes, rows: pd.DataFrame, name: str, color: str, label: str) -> None:
+    mean, sd = rows[f"{name}_mean"], rows[f"{name}_sd"]
+    ax.fill_between(rows["x"], mean - 2 * sd, mean + 2 * sd, color=color, alpha=0.25, lw=0)
+    ax.plot(rows["x"], mean, color=color, label=label)
+
+
+# --- Figure 2 -------------------------------------------------------------------------------------
+
+
+def regression(rows: pd.DataFrame) -> Output:
+    """Return figure 2: improvements of errors and standard deviations by decomposed feedback."""
+    rows = rows.assign(
+        improvement=100 * (1 - rows["decomposed"] / rows["plain"]),
+        sd_improvement=100 * (1 - rows["decomposed_sd"] / rows["plain_sd"]),
+    )
+    by_trial = rows.groupby(["problem", "components", "trial"], sort=False)
+    means = by_trial[["decomposed", "plain", "improvement", "sd_improvement"]].mean()
+    # The ratio of mean errors isn't ruled by trials with nearly no error.
+    means["lower"] = 100 * (1 - means["decomposed"] / means["plain"])
+    keys = ["problem", "components"]
+    grouped = means.groupby(keys, sort=False)
+    table = grouped.agg(
+        {"lower": _with_interval, "improvement": _with_interval, "sd_improvement": _with_interval}
+    ).rename(
+        columns={
+            "lower": "mean error lower by, %",
+            "improvement": "error lower by, mean over T, %",
+            "sd_improvement": "standard deviation lower by, %",
+        }
+    )
+    table["target"] = np.where(grouped["lower"].mean() >= TARGET, "met", "missed")
+    table = table.rename(index=TITLES, level=0)
+    trials, most = rows["trial"].nunique(), rows["observations"].max()
+    notes = [
+        f"{trials} trials of up to {most} random observations, with 95 % intervals over trials. "
+        f"The target is a mean error lower by {TARGET:g} % or more."
+    ]
+    return Output(rows, _draw_regression(rows), {"Improvement on plain regression": table}, notes)
+
+
+def _draw_regression(rows: pd.DataFrame) -> Figure:
+    problems = list(dict.fromkeys(rows["problem"]))
+    figure = Figure(figsize=(3.2 * len(problems), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(problems), squeeze=False, sharey=True)[0]
+    for ax, problem in zip(axes, problems, strict=True):
+        own = rows[rows["problem"] == problem]
+        looks = style.line_styles([f"J = {j}" for j in dict.fromkeys(own["components"])])
+        for j, values in own.groupby("components", sort=False):
+            sums = values.groupby("observations")[["decomposed", "plain"]].mean()
+            improvement = 100 * (1 - sums["decomposed"] / sums["plain"])
+            look: style.Look = looks[f"J = {j}"] | {"markevery": 10, "markersize": 4}
+            ax.plot(improvement.index, improvement, label=f"J = {j}", **look)
+        ax.axhline(0, color="0.6", lw=0.8)
+        ax.set(xlabel="observations", title=TITLES[str(problem)])
+        ax.legend(frameon=False, fontsize="small")
+        style.tidy(ax)
+    axes[0].set_ylabel("error lower than without feedback, %")
+    return figure
+
+
+# --- Figures 3 and 4 ------------------------------------------------------------------------------
+
+
+def cumulative(rows: pd.DataFrame) -> Output:
+    """Return figure 3: cumulative regret."""
+    sums = rows.groupby(["problem", "policy", "trial"], sort=False)["regret"].cumsum()
+    rows = rows.assign(cumulative=sums)
+    last = rows.groupby(["problem", "policy", "trial"], sort=False)["cumulative"].last()
+    text = last.groupby(["problem", "policy"], sort=False).agg(lambda v: _with_interval(v, 2))
+    tables = {
+        "Cumulative regret": text.unstack("problem", sort=False).rename(columns=TITLES).fillna(""),
+        "Against GP-UCB": _against(last),
+    }
+    notes = [
+        f"{rows['trial'].nunique()} trials, with 95 % intervals; policies share games. The target "
+        f"is a mean cumulative regret of D-GPUCB lower than that of GP-UCB by {TARGET:g} % or more."
+    ]
+    return Output(rows, _draw_regrets(rows, "cumulative", "cumulative regret"), tables, notes)
+
+
+def _against(last: pd.Series) -> pd.DataFrame:
+    """Return by how much the regret is lower than that of GP-UCB, with intervals over trials."""
+    wide = last.unstack("policy")
+    found = {}
+    for problem, own in wide.groupby(level="problem", sort=False):
+        for policy in (OURS, f"{OURS}, propagated"):
+            if policy not in own or own[policy].isna().all():
+                continue
+            plain = own[PLAIN].mean()
+            lower = 100 * (own[PLAIN] - own[policy]) / plain
+            found[TITLES[str(problem)], policy] = {
+                "lower by, %": _with_interval(lower),
+                "lower in trials": f"{int((lower > 0).sum())} of {len(lower)}",
+                "target": "met" if lower.mean() >= TARGET else "missed",
+            }
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis(["problem", "policy"])
+
+
+def average(rows: pd.DataFrame) -> Output:
+    """Return figure 4: average regret."""
+    sums = rows.groupby(["problem", "policy", "trial"], sort=False)["regret"].cumsum()
+    rows = rows.assign(average=sums / rows["round"])
+    every = rows.groupby(["problem", "policy", "trial"], sort=False)
+    ends = pd.DataFrame(
+        {
+            "first ten rounds": every["regret"].apply(lambda v: v.iloc[:10].mean()),
+            "last ten rounds": every["regret"].apply(lambda v: v.iloc[-10:].mean()),
+        }
+    )
+    table = ends.groupby(["problem", "policy"], sort=False).agg(lambda v: _with_interval(v, 3))
+    table = table.rename(index=TITLES, level=0)
+    notes = [f"{rows['trial'].nunique()} trials, with 95 % intervals."]
+    figure = _draw_regrets(rows, "average", "average regret")
+    return Output(rows, figure, {"Regret of a round": table}, notes)
+
+
+def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
+    problems = list(dict.fromkeys(rows["problem"]))
+    figure = Figure(figsize=(3.2 * len(problems), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(problems), squeeze=False)[0]
+    looks = style.line_styles(list(dict.fromkeys(rows["policy"])))
+    for ax, problem in zip(axes, problems, strict=True):
+        own = rows[rows["problem"] == problem]
+        for policy, values in own.groupby("policy", sort=False):
+            mean = values.groupby("round")[name].mean()
+            look: style.Look = looks[str(policy)] | {"markevery": 20, "markersize": 4}
+            ax.plot(mean.index, mean, label=str(policy), **look)
+        ax.set(xlabel="round", title=TITLES[str(problem)])
+        style.tidy(ax)
+    axes[0].set_ylabel(label)
+    style.legend_below(figure, axes[-1])
+    return figure
+
+
+MAKERS: dict[str, Callable[[pd.DataFrame], Output]] = {
+    "dgpucb-fig1": illustration,
+    "dgpucb-fig2": regression,
+    "dgpucb-fig3": cumulative,
+    "dgpucb-fig4": average,
+}

@@ -1,0 +1,182 @@
+"""Games of bandits with decomposed feedback: the problems of D-GPUCB's experiments."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from experiments.data.influenza import AGES, epidemic
+from experiments.data.weather import perceived_temperature, stations
+from kem_pymc.bandits.objective import Nonlinear, Weighted, differentiated_bounds
+from kem_pymc.bandits.space import Box, Points
+from kem_pymc.datasets._study import Folder
+from kem_pymc.gp.process import Process
+
+#: Problems by name.
+ProblemName = Literal["se", "matern", "rq", "influenza", "weather"]
+
+#: Kernels of synthetic problems.
+KERNELS = {"se": "SE", "matern": "MATERN52", "rq": "RQ"}
+
+#: Ranges of the lengthscales (of their logs), amplitudes and mixtures of synthetic components.
+LENGTHSCALES, AMPLITUDES, MIXTURES = (0.03, 0.5), (0.3, 1.0), (0.5, 3.0)
+
+#: Number of points of a synthetic space, and noise variance of an observation.
+POINTS, NOISE = 1000, 1e-4
+
+#: Variance that is added to the diagonal of a covariance from which functions are drawn.
+JITTER = 1e-8
+
+#: Influenza: number of random policies from which kernels are learned, share of people who may be
+#: vaccinated, ranges of the reproduction number and of susceptibilities, and noise relative to the
+#: standard deviations of the components.
+PILOT, BUDGET, REPRODUCTION, SUSCEPTIBILITY, RELATIVE = 150, 0.3, (1.4, 2.0), (0.7, 1.3), 0.05
+
+#: Weather: number of stations from which kernels are learned, out of a third of all.
+LEARNED = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A problem of which everything is known.
+
+    Attributes
+    ----------
+    space : Points or Box
+    components : sequence of Process
+        Processes that the policies suppose.
+    objective : Weighted or Nonlinear
+    truth : callable
+        Returns the components (m, J) at points (m, D), without noise.
+    noises : ndarray, shape (J,)
+        Standard deviations of observations.
+    sign : float
+        1 if the objective is maximised, -1 if it is minimised.
+    optimum : float
+        Its best value in the space.
+    whole : Process or None
+        Process of the values, for policies without decomposed feedback; None if it is that of the
+        weighted sum.
+    """
+
+    space: Points | Box
+    components: Sequence[Process]
+    objective: Weighted | Nonlinear
+    truth: Callable[[np.ndarray], np.ndarray]
+    noises: np.ndarray
+    sign: float
+    optimum: float
+    whole: Process | None = None
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """Return values of the objective (m,) at points (m, D)."""
+        return self.objective.value(x, self.truth(x))
+
+
+def read(name: ProblemName, data_home: Folder = None) -> None:
+    """Read the data files of a problem; synthetic ones have none.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If a file isn't there.
+    """
+    if name == "influenza":
+        epidemic(data_home=data_home)
+    if name == "weather":
+        stations(data_home)
+
+
+def game(name: ProblemName, rng: np.random.Generator, data_home: Folder = None) -> Game:
+    """Return a random game of a problem."""
+    if name == "influenza":
+        return _influenza(rng, data_home)
+    if name == "weather":
+        return _weather(rng, data_home)
+    return synthetic(name, 10, rng)
+
+
+def synthetic(name: str, count: int, rng: np.random.Generator, points: int = POINTS) -> Game:
+    """Return a game with components drawn from Gaussian processes on [0, 1].
+
+    Every component is drawn from a kernel of its own, by random numbers of its own; those of the
+    authors' program are the same for all components.
+
+    Parameters
+    ----------
+    name : {"se", "matern", "rq"}
+    count : int
+        Number of components J.
+    rng : numpy.random.Generator
+    points : int
+        Number of points of the space.
+    """
+    base = KERNELS[name]
+    x = np.linspace(0.0, 1.0, points)[:, None]
+    components, functions = [], []
+    for _ in range(count):
+        values = {
+            f"{base}0.amplitude": rng.uniform(*AMPLITUDES),
+            f"{base}0.lengthscale": np.exp(rng.uniform(*np.log(LENGTHSCALES))),
+            f"{base}0.mixture": rng.uniform(*MIXTURES),
+        }
+        process = Process.of(f"{base}0", values, NOISE)
+        root = np.linalg.cholesky(process.covariance(x, x) + JITTER * np.eye(points))
+        components.append(process)
+        functions.append(root @ rng.normal(size=points))
+    table = np.column_stack(functions)
+
+    def truth(at: np.ndarray) -> np.ndarray:
+        return table[np.rint(at[:, 0] * (points - 1)).astype(int)]
+
+    optimum = float(table.sum(axis=1).max())
+    noises = np.full(count, np.sqrt(NOISE))
+    return Game(Points(x), components, Weighted(count), truth, noises, 1.0, optimum)
+
+
+def _influenza(rng: np.random.Generator, data_home: Folder) -> Game:
+    """Return a vaccination policy's game: sick days by age group, under a budget."""
+    made = epidemic(rng.uniform(*REPRODUCTION), rng.uniform(*SUSCEPTIBILITY, len(AGES)), data_home)
+    space = Box(np.zeros(5), np.ones(5), (made.shares[None], np.array([BUDGET])))
+    x = np.array([space.draw(rng) for _ in range(PILOT)])
+    pilot = made.sick_days(x)
+    noises = RELATIVE * pilot.std(axis=0)
+    y = pilot + noises * rng.normal(size=pilot.shape)
+    kernel = " + ".join(" x ".join(f"{base}{d}" for d in range(5)) for base in ("SE", "MATERN52"))
+    seed = int(rng.integers(2**32))
+    components = [Process.fit(kernel, x, own, seed=seed) for own in y.T]
+    best = space.best(lambda at: -made.sick_days(at).sum(axis=1), np.random.default_rng(seed))
+    optimum = float(made.sick_days(best[None]).sum())
+    return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
+
+
+def _weather(rng: np.random.Generator, data_home: Folder) -> Game:
+    """Return the game of finding the station with the highest perceived temperature."""
+    places, weather = stations(data_home)
+    order = rng.permutation(len(places))
+    pilot, left = np.split(order, [len(order) // 3])
+    few = pilot[:LEARNED]
+    kernel = "MATERN520 x MATERN521 + SE0 x SE1"
+    seed = int(rng.integers(2**32))
+    components = [Process.fit(kernel, places[few], own, seed=seed) for own in weather[few].T]
+    bounds = differentiated_bounds(
+        _perceived, weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed=seed
+    )
+    objective = Nonlinear(perceived_temperature, bounds)
+    values = perceived_temperature(*weather.T)
+    whole = Process.fit(kernel, places[few], values[few], seed=seed)
+    index = {place.tobytes(): own for place, own in zip(places, weather, strict=True)}
+
+    def truth(at: np.ndarray) -> np.ndarray:
+        return np.array([index[place.tobytes()] for place in at])
+
+    optimum = float(values[left].max())
+    space = Points(places[left])
+    return Game(space, components, objective, truth, np.zeros(3), 1.0, optimum, whole)
+
+
+def _perceived(temperature, humidity, wind):
+    import pytensor.tensor as pt
+
+    return perceived_temperature(temperature, humidity, wind, pt)

@@ -1,0 +1,1 @@
+"""Data of the figures: loaders of files that the user supplies, and simulators."""

@@ -1,0 +1,1 @@
+"""Kernels evolved from elementary expressions, as in the paper on EvoCov."""

@@ -1,0 +1,369 @@
+"""Trials of evolved kernels that extrapolate time series, stored as tables of their paths.
+
+The methods are EvoCov with each metric, its two baselines, fits and mutations of a composition of
+base kernels, and the kernel of periodic spikes (Roman et al. 2019, section 6).
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data.series import series
+from experiments.evocov.search_paths import ScaledSeries, SearchPath, densities
+from experiments.evocov.strategies import Fresh, Limited, Mutants
+from experiments.results import place_of
+from experiments.settings import Extrapolations, Extrapolator
+from kem_pymc.comparison.code import slug
+from kem_pymc.comparison.data import Folder
+from kem_pymc.errors import InputError
+from kem_pymc.gp.fit import bic
+from kem_pymc.search.evaluation import Evaluation
+from kem_pymc.search.evocov.conversion import converted
+from kem_pymc.search.evocov.exploration import explore
+from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
+from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.metrics import Metric
+from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.result import EvolutionResult
+from kem_pymc.search.evocov.run import EVALUATIONS
+from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
+from kem_pymc.search.evocov.strategies import (
+    CLIMBERS,
+    GENERATION,
+    MUTATIONS,
+    GoWithTheFirst,
+    RandomSearch,
+    Strategy,
+)
+from kem_pymc.search.evocov.strategies import Evolution as Generations
+from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.hyperpriors import Hyperpriors
+from kem_pymc.search.result import SearchResult
+from kem_pymc.search.run import search
+
+#: Number of points for which the number of evaluations per kernel is stated.
+REFERENCE = 350
+
+#: About how many kernels are fitted in a second to 200 points, and the power of the number of
+#: points by which it falls; sizes of populations depend on it if only the time is limited.
+PER_SECOND, POWER = 25, -2.5
+
+#: Largest number of kernels that are screened for each one that is fitted to all points.
+SCREENED = 9
+
+#: Smallest size of a generation, and number of kernels in it for each one that is selected.
+LEAST, PRESSURE = 10, 10
+
+#: Number of starting points of the fit of periodic spikes.
+STARTS = 10
+
+#: Prior of the log noise variance of this fit. Counts aren't nearly without noise, as the default
+#: prior of compositions supposes.
+COUNTS_NOISE = (-2.0, 2.0)
+
+#: A kernel that makes the interpreter compile.
+COMPILING = Tree.parse("exp(multiply(-0.5, sq_dist(euc(x), h0)))")
+
+
+@dataclass(frozen=True)
+class ExtrapolationTask:
+    """One trial of a method on a series.
+
+    Attributes
+    ----------
+    data : str
+        Name of the series, see :func:`experiments.data.series.series`.
+    method : str
+        Name of the method.
+    strategy, metric, reference
+        See :class:`kem_pymc.comparison.settings.Extrapolator`.
+    trial : int
+    kernels : int, optional
+        Largest number of kernels.
+    seconds : float, optional
+        CPU time after which no other kernel is fitted.
+    seed : int
+        Seed of the experiment.
+    original : str
+        JSON of the kernel that is fitted or mutated, for "fit" and "mutations".
+    data_home : path, optional
+    """
+
+    data: str
+    method: str
+    strategy: str
+    metric: Metric
+    reference: int | None
+    trial: int
+    kernels: int | None
+    seconds: float | None
+    seed: int
+    original: str = ""
+    data_home: Folder = None
+
+    def place(self, folder: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
+
+    def run(self) -> pd.DataFrame:
+        """Return the path of the search.
+
+        Returns
+        -------
+        DataFrame
+            A row for every kernel with a smaller BIC than all before, and a last row. Columns are
+            `data`, `method`, `trial`; the numbers of `kernels` and of `evaluations` of the metric
+            so far; `elapsed`, the CPU time in seconds; `bic`; `rmse`, the root mean square error in
+            the test part; `size`, the number of hyperparameters with the noise; and `kernel`. The
+            last row has also `log_density`, the mean log density of test points in standard
+            deviations of the training part; and `rmse_averaged` and `log_density_averaged`, those
+            of predictions that average over kernels. For "mutations" there is a row for the
+            original, and one for every kernel.
+        """
+        data = ScaledSeries.of(series(self.data, self.data_home))
+        rows = _spikes(data, self) if self.strategy == "ps" else _explored(data, self)
+        return pd.DataFrame(rows).assign(data=self.data, method=self.method, trial=self.trial)
+
+
+@dataclass(frozen=True)
+class CompositionTask:
+    """Greedy search for a composition of base kernels, which is then written as a tree.
+
+    Attributes
+    ----------
+    data : str
+    models : int
+        Number of models to evaluate.
+    seed : int
+    data_home : path, optional
+    """
+
+    data: str
+    models: int
+    seed: int
+    data_home: Folder = None
+
+    def place(self, folder: Path) -> Path:
+        """Return the file of the results in the folder of an experiment."""
+        return place_of(self, folder, self.data, "composition")
+
+    def run(self) -> pd.DataFrame:
+        """Return a row with JSON of the tree, with the values that the search found."""
+        data = ScaledSeries.of(series(self.data, self.data_home))
+        found = search(data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False)
+        original = _best_tree(_compositions(found), data.x, data.y)
+        return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
+
+
+def _compositions(found: SearchResult | EvolutionResult) -> list[Evaluation]:
+    """Return the evaluated compositions of a search."""
+    return [own for own in found.evaluations if isinstance(own, Evaluation)]
+
+
+def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> Individual:
+    """Return the best model that can be written as a tree, with its values."""
+    for own in sorted(evaluations, key=lambda own: -own.score):
+        with suppress(InputError):  # too many hyperparameters
+            kernel = converted(own)
+            values = coordinates_of(kernel.inherited, np.array([*kernel.tree.positive, True]))
+            height = Objective(kernel.tree, x, y).evaluate(values).height
+            if math.isfinite(height):
+                score = bic(height, len(values), len(y)).value
+                return Individual(kernel.tree, kernel.inherited, height, score, {})
+    raise InputError("No composition of the search can be a tree. Evaluate more models.")
+
+
+def tasks_of(
+    table: Extrapolations,
+    methods: dict[str, Extrapolator],
+    *,
+    trials: int | None = None,
+    kernels: int | None = None,
+    seconds: float | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    data_home: Folder = None,
+) -> list[ExtrapolationTask]:
+    """Return the tasks of a table, by trial.
+
+    Parameters
+    ----------
+    table : Extrapolations
+    methods : dict of str to Extrapolator
+        All methods by name.
+    trials : int, optional
+        Number of trials; by default that of the settings.
+    kernels : int, optional
+        Number of kernels of each search, whose time is then limited only by `seconds`.
+    seconds : float, optional
+        CPU time of each search; by default that of the settings.
+    quick : bool
+        Whether to use the smaller numbers for previews.
+    seed : int
+    data_home : path, optional
+        Folder of the data files.
+
+    Returns
+    -------
+    list of ExtrapolationTask
+        For "fit" and "mutations", :attr:`ExtrapolationTask.original` has yet to be filled in.
+    """
+    if quick:
+        trials, kernels = trials or table.quick_trials, kernels or table.quick_kernels
+    if kernels is None:
+        kernels, seconds = table.kernels, seconds or table.seconds
+    tasks = []
+    for trial in range(trials or table.trials):
+        for data in table.names:
+            for name in table.methods:
+                method = methods[name]
+                searching = method.strategy not in ("fit", "ps")
+                tasks.append(
+                    ExtrapolationTask(
+                        data=data,
+                        method=name,
+                        strategy=method.strategy,
+                        metric=method.metric,
+                        reference=table.quick_reference if quick else method.reference,
+                        trial=trial,
+                        kernels=kernels if searching else 1,
+                        seconds=seconds if searching else None,
+                        seed=seed,
+                        data_home=data_home,
+                    )
+                )
+    return tasks
+
+
+def compositions_of(
+    tasks: Sequence[ExtrapolationTask], table: Extrapolations, quick: bool = False
+) -> list[CompositionTask]:
+    """Return the tasks that find the kernels that other tasks fit or mutate, one per series."""
+    models = table.quick_models if quick else table.models
+    needed = [task for task in tasks if task.strategy in ("fit", "mutations")]
+    names = dict.fromkeys((task.data, task.seed, task.data_home) for task in needed)
+    return [CompositionTask(data, models, seed, home) for data, seed, home in names]
+
+
+def with_originals(
+    tasks: Sequence[ExtrapolationTask], compositions: pd.DataFrame
+) -> list[ExtrapolationTask]:
+    """Return the tasks with the kernels to fit or mutate."""
+    originals = dict(zip(compositions["data"], compositions["original"], strict=True))
+    return [
+        replace(task, original=originals[task.data])
+        if task.strategy in ("fit", "mutations")
+        else task
+        for task in tasks
+    ]
+
+
+def limits(tasks: Sequence[ExtrapolationTask]) -> str:
+    """Return a sentence on the trials and on the limits of searches."""
+    trials = 1 + max(task.trial for task in tasks)
+    task = max(tasks, key=lambda task: task.strategy not in ("fit", "ps"))
+    parts = [f"{task.kernels} kernels"] if task.kernels else []
+    parts += [f"{task.seconds:g} CPU seconds"] if task.seconds else []
+    return f"Trials: {trials}. Each search ends after {' or '.join(parts)}."
+
+
+def strategy_of(
+    task: ExtrapolationTask,
+    expected: int,
+    rng: np.random.Generator,
+    initial: Sequence[Individual] = (),
+) -> Callable[[], Strategy]:
+    """Return the function that makes the strategy of a task, for an expected number of kernels.
+
+    The paper's sizes are for 20,000 kernels. For fewer kernels, the number of generations is kept
+    about equal to their size, as in the paper, and so is the share of kernels that are selected;
+    Go With The First has fewer mutations between two eliminations.
+    """
+    check = PsdCheck(1, rng)
+    if task.strategy == "evolution":
+        size = int(np.clip(round(math.sqrt(expected)), LEAST, GENERATION))
+        return lambda: Generations(check, rng, size, max(2, size // PRESSURE), initial)
+    if task.strategy == "climbing":
+        rounds = CLIMBERS * (CLIMBERS + 1) // 2
+        mutations = int(np.clip((expected - CLIMBERS) // rounds, 1, MUTATIONS))
+        return lambda: GoWithTheFirst(check, rng, CLIMBERS, mutations, initial)
+    if task.strategy == "random":
+        return lambda: RandomSearch(check, rng, 1, initial)
+    original = Individual.from_json(task.original)
+    if task.strategy == "fit":
+        return lambda: Fresh(original.tree)
+    return lambda: Mutants(original, check, rng)
+
+
+def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, object]]:
+    """Return the path of a search among trees."""
+    evaluations = EVALUATIONS
+    if task.reference is not None:
+        evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
+    fitter = Fitter(data.x, data.y, task.metric, evaluations)
+    seed = 1000 * task.seed + task.trial
+    rng = np.random.default_rng(seed)
+    replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time
+    mutating = task.strategy == "mutations"
+    path = SearchPath(data, Individual.from_json(task.original) if mutating else None)
+    coarse = None if task.strategy in ("mutations", "fit") else screening(fitter, seed)
+    initial, seconds = list[Individual](), task.seconds
+    if coarse is not None:
+        first = SHARE * seconds if seconds else None
+        kernels = _expected(KERNELS, first, len(coarse.y))
+        limited = Limited(strategy_of(task, kernels, rng), first)
+        few = SCREENED * (task.kernels or KERNELS)
+        most = sys.maxsize if first else min(KERNELS, few)
+        initial = finalists(explore(limited, coarse, most, seed, callback=path.count))
+        seconds = seconds and (1 - SHARE) * seconds
+    kernels = _expected(task.kernels, seconds, len(data.y))
+    limited = Limited(strategy_of(task, kernels, rng, initial), seconds)
+    found = explore(limited, fitter, task.kernels or sys.maxsize, seed, callback=path.add)
+    rows = path.rows()
+    if found and task.strategy != "mutations":
+        result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)
+        rows[-1] |= densities(result.selection, data)
+    return rows
+
+
+def _expected(kernels: int | None, seconds: float | None, n: int) -> int:
+    """Return about how many kernels are fitted to n points, at most `kernels`."""
+    most = math.inf if kernels is None else kernels
+    rate = PER_SECOND * (n / POINTS) ** POWER
+    return int(min(most, math.inf if seconds is None else 1 + rate * seconds))
+
+
+def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, object]]:
+    """Return one row with a fit of periodic spikes."""
+    options: dict[str, Any] = {
+        "bases": ("PS",),
+        "budget": 1,
+        "hyperpriors": Hyperpriors({"noise": COUNTS_NOISE}),
+        "progressbar": False,
+    }
+    search(np.arange(9.0), np.arange(9.0), starts=1, **options)  # compile outside the time
+    began = time.process_time()
+    seed = 1000 * task.seed + task.trial
+    own = data.series
+    found = search(own.x, own.y, starts=STARTS, seed=seed, **options)
+    (fitted,) = _compositions(found)
+    mean = found.selection.predict(own.x_test, single=True).mean
+    row = {
+        "kernels": 1,
+        "evaluations": fitted.gradients,
+        "elapsed": time.process_time() - began,
+        "bic": bic(fitted.log_likelihood, len(fitted.values) - 1, len(own.y)).value,
+        "rmse": float(np.sqrt(np.mean((mean - own.y_test) ** 2))),
+        "size": len(fitted.values) - 1,  # without the constant mean's amplitude, which is given
+        "kernel": "PS0",
+    }
+    return [row | densities(found.selection, data)]

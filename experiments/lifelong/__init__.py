@@ -1,0 +1,1 @@
+"""Optimisers of functions that follow each other, as in the paper on LBO."""

@@ -1,0 +1,1 @@
+"""Searches for the kernels of single data sets, as in the paper on BOMS."""

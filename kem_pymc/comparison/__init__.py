@@ -1,0 +1,1 @@
+"""Comparison of methods of kernel selection on random splits of users."""
