@@ -42,7 +42,7 @@ def learned() -> kem.Evolutions:
     pilot = kem.datasets.synthetic(users=10, seed=0)
     pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
     study = pilot, pool, kem.priors.synthetic()
-    models = kem.EvolutionModel(*study, shared=None), kem.final_model(*study, shared=None)
+    models = kem.EvolutionModel(*study), kem.final_model(*study, shared=None)
     options: dict[str, Any] = {
         "draws": 100,
         "tune": 100,

@@ -28,7 +28,7 @@ def rows() -> list[Row]:
     """Measure the CPU time of an iteration after warm-up, as the median over blocks."""
     cohort = kem.datasets.synthetic(users=10, time_steps=6, seed=0)
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
-    engine = kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic(), shared=None).engine
+    engine = kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic()).engine
     rng = np.random.default_rng(0)
     state = start(engine.study, PAPER, rng)
     for _ in range(SETTLING):

@@ -17,7 +17,6 @@ kernel for each new user at each time step::
 Public names are imported when they are first used, so that ``import kem_pymc`` is fast.
 """
 
-import warnings
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -102,34 +101,6 @@ _PACKAGES = (
     *("lifelong", "model", "plots", "priors", "search", "selection", "shared"),
 )
 
-#: Names that moved to a subpackage; they are available here for one release.
-_MOVED = {
-    "BaseKernel": "kernels",
-    "Columns": "data",
-    "DataWarning": "errors",
-    "Diagnosis": "diagnostics",
-    "InputError": "errors",
-    "MemorylessSelector": "selection",
-    "Prediction": "gp",
-    "Representative": "diagnostics",
-    "SamplingError": "errors",
-    "SamplingWarning": "errors",
-    "SelectionWarning": "errors",
-    "SharedPart": "shared",
-    "StratifiedSelector": "selection",
-    "check_kernel": "kernels",
-    "contrasts": "diagnostics",
-    "draw_functions": "gp",
-    "feature_columns": "data",
-    "log_likelihood_group": "diagnostics",
-    "log_likelihoods": "gp",
-    "log_prior_group": "diagnostics",
-    "next_batch": "diagnostics",
-    "relevances": "diagnostics",
-    "stack": "diagnostics",
-    "stratified_models": "model",
-}
-
 _defined, _names = lazily(__name__, _HOMES)
 
 __all__ = sorted([*_names, *_PACKAGES, "__version__"])
@@ -138,12 +109,6 @@ __all__ = sorted([*_names, *_PACKAGES, "__version__"])
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("kem-pymc")
-    if name == "walk":
-        _warn("walk", "select_online")
-        return _defined("select_online")
-    if name in _MOVED:
-        _warn(name, f"{_MOVED[name]}.{name}")
-        return getattr(import_module(f"{__name__}.{_MOVED[name]}"), name)
     if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     return _defined(name)
@@ -151,11 +116,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _warn(old: str, new: str) -> None:
-    warnings.warn(
-        f"kem_pymc.{old} is now kem_pymc.{new}. The old name will be removed in the next release.",
-        FutureWarning,
-        stacklevel=3,
-    )

@@ -47,7 +47,7 @@ priors = kem.priors.synthetic().replace(
 
 # Model: one Dirichlet process over next kernels for every parent composition, with concentration 1;
 # later data don't influence earlier kernels (cut).
-model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut", shared=None)
+model = kem.EvolutionModel(cohort, pool, priors, concentration=1.0, feedback="cut")
 
 # Sampler: arguments of pm.sample (draws, tuning draws, independent chains, random seed).
 sampler = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 
 import kem_pymc as kem
-from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.selection.scorer import Option, Scorer
+from kem_pymc.selection.scorer import Proposal, Scorer
 
 # %matplotlib inline
 
@@ -207,12 +207,12 @@ class Always:
         coordinates = Coordinates(known, self.composition)
         drawn = pd.DataFrame(priors.draw(self.composition, known, 60, rng=seed))
         starts = [coordinates.from_named(row, row["noise"]) for row in drawn.to_dict("records")]
-        self.start = Typical(starts[0], np.ones(len(coordinates)), np.array(starts[1:]))
+        self.start = KernelSummary(starts[0], np.ones(len(coordinates)), np.array(starts[1:]))
         self.scorer = Scorer(known, fit, "bic", 8, priors.noise_floor, priors)
 
     def select(self, x, y, previous=None):
         """Return the fit to one user's points."""
-        only = Option(self.composition, "fixed", 1.0, self.start)
+        only = Proposal(self.composition, "fixed", 1.0, self.start)
         fitted = self.scorer.consider([only], kem.Composition(), previous, x, y)
         return kem.Selection(tuple(fitted), known, kem.Scaling.identity(1), x, y, run_time=0)
 

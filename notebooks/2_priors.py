@@ -198,7 +198,7 @@ for name, table in tables.items():
 # %%
 def prior_predictive(table):
     """Return a model of the study and draws from its prior."""
-    model = kem.EvolutionModel(pilot, pool, table, shared=None)
+    model = kem.EvolutionModel(pilot, pool, table)
     with model:
         return model, pm.sample_prior_predictive(draws, random_seed=seed)
 

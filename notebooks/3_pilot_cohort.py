@@ -72,7 +72,7 @@ plt.show()
 # %%
 pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], interactions=True)
 priors = kem.priors.synthetic()
-model = kem.EvolutionModel(cohort, pool, priors, shared=None)
+model = kem.EvolutionModel(cohort, pool, priors)
 idata = kem.sample(model, draws=draws, tune=tune, chains=chains, random_seed=seed, progress=False)
 idata["posterior"].sizes
 

@@ -70,7 +70,7 @@ print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")
 # *leave one user out*.
 
 # %%
-model = kem.final_model(pilot, pool, priors, shared=None)
+model = kem.final_model(pilot, pool, priors)
 settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
 idata = kem.sample(model, **settings, progress=False)
 kem.diagnose(idata)

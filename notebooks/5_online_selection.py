@@ -115,13 +115,13 @@ def learn(model):
 def selectors(study):
     """Return the selectors of all methods, after learning from the pilot users."""
     parts = (study.pilot, study.pool, study.priors)
-    evolutions = learn(kem.EvolutionModel(*parts, shared=None))
+    evolutions = learn(kem.EvolutionModel(*parts))
     known = {"scaling": evolutions.scaling, "priors": study.priors}
-    strata = [learn(model) for model in kem.model.stratified_models(*parts, shared=None)]
+    strata = [learn(model) for model in kem.model.stratified_models(*parts)]
     ends = np.median([ends for ends in study.pilot.ends], axis=0)
     return {
         "KEM": kem.KEMSelector(evolutions),
-        "Final": kem.FinalSelector(learn(kem.final_model(*parts, shared=None))),
+        "Final": kem.FinalSelector(learn(kem.final_model(*parts))),
         "Stratified": kem.selection.StratifiedSelector(strata, ends),
         "ARD": kem.ARDSelector(study.pilot.dimension, "pilot", pilot=study.pilot, **known),
         "Memoryless": kem.selection.MemorylessSelector(study.pool, steps=steps, **known),

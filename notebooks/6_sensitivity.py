@@ -85,7 +85,7 @@ settings = {
 sampler = {"tune": tune, "chains": chains, "progress": False}
 posteriors = {
     name: kem.sample(
-        kem.EvolutionModel(pilot, pool, table, alpha, shared=None),
+        kem.EvolutionModel(pilot, pool, table, alpha),
         draws=draws,
         random_seed=seed + (name == "base, another seed"),
         **sampler,
@@ -161,7 +161,7 @@ plt.show()
 # needs:
 
 # %%
-model = kem.final_model(pilot, pool, base, shared=None)
+model = kem.final_model(pilot, pool, base)
 idata = kem.sample(model, draws=final_draws, random_seed=seed, **sampler)
 groups = kem.diagnostics.log_prior_group(kem.diagnostics.log_likelihood_group(idata), model)
 print("terms of the prior:", *groups["log_prior"].data_vars)

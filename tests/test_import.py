@@ -24,13 +24,6 @@ def test_homes_are_right():
         assert getattr(kem, name).__name__ == name
 
 
-@pytest.mark.parametrize("name", [*kem._MOVED, "walk"])
-def test_moved_names_work_with_a_warning(name):
-    with pytest.warns(FutureWarning, match=f"kem_pymc.{name} is now kem_pymc."):
-        found = getattr(kem, name)
-    assert found.__name__ == {"walk": "select_online"}.get(name, name)
-
-
 @pytest.mark.parametrize("package", ["data", "diagnostics", "gp", "kernels", "model", "selection"])
 def test_every_name_of_a_subpackage_is_there(package):
     module = import_module(f"kem_pymc.{package}")

@@ -313,8 +313,9 @@ def _model(
     pool = pool_of(cohort, candidates, base, interactions)
     table = table_of(priors)
     scaling = scaling_of(cohort, priors, table, transform)
-    process = None if shared == "none" else shared
-    return EvolutionModel(cohort, pool, table, scaling=scaling, shared=process)
+    if shared in (None, "none"):
+        return EvolutionModel(cohort, pool, table, scaling=scaling)
+    return EvolutionModel.from_cohort(cohort, pool, table, scaling=scaling, shared=str(shared))
 
 
 def scaling_of(

@@ -66,7 +66,7 @@ def quickstart(
     pilot = datasets.synthetic(users=users, seed=np.random.default_rng(pilot_seed))
     test = datasets.synthetic(users=test_users, seed=np.random.default_rng(test_seed))
     pool, table = CandidatePool(datasets.candidates("synthetic")), priors.synthetic()
-    model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut", shared=None)
+    model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut")
     sampler: dict[str, Any] = {
         "draws": draws,
         "tune": tune,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kem_pymc.evolutions.clusters import Cluster, Typical, summarise
+from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.kernels.composition import Composition
 
 #: Ends of a 90 % interval.
@@ -13,7 +13,7 @@ TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
-class Child(Typical):
+class Child(KernelSummary):
     """A composition that followed a parent composition in the pilot study.
 
     Attributes

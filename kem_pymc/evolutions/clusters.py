@@ -47,7 +47,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False)
-class Typical:
+class KernelSummary:
     """Summary of the kernels of one composition in the pilot users' clusters.
 
     Attributes
@@ -64,7 +64,7 @@ class Typical:
     starts: np.ndarray
 
 
-def summarise(clusters: Sequence[Cluster], noise_floor: float) -> Typical:
+def summarise(clusters: Sequence[Cluster], noise_floor: float) -> KernelSummary:
     """Return centre, spread and representatives of clusters that have the same composition.
 
     Noise variances below the noise floor of fits are first raised to it: how far they are below it
@@ -79,7 +79,7 @@ def summarise(clusters: Sequence[Cluster], noise_floor: float) -> Typical:
     else:
         spread = np.sqrt(np.average((values - centre) ** 2, axis=0, weights=counts))
         spread = np.maximum(spread, LEAST_SPREAD)
-    return Typical(centre, spread, representatives(values, counts, spread))
+    return KernelSummary(centre, spread, representatives(values, counts, spread))
 
 
 @one_blas_thread()

@@ -15,7 +15,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions import files
 from kem_pymc.evolutions.children import TAILS, Child, children_below
-from kem_pymc.evolutions.clusters import Cluster, Typical, summarise
+from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.evolutions.from_posterior import (
     read_clusters,
     read_concentration,
@@ -144,7 +144,7 @@ class Evolutions(Displayed):
             raise InputError(
                 "unshared= has to contain final compositions without the shared part, with the "
                 "same pool and scaling, and is only for evolutions with a shared part. "
-                "Sample kem.final_model(cohort, pool, shared=None)."
+                "Sample kem.final_model(cohort, pool)."
             )
 
     @classmethod
@@ -298,7 +298,7 @@ class Evolutions(Displayed):
         alpha = self._alpha[draws]
         return float(np.mean(alpha / (alpha + self._members[parent][draws])))
 
-    def typical(self, composition: Composition | str) -> Typical | None:
+    def typical(self, composition: Composition | str) -> KernelSummary | None:
         """Return the summary of a composition's clusters below any parent; None if it has none."""
         composition = self._composition(composition)
         key = "typical", composition

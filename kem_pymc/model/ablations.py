@@ -11,7 +11,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.priors import Priors, default
-from kem_pymc.shared.choice import SharedPart, learn_shared
+from kem_pymc.shared.choice import SharedPart
 
 
 def final_model(
@@ -86,14 +86,9 @@ def _of_whole(
     """Return the priors and options that the models of all time steps have in common.
 
     The scaling is that of the whole cohort, because time steps would have different units
-    otherwise, and the shared part is learned from the whole cohort.
+    otherwise.
     """
-    plain = default(pool) if priors is None else priors
-    options = {"scaling": scaling_for(cohort, plain), "shared": "auto", **options}
-    shared = options["shared"]
-    if shared is not None and not isinstance(shared, SharedPart):
-        scaled = options["scaling"].apply(cohort)
-        options["shared"] = shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
+    shared = options.get("shared")
     if priors is None:
-        priors = plain if shared is None else default(pool, shared.unexplained)
-    return priors.without_parent(), options
+        priors = default(pool, 1.0 if shared is None else shared.unexplained)
+    return priors.without_parent(), {"scaling": scaling_for(cohort, priors)} | options

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pymc as pm
@@ -91,14 +91,12 @@ class EvolutionModel(pm.Model):
         density of all points of the user so far, so that early points count again at every time
         step. "sequential" is the density of the batch of time step t given the user's earlier
         points, so that every point counts once, and all targets have one density.
-    shared : "auto", composition, Given, SharedPart or None
-        Part that all users share, in addition to each user's own function: a mean process (Leroy et
-        al. 2022) with this kernel. With "auto" its kernel is one of a handful, or there is no
-        shared part, whichever predicts each pilot user best given all others. None is the paper's
-        model. Every pilot user's kernels describe the residuals from the mean process of all OTHER
-        users, so the density is a pseudo-likelihood (docs/sampler.md). A user-defined mean and
-        covariance, for instance PyMC functions, are given as :class:`kem_pymc.shared.Given`; a
-        :class:`kem_pymc.shared.SharedPart` has been learned before, in the same scaled units.
+    shared : SharedPart, optional
+        What all users share, in addition to each user's own function: a mean process (Leroy et al.
+        2022), learned from the pilot users in the same scaled units (:meth:`from_cohort`,
+        :func:`kem_pymc.learn_shared`). Every pilot user's kernels describe the residuals from the
+        mean process of all OTHER users, so the density is a pseudo-likelihood (docs/sampler.md). By
+        default users share nothing, as in the paper.
     likelihood_power : float
         Power of the likelihood; 1 gives the posterior, 0 the prior.
     schedule : Schedule, optional
@@ -109,9 +107,9 @@ class EvolutionModel(pm.Model):
     Raises
     ------
     InputError
-        If dimensions disagree, a number is out of range, an option is unknown, the schedule is for
-        the other target, or population parameters of the priors have the name of another variable
-        or two different priors.
+        If dimensions disagree, a number is out of range, an option is unknown, `shared` hasn't been
+        learned yet, the schedule is for the other target, or population parameters of the priors
+        have the name of another variable or two different priors.
     """
 
     def __init__(
@@ -124,21 +122,19 @@ class EvolutionModel(pm.Model):
         *,
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
-        shared: SharedPart | Given | Composition | str | None = "auto",
+        shared: SharedPart | None = None,
         likelihood_power: float = 1.0,
         schedule: Schedule | None = None,
         observed: bool = True,
     ) -> None:
-        plain = prior_tables.default(pool) if priors is None else priors
-        _check(cohort, pool, feedback, likelihood_power)
+        _check_pool(cohort, pool)
+        _check_options(feedback, likelihood_power, shared)
         check_likelihood(likelihood)
-        alpha = Concentration.of(concentration)
-        self.scaling = scaling_for(cohort, plain) if scaling is None else scaling
-        scaled = self.scaling.apply(cohort)
-        if shared is not None and not isinstance(shared, SharedPart):
-            shared = learn_shared(scaled, shared, noise_floor=plain.noise_floor)
         if priors is None:  # in units of the variance that is left to explain
-            priors = plain if shared is None else prior_tables.default(pool, shared.unexplained)
+            priors = prior_tables.default(pool, 1.0 if shared is None else shared.unexplained)
+        alpha = Concentration.of(concentration)
+        self.scaling = scaling_for(cohort, priors) if scaling is None else scaling
+        scaled = self.scaling.apply(cohort)
         self.cohort, self.pool, self.priors = cohort, pool, priors
         self.feedback, self.likelihood = feedback, likelihood
         self.concentration = concentration if alpha.learned else alpha.value
@@ -166,6 +162,45 @@ class EvolutionModel(pm.Model):
         self.add_coords(coords)
         with self:
             self._build(observed)
+
+    @classmethod
+    def from_cohort(
+        cls,
+        cohort: Cohort,
+        pool: CandidatePool,
+        priors: Priors | None = None,
+        *,
+        scaling: Scaling | None = None,
+        shared: Composition | Given | str = "auto",
+        **options: Any,
+    ) -> Self:
+        """Learn what pilot users share, and return the model of what is left to explain.
+
+        Parameters
+        ----------
+        cohort, pool, priors, scaling, **options
+            As for the class. The default priors are in units of the variance that what users share
+            leaves unexplained.
+        shared : "auto", composition or Given
+            Kernel of the mean process that users share. With "auto" it is one of a handful, or
+            users share nothing, whichever predicts each pilot user best given all others. A
+            user-defined mean and covariance, for instance PyMC functions, are given as
+            :class:`kem_pymc.shared.Given`. See :func:`kem_pymc.learn_shared`.
+
+        Returns
+        -------
+        EvolutionModel
+
+        Raises
+        ------
+        InputError
+            As for the class and :func:`kem_pymc.learn_shared`.
+        """
+        _check_pool(cohort, pool)
+        table = prior_tables.default(pool) if priors is None else priors
+        scaling = scaling_for(cohort, table) if scaling is None else scaling
+        part = learn_shared(scaling.apply(cohort), shared, noise_floor=table.noise_floor)
+        return cls(cohort, pool, priors, scaling=scaling, shared=part, **options)
 
     def register_rv(self, rv_var: Any, name: str, **options: Any) -> Any:
         """Register a random variable, as ``pm.Model`` does, without population parameters in it.
@@ -302,16 +337,24 @@ def _check_names(
         )
 
 
-def _check(cohort: Cohort, pool: CandidatePool, feedback: str, power: float) -> None:
+def _check_pool(cohort: Cohort, pool: CandidatePool) -> None:
     if cohort.dimension != pool.dimension:
         raise InputError(
             f"The cohort has {cohort.dimension} features, but the candidate pool has "
             f"{pool.dimension} dimensions. Make a pool with one dimension for each feature."
         )
     check_categories(pool, cohort)
+
+
+def _check_options(feedback: str, power: float, shared: Any) -> None:
     if feedback not in ("cut", "joint"):
         raise InputError("{feedback} is unknown. Use 'cut' or 'joint'.", feedback=feedback)
     if not 0 <= power <= 1:
         raise InputError(
             f"The likelihood power is {power}. Give a number from 0 (prior) to 1 (posterior)."
+        )
+    if not isinstance(shared, SharedPart | None):
+        raise InputError(
+            f"shared={shared!r} isn't what users share, but how to learn it. "
+            f"Use EvolutionModel.from_cohort(cohort, pool, shared={shared!r})."
         )

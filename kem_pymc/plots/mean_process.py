@@ -113,7 +113,7 @@ def shared_sections(
     if process is None:
         raise InputError(
             "Users share nothing in these evolutions, so there is nothing to draw. "
-            "Learn them with EvolutionModel(..., shared='auto')."
+            "Learn them with EvolutionModel.from_cohort(cohort, pool)."
         )
     shares = evolutions.settings.get("shared", {}).get("relevance", {}).get("shared")
     categories = frozenset(names.index(name) for name in evolutions.levels)

@@ -21,7 +21,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.description import left_out_errors
 from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
-from kem_pymc.selection.considered import Considered, draws_around
+from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 
 #: Names of the scores, by criterion.
@@ -238,7 +238,7 @@ class SearchResult(Found[Evaluation]):
         sd = float(left_out_errors(self.selection).std())
         return super()._facts() | {"Sd of leave-one-out errors": number(sd)}
 
-    def _considered(self, evaluation: Evaluation, weight: float) -> Considered:
+    def _considered(self, evaluation: Evaluation, weight: float) -> ScoredKernel:
         objective = self.evaluator.objective(evaluation.expression)
         fitted = Fit(
             evaluation.values,
@@ -247,7 +247,7 @@ class SearchResult(Found[Evaluation]):
             evaluation.gradients,
             converged=evaluation.score > -math.inf,
         )
-        return Considered.of(
+        return ScoredKernel.of(
             objective,
             fitted,
             status="searched",

@@ -15,7 +15,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.selection.scorer import Option
+from kem_pymc.selection.scorer import Proposal
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 
@@ -48,7 +48,9 @@ class FinalSelector(KEMSelector):
     def _parent(self, previous: Previous) -> Composition:
         return Composition()
 
-    def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
+    def _proposals(
+        self, source: Evolutions, parent: Composition, previous: Previous
+    ) -> list[Proposal]:
         return self._children(source, parent)
 
 

@@ -13,7 +13,7 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.clusters import Cluster, Typical, summarise
+from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import Fit, bic, fit
@@ -23,8 +23,8 @@ from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.compiled_table import check_noise_floor
-from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 from kem_pymc.shared.choice import SharedPart
@@ -112,7 +112,7 @@ class ARDSelector:
         self.noise_floor = check_noise_floor(noise_floor)
         if self.priors is not None:
             self.priors.without_parent().check_values(self.pool)
-        self._typical: Typical | None = None
+        self._typical: KernelSummary | None = None
         if fit == "pilot":
             if pilot is None:
                 raise InputError("{fit} needs pilot users. Pass them as pilot=.", fit=fit)
@@ -163,7 +163,7 @@ class ARDSelector:
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
         fitted, score = self._evidence(objective, fit(objective, starts, self.runs))
-        considered = Considered.of(
+        considered = ScoredKernel.of(
             objective,
             fitted,
             status="fixed",
@@ -191,7 +191,7 @@ class ARDSelector:
             return study_prior(self._table, coordinates, Composition())
         return None
 
-    def _learned(self, pilot: Cohort, shared: SharedPart | None) -> Typical:
+    def _learned(self, pilot: Cohort, shared: SharedPart | None) -> KernelSummary:
         """Summarise fits under the study's priors to each pilot user's complete data."""
         composition = Composition(self.pool.candidates)
         own = [

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError, SelectionWarning
-from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.novelty import next_kernel
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.scorer import Option, Scorer, ranked
+from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 from kem_pymc.selection.selector import Previous, previous_composition
 
@@ -116,14 +116,6 @@ class KEMSelector:
         departure: float = DEPARTURE,
         average: int | None = None,
     ) -> None:
-        if criterion == "process":  # type: ignore[comparison-overlap]
-            warnings.warn(
-                "criterion='process' is now criterion='posterior'. The old name will be removed in "
-                "the next release.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            criterion = "posterior"
         shares = {
             "minimum_probability": minimum_probability,
             "novelty": novelty,
@@ -214,8 +206,8 @@ class KEMSelector:
             warnings.warn(message, SelectionWarning, stacklevel=2)
         rounds = []
         for source in self._sources(parent):
-            options = self._options(source, parent, previous)
-            plausible = self._scorer.shortlist(options, self.max_candidates, x, y, shared)
+            proposals = self._proposals(source, parent, previous)
+            plausible = self._scorer.shortlist(proposals, self.max_candidates, x, y, shared)
             rounds.append(self._scorer.consider(plausible, parent, previous, x, y, shared))
         considered = ranked(rounds)
         run_time = time.perf_counter() - started
@@ -237,24 +229,26 @@ class KEMSelector:
         spaced = telling[((np.arange(count) + 0.5) * len(telling) / count).astype(int)]
         return [self.evolutions.single_draw(int(i)) for i in spaced]
 
-    def _options(self, source: Evolutions, parent: Composition, previous: Previous) -> list[Option]:
+    def _proposals(
+        self, source: Evolutions, parent: Composition, previous: Previous
+    ) -> list[Proposal]:
         if source.final is not None:
             return self._with_new(source, parent, previous)
-        options = self._children(source, parent)
-        if previous is not None or not options:
+        proposals = self._children(source, parent)
+        if previous is not None or not proposals:
             own = [c for c in source.children(parent) if c.composition == parent]
             probability = own[0].probability if own else source.probability_of_new(parent)
-            typical = own[0] if own else self._typical(parent, previous)
-            options = [option for option in options if option.composition != parent]
-            options.append(Option(parent, "current", probability, typical))
-        return options
+            summary = own[0] if own else self._typical(parent, previous)
+            proposals = [proposal for proposal in proposals if proposal.composition != parent]
+            proposals.append(Proposal(parent, "current", probability, summary))
+        return proposals
 
     def _with_new(
         self, source: Evolutions, parent: Composition, previous: Previous
-    ) -> list[Option]:
-        """Return the children, the pilot users' final compositions, and the parent as options.
+    ) -> list[Proposal]:
+        """Return the children, the pilot users' final compositions, and the parent as proposals.
 
-        Each composition is one option. If it is a final composition of pilot users, its typical
+        Each composition is one proposal. If it is a final composition of pilot users, its typical
         values are those fitted to their complete data: values from few data, or from early data of
         users who change, contain little information on future data. The probabilities of all
         compositions, including those that aren't considered, add up to one except for the mass that
@@ -263,38 +257,38 @@ class KEMSelector:
         """
         assert source.final is not None
         known, new, stay = next_kernel(source, parent, self.novelty)
-        options = {
-            option.composition: replace(
-                option, status="final", probability=new * option.probability
+        proposals = {
+            proposal.composition: replace(
+                proposal, status="final", probability=new * proposal.probability
             )
-            for option in self._children(source.final, Composition())
+            for proposal in self._children(source.final, Composition())
         }
-        for option in self._children(source, parent):
-            final = options.get(option.composition)
-            options[option.composition] = Option(
-                option.composition,
-                option.status,
-                known * option.probability + (final.probability if final else 0.0),
-                (final or option).typical,
+        for proposal in self._children(source, parent):
+            final = proposals.get(proposal.composition)
+            proposals[proposal.composition] = Proposal(
+                proposal.composition,
+                proposal.status,
+                known * proposal.probability + (final.probability if final else 0.0),
+                (final or proposal).summary,
             )
-        own = options.get(parent)
-        options[parent] = Option(
+        own = proposals.get(parent)
+        proposals[parent] = Proposal(
             parent,
             "current",
             stay + (own.probability if own else 0.0),
-            own.typical if own else self._typical(parent, previous),
+            own.summary if own else self._typical(parent, previous),
         )
-        return [option for option in options.values() if option.probability > 0]
+        return [proposal for proposal in proposals.values() if proposal.probability > 0]
 
-    def _children(self, source: Evolutions, parent: Composition) -> list[Option]:
+    def _children(self, source: Evolutions, parent: Composition) -> list[Proposal]:
         children = source.children(parent)
         likely = [c for c in children if c.probability >= self.minimum_probability]
         return [
-            Option(c.composition, "child", c.probability, c)
+            Proposal(c.composition, "child", c.probability, c)
             for c in likely[:COMPARED] or children[:1]
         ]
 
-    def _typical(self, composition: Composition, previous: Previous) -> Typical:
+    def _typical(self, composition: Composition, previous: Previous) -> KernelSummary:
         """Return typical values of a composition that isn't a child of itself."""
         anywhere = self.evolutions.typical(composition)
         if anywhere is not None:
@@ -304,7 +298,7 @@ class KEMSelector:
         if isinstance(previous, Selection):
             centre = coordinates.from_named(previous.hyperparameters, previous.noise)
             spread = LONE_SPREAD
-        return Typical(centre, np.full(len(coordinates), spread), centre[None])
+        return KernelSummary(centre, np.full(len(coordinates), spread), centre[None])
 
 
 def _follows(previous: Previous, n_points: int) -> bool:

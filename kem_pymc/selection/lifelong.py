@@ -13,15 +13,15 @@ from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lifelong.distributions import IntDistribution
 from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName, whole
 from kem_pymc.lifelong.space import Space
-from kem_pymc.selection.considered import Considered
-from kem_pymc.selection.scorer import Option, Scorer, normalised
+from kem_pymc.selection.scored_kernel import ScoredKernel
+from kem_pymc.selection.scorer import Proposal, Scorer, normalised
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, as_composition
 
@@ -152,19 +152,21 @@ class LifelongSelector:
 
     def _search(
         self, optimizer: LifelongOptimizer, x: np.ndarray, y: np.ndarray, previous: Previous
-    ) -> list[Considered]:
+    ) -> list[ScoredKernel]:
         """Make a data set the next task, and return the compositions, the best one first."""
         last = as_composition(previous, self.pool.dimension)
         included = self.pool.inclusion(last)
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         optimizer.next_task()
         names = list(optimizer.space.dimensions)
-        rows: list[Considered] = []
+        rows: list[ScoredKernel] = []
         count = min(self.budget, 2 ** len(names))
         point = dict(zip(names, map(int, included), strict=True))
         while True:
             own = self.pool.composition(np.array([bool(point[name]) for name in names]))
-            (row,) = self._scorer.consider([self._option(own, rng)], Composition(), previous, x, y)
+            (row,) = self._scorer.consider(
+                [self._proposal(own, rng)], Composition(), previous, x, y
+            )
             rows.append(row)
             # The first point, that of the previous time step, wasn't asked for.
             record = optimizer.add if len(rows) == 1 else optimizer.tell
@@ -176,10 +178,10 @@ class LifelongSelector:
         weights = normalised([row.score for row in rows])
         return [replace(row, weight=own) for row, own in zip(rows, weights, strict=True)]
 
-    def _option(self, composition: Composition, rng: np.random.Generator) -> Option:
+    def _proposal(self, composition: Composition, rng: np.random.Generator) -> Proposal:
         """Return a composition with starting points of its fit."""
         size = len(Coordinates(self.pool, composition))
         starts = np.vstack([np.zeros(size), rng.normal(size=(STARTS - 1, size))])
         starts[:, -1] += LOG_NOISE
-        typical = Typical(starts[0], np.full(size, LONE_SPREAD), starts[1:])
-        return Option(composition, "searched", 1.0, typical)
+        summary = KernelSummary(starts[0], np.full(size, LONE_SPREAD), starts[1:])
+        return Proposal(composition, "searched", 1.0, summary)

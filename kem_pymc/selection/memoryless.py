@@ -12,13 +12,13 @@ import numpy.typing as npt
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.clusters import LONE_SPREAD, Typical
+from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.sampler.search import best_kernel, one_data_set
-from kem_pymc.selection.scorer import Option, Scorer
+from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 
@@ -137,9 +137,9 @@ class MemorylessSelector:
         # The search has no noise floor, so that its draws are draws from the posterior.
         log_noise = max(log_noise, math.log(self.priors.noise_floor))
         values = np.append(h[coordinates.places], log_noise)
-        typical = Typical(values, np.full(len(values), LONE_SPREAD), values[None])
-        options = [Option(composition, "searched", 1.0, typical)]
-        considered = tuple(self._scorer.consider(options, Composition(), previous, x, y, shared))
+        summary = KernelSummary(values, np.full(len(values), LONE_SPREAD), values[None])
+        proposals = [Proposal(composition, "searched", 1.0, summary)]
+        considered = tuple(self._scorer.consider(proposals, Composition(), previous, x, y, shared))
         run_time = time.perf_counter() - started
         return Selection(considered, self.pool, self.scaling, x, y, run_time, shared=self.shared)
 

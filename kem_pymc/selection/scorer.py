@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.compare import largest_likelihoods
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import laplace
@@ -33,8 +33,8 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.considered import Considered, draws_around
 from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 from kem_pymc.selection.selector import Previous
@@ -48,24 +48,24 @@ CRITERIA = ("posterior", "bic", "aic", "laplace", "loo")
 
 
 @dataclass(frozen=True)
-class Option:
+class Proposal:
     """A composition to consider, with its probability and typical values in the pilot study.
 
     Attributes
     ----------
     composition : Composition
     status : str
-        As in :class:`~kem_pymc.selection.considered.Considered`.
+        As in :class:`~kem_pymc.selection.scored_kernel.ScoredKernel`.
     probability : float
         Predictive probability of the evolution in the pilot study.
-    typical : Typical
+    summary : KernelSummary
         Values from which fits start. Their centre and spread are the prior of ``fit="pilot"``.
     """
 
     composition: Composition
     status: str
     probability: float
-    typical: Typical
+    summary: KernelSummary
 
 
 class Scorer:
@@ -129,27 +129,27 @@ class Scorer:
 
     def consider(
         self,
-        options: Sequence[Option],
+        proposals: Sequence[Proposal],
         parent: Composition,
         previous: Previous,
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanAtPoints | None = None,
-    ) -> list[Considered]:
-        """Fit and score every option.
+    ) -> list[ScoredKernel]:
+        """Fit and score every proposal.
 
-        With many points, options are fitted to an evenly spread subset of the points and compared
+        With many points, proposals are fitted to an evenly spread subset of the points and compared
         approximately on all of them; the best two are then fitted to all points. Approximate fits
         are marked as not converged.
 
         Parameters
         ----------
-        options : sequence of Option
-            At least one option.
+        proposals : sequence of Proposal
+            At least one proposal.
         parent : Composition
             Parent composition, on which the study's prior of the noise depends.
         previous : Selection, Composition, str or None
-            If it is a Selection of the same composition as an option, its values are an additional
+            If it is a Selection of the same composition as a proposal, its values are an additional
             starting point.
         x, y : ndarray, shapes (n, D) and (n,)
             Inputs and targets, in scaled units.
@@ -158,29 +158,29 @@ class Scorer:
 
         Returns
         -------
-        list of Considered
-            One record per option, in the same order. Their weights add up to one.
+        list of ScoredKernel
+            One record per proposal, in the same order. Their weights add up to one.
         """
-        tasks = [self._task(option, parent, previous, x, y, shared) for option in options]
+        tasks = [self._task(proposal, parent, previous, x, y, shared) for proposal in proposals]
         screens = len(y) >= MANY and len(tasks) > REFINED
         fitted = [
             self._rough(task) if screens else self._exact(task, task.starts) for task in tasks
         ]
         done: set[int] = set()
-        # Make sure that the selected option was fitted to all points.
+        # Make sure that the selected proposal was fitted to all points.
         while screens and (len(done) < REFINED or _best(fitted, set()) not in done):
             i = _best(fitted, done)
             fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
             done.add(i)
         rows = [
-            Considered.of(
+            ScoredKernel.of(
                 task.objective,
                 fitted[i][0],
-                status=task.option.status,
+                status=task.proposal.status,
                 criterion=fitted[i][1].value,
                 score=fitted[i][1].score,
                 weight=math.nan,
-                probability=task.option.probability,
+                probability=task.proposal.probability,
             )
             for i, task in enumerate(tasks)
         ]
@@ -196,31 +196,31 @@ class Scorer:
 
     def _task(
         self,
-        option: Option,
+        proposal: Proposal,
         parent: Composition,
         previous: Previous,
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanAtPoints | None,
     ) -> "_Task":
-        coordinates = Coordinates(self.pool, option.composition)
-        pilot = normal_prior(option.typical.centre, option.typical.spread)
+        coordinates = Coordinates(self.pool, proposal.composition)
+        pilot = normal_prior(proposal.summary.centre, proposal.summary.spread)
         prior = self._prior(coordinates, parent, pilot)
         objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
-        starts = [option.typical.centre, *option.typical.starts]
-        if isinstance(previous, Selection) and previous.composition == option.composition:
+        starts = [proposal.summary.centre, *proposal.summary.starts]
+        if isinstance(previous, Selection) and previous.composition == proposal.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-        return _Task(option, objective, pilot, starts)
+        return _Task(proposal, objective, pilot, starts)
 
     def shortlist(
         self,
-        options: Sequence[Option],
+        proposals: Sequence[Proposal],
         count: int,
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanAtPoints | None = None,
-    ) -> list[Option]:
-        """Return the most plausible options of each status, in their original order.
+    ) -> list[Proposal]:
+        """Return the most plausible proposals of each status, in their original order.
 
         A fit costs as much as a hundred evaluations of the likelihood. Options are therefore
         compared without a fit, by their probability times the largest likelihood at their starting
@@ -228,9 +228,9 @@ class Scorer:
 
         Parameters
         ----------
-        options : sequence of Option
+        proposals : sequence of Proposal
         count : int
-            Maximum number of options of each status.
+            Maximum number of proposals of each status.
         x, y : ndarray, shapes (n, D) and (n,)
             Inputs and targets, in scaled units.
         shared : MeanAtPoints, optional
@@ -238,40 +238,44 @@ class Scorer:
 
         Returns
         -------
-        list of Option
+        list of Proposal
         """
         if len(y) >= MANY:
             few = spread_places(len(y))
             x, y = x[few], y[few]
             shared = None if shared is None else MeanAtPoints(shared.function, x)
-        statuses = {option.status for option in options}
+        statuses = {proposal.status for proposal in proposals}
         kept = {
-            id(option)
+            id(proposal)
             for status in sorted(statuses)
-            for option in self._plausible(
-                [option for option in options if option.status == status], count, x, y, shared
+            for proposal in self._plausible(
+                [proposal for proposal in proposals if proposal.status == status],
+                count,
+                x,
+                y,
+                shared,
             )
         }
-        return [option for option in options if id(option) in kept]
+        return [proposal for proposal in proposals if id(proposal) in kept]
 
     def _plausible(
         self,
-        options: Sequence[Option],
+        proposals: Sequence[Proposal],
         count: int,
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanAtPoints | None,
-    ) -> Sequence[Option]:
-        if len(options) <= count:
-            return options
+    ) -> Sequence[Proposal]:
+        if len(proposals) <= count:
+            return proposals
         rivals = [
-            (Coordinates(self.pool, option.composition), np.vstack([known.centre, known.starts]))
-            for option in options
-            for known in [option.typical]
+            (Coordinates(self.pool, proposal.composition), np.vstack([known.centre, known.starts]))
+            for proposal in proposals
+            for known in [proposal.summary]
         ]
         plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
-        plausibility += np.log([option.probability for option in options])
-        return [options[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
+        plausibility += np.log([proposal.probability for proposal in proposals])
+        return [proposals[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self._table is not None:
@@ -297,7 +301,7 @@ class Scorer:
             _, evidence = laplace(objective, fit(objective, [fitted.values], 1))
         else:
             fitted, evidence = laplace(objective, fitted)
-        total = evidence.value + math.log(task.option.probability)
+        total = evidence.value + math.log(task.proposal.probability)
         return fitted, Criterion(total, total)
 
     def _exact(self, task: "_Task", starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
@@ -308,7 +312,7 @@ class Scorer:
         if self.criterion not in ("posterior", "laplace"):
             return self._fit_and_criterion(task, fitted)
         if self.criterion == "posterior":
-            evidence += math.log(task.option.probability)
+            evidence += math.log(task.proposal.probability)
             if self.fit == "ml":
                 evidence += task.objective.with_prior(task.pilot).terms(fitted.values)[1]
         return fitted, Criterion(evidence, evidence)
@@ -322,15 +326,15 @@ def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
 
 @dataclass(frozen=True)
 class _Task:
-    """An option with its objective, the pilot users' prior and its starting points."""
+    """A proposal with its objective, the pilot users' prior and its starting points."""
 
-    option: Option
+    proposal: Proposal
     objective: Objective
     pilot: Prior
     starts: list[np.ndarray]
 
 
-def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
+def ranked(rounds: Sequence[Sequence[ScoredKernel]]) -> tuple[ScoredKernel, ...]:
     """Return all rows with weights proportional to exp(score), best composition first.
 
     Compositions are ranked by the sum of their rows' weights. Weights are normalised over all
@@ -345,7 +349,7 @@ def ranked(rounds: Sequence[Sequence[Considered]]) -> tuple[Considered, ...]:
         totals[row.composition] = totals.get(row.composition, 0.0) + row.weight
         highest[row.composition] = max(highest.get(row.composition, -math.inf), row.score)
 
-    def place(row: Considered) -> tuple[Any, ...]:
+    def place(row: ScoredKernel) -> tuple[Any, ...]:
         c = row.composition
         return -totals[c], -highest[c], c, -row.weight, -row.score
 

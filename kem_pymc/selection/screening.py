@@ -8,10 +8,10 @@ from kem_pymc.gp.fit import LEAST_CURVATURE, Fit, bounds, curvature_at, fit, thi
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import Objective
 
-#: Number of options that are fitted to all points.
+#: Number of proposals that are fitted to all points.
 REFINED = 2
 
-#: Number of steps of Newton's method by which the optima of all options are moved.
+#: Number of steps of Newton's method by which the optima of all proposals are moved.
 STEPS = 2
 
 

@@ -25,7 +25,7 @@ from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.gp.process import Process
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.considered import Considered, Draw
+from kem_pymc.selection.scored_kernel import Draw, ScoredKernel
 
 #: Maximum number of considered compositions that are shown.
 SHOWN = 10
@@ -62,7 +62,7 @@ class Selection(Displayed):
 
     Parameters
     ----------
-    considered : tuple of Considered
+    considered : tuple of ScoredKernel
         The considered compositions, in decreasing order of the sum of the weights of their rows, so
         that the selected composition comes first. A composition may have several rows with
         different values. The values of the first row are selected.
@@ -84,7 +84,7 @@ class Selection(Displayed):
         weight of `unshared` in predictions.
     """
 
-    considered: tuple[Considered, ...]
+    considered: tuple[ScoredKernel, ...]
     pool: CandidatePool
     scaling: Scaling
     x: np.ndarray
@@ -361,7 +361,7 @@ class Selection(Displayed):
         )
         old, most = np.array([part.weight for part in parts]), float(gains.max())
         new = old * np.exp(gains - most)
-        rows: list[Considered] = []
+        rows: list[ScoredKernel] = []
         factors: dict[tuple[int, int], Conditioned] = {}
         for place in dict.fromkeys(part.place for part in parts):
             own = [k for k, part in enumerate(parts) if part.place == place]

@@ -13,7 +13,7 @@ from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.considered import Considered
+from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous
 from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
@@ -118,6 +118,6 @@ class TwoLevelSelector:
         coordinates = Coordinates(self.pool, model.personal)
         objective = Objective(coordinates, x, y, shared=shared)
         values = coordinates.from_named(model.hyperparameters, model.noise)
-        considered = Considered.unfitted(objective, values)
+        considered = ScoredKernel.unfitted(objective, values)
         seconds = time.perf_counter() - started
         return Selection((considered,), self.pool, self.scaling, x, y, seconds, shared=self.shared)

@@ -158,7 +158,7 @@ import kem_pymc as kem
 cohort = kem.Cohort.from_frame(
     pd.read_csv({str(trial)!r}), user="id", time="week", target="steps", features=["sleep"]
 )
-model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]), shared=None)
+model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]))
 """
     )
     return path

@@ -118,7 +118,7 @@ def test_a_true_process_killed_with_its_chains_at_work(tmp_path, monkeypatch):
         "columns = dict(user='id', time='week', target='steps', features=['sleep', 'mood'])\n"
         "cohort = kem.Cohort.from_frame(table, **columns)\n"
         "pool = kem.CandidatePool(['LIN0', 'SE1'], dimension=2)\n"
-        "model = kem.EvolutionModel(cohort, pool, shared=None)\n"
+        "model = kem.EvolutionModel(cohort, pool)\n"
         "sampler = {'draws': 100, 'tune': 100, 'chains': 3, 'cores': 2}\n"
     )
     program = [

@@ -28,7 +28,8 @@ GRID = np.linspace(0, 3, 7)[:, None]
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
-    return EvolutionModel(cohort, pool, table, shared="CONST + LIN0 + SE0", schedule=QUICK)
+    kernel = "CONST + LIN0 + SE0"
+    return EvolutionModel.from_cohort(cohort, pool, table, shared=kernel, schedule=QUICK)
 
 
 OPTIONS = {"draws": 4, "tune": 1, "chains": 1, "cores": 1, "random_seed": 1, "progress": False}
@@ -120,23 +121,27 @@ def test_users_whom_nothing_was_learned_from_are_refused(cohort, pool, table):
         EvolutionModel(cohort, pool, table, shared=part)
 
 
-def test_what_users_share_is_learned_by_default():
+def test_what_users_share_is_learned_before_the_model():
     cohort = make_cohort(((4, 8),) * 6)
     rng = np.random.default_rng(1)
     targets = tuple(3 * x[:, 0] + rng.normal(0, 0.3, len(x)) for x in cohort.inputs)
     cohort = replace(cohort, targets=targets)
     pool = CandidatePool(["CONST", "LIN0"], dimension=1)
-    model = EvolutionModel(cohort, pool, schedule=QUICK)
+    model = EvolutionModel.from_cohort(cohort, pool, schedule=QUICK)
     assert model.shared.shares["shared"] > 0.9
-    for other in (final_model(cohort, pool), stratified_models(cohort, pool)[1]):
+    options = {"priors": model.priors, "shared": model.shared}
+    last, strata = (make(cohort, pool, **options) for make in (final_model, stratified_models))
+    for other in (last, strata[1]):
         found, expected = other.engine.shared_by_user, model.engine.shared_by_user
         np.testing.assert_array_equal(found.mean, expected.mean)
-    assert EvolutionModel(cohort, pool, schedule=QUICK, shared=None).shared is None
+    assert EvolutionModel(cohort, pool, schedule=QUICK).shared is None
+    with pytest.raises(InputError, match=r"from_cohort\(cohort, pool, shared='auto'\)"):
+        EvolutionModel(cohort, pool, shared="auto")
 
 
 def test_a_given_mean_goes_all_the_way(cohort, pool, table, tmp_path):
     """From a function to what a file predicts with, which has no function any more."""
-    model = EvolutionModel(
+    model = EvolutionModel.from_cohort(
         cohort, pool, table, shared=Given(lambda x: 0.7 * x[:, 0] - 0.2), schedule=QUICK
     )
     for u, x in enumerate(cohort.inputs):

@@ -16,7 +16,7 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.considered import Considered
+from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selection import Selection
 
 VALUES = {"amplitude": 1.5, "lengthscale": 0.8, "period": 2.0, "shift": 0.1}
@@ -88,7 +88,7 @@ def make_selection():
         scaling = scaling or Scaling.identity(x.shape[1])
         composition = Composition.parse(name, x.shape[1])
         values = {h.name: VALUES[h.kind] for h in composition.hyperparameters}
-        considered = Considered(
+        considered = ScoredKernel(
             composition=composition,
             status="fixed",
             hyperparameters=values,

@@ -49,7 +49,7 @@ def test_a_given_figure_is_used_and_rows_are_no_wider_than_three(sharing):
 
 
 def test_what_cannot_be_drawn_is_refused(sharing):
-    with pytest.raises(InputError, match=r"share nothing in these evolutions.*shared='auto'"):
+    with pytest.raises(InputError, match=r"share nothing in these evolutions.*from_cohort"):
         mean_process(replace(sharing, shared=None))
     with pytest.raises(InputError, match="no feature 'height'"):
         mean_process(sharing, ["height"])

@@ -68,7 +68,7 @@ def test_the_floor_is_an_option_or_that_of_the_priors():
 
 
 def test_map_needs_priors():
-    with pytest.raises(InputError, match=r"fit='map' needs priors\. Pass"):
+    with pytest.raises(InputError, match=r"fit='map' needs priors\. Add"):
         ARDSelector(1, "map")
 
 

@@ -88,12 +88,6 @@ def test_improbable_children_are_left_out(learned):
     assert names(KEMSelector(rare, max_candidates=1).select(*user(5))) == {"LIN0"}
 
 
-def test_the_old_name_of_the_criterion_works_with_a_warning(learned):
-    with pytest.warns(FutureWarning, match="now criterion='posterior'"):
-        selector = KEMSelector(learned, criterion="process")
-    assert selector.criterion == "posterior"
-
-
 def test_pilot_values_hold_where_there_is_one_point(learned):
     selection = KEMSelector(learned).select(np.array([[4.0]]), np.array([0.1]))
     for child in learned.children("WHITE"):

@@ -9,13 +9,13 @@ from scipy.stats import multivariate_normal, norm
 
 from kem_pymc import priors
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.clusters import Typical
+from kem_pymc.evolutions.clusters import KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.considered import Considered
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.selection.scorer import Option, Scorer, ranked
+from kem_pymc.selection.scored_kernel import ScoredKernel
+from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
 
@@ -119,7 +119,7 @@ def test_of_many_children_those_with_the_largest_probability_times_likelihood_ar
 
 def considered(name, score, amplitude=1.0):
     """Return a record of which only the composition and the score matter."""
-    return Considered(
+    return ScoredKernel(
         composition=Composition.parse(name),
         status="child",
         hyperparameters={"amplitude": amplitude},
@@ -169,11 +169,11 @@ def test_the_shortlist_is_by_status_and_in_order():
     ]:
         composition = Composition.parse(name)
         centre = pilot_cluster(0, "WHITE", name, 1, 0.5).values
-        typical = Typical(np.array(centre), np.ones(len(centre)), np.array([centre]))
-        options.append(Option(composition, status, probability, typical))
+        typical = KernelSummary(np.array(centre), np.ones(len(centre)), np.array([centre]))
+        options.append(Proposal(composition, status, probability, typical))
     by_hand = [
         math.log(own.probability)
-        + Objective(Coordinates(POOL, own.composition), x, y).terms(own.typical.centre)[0]
+        + Objective(Coordinates(POOL, own.composition), x, y).terms(own.summary.centre)[0]
         for own in options
     ]
     scorer = Scorer(POOL, "pilot", "posterior", 3, 0.01)
@@ -193,6 +193,6 @@ def test_the_shortlist_is_by_status_and_in_order():
 
 
 def test_priors_are_needed_for_their_own_fit_alone():
-    with pytest.raises(InputError, match=r"fit='map' needs priors\. Pass"):
+    with pytest.raises(InputError, match=r"fit='map' needs priors\. Add"):
         Scorer(POOL, "map", "bic", 1, 0.01)
     assert Scorer(POOL, "pilot", "bic", 1, 0.01, priors.synthetic()).priors is None

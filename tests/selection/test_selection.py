@@ -14,8 +14,8 @@ from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
 from kem_pymc.gp.process import Posterior
 from kem_pymc.selection.ard import ARDSelector
-from kem_pymc.selection.considered import Draw
 from kem_pymc.selection.kem import KEMSelector
+from kem_pymc.selection.scored_kernel import Draw
 from tests.selection.pilots import user
 from tests.shown import printed, read
 from tests.statistical.geweke import SharedFunction

@@ -13,8 +13,8 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from kem_pymc.gp.value_draws import draw_values
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection import considered
-from kem_pymc.selection.considered import Considered, Draw, draws_around
+from kem_pymc.selection import scored_kernel
+from kem_pymc.selection.scored_kernel import Draw, ScoredKernel, draws_around
 from tests.selection.pilots import POOL, VALUES, user
 
 
@@ -28,7 +28,7 @@ def objective():
 def row(objective):
     values = objective.coordinates.from_named(VALUES, 0.5)
     fitted = Fit(values, -20.0, -3.0, 17, converged=False)
-    return Considered.of(
+    return ScoredKernel.of(
         objective,
         fitted,
         status="child",
@@ -53,7 +53,7 @@ def test_a_record_names_the_values_of_its_fit(row):
 
 def test_given_values_are_the_only_ones(objective):
     values = objective.coordinates.from_named(VALUES, 0.5)
-    row = Considered.unfitted(objective, values)
+    row = ScoredKernel.unfitted(objective, values)
     x, y = user(12)
     gram = composition_covariance(row.composition, VALUES, x, x) + 0.5 * np.eye(12)
     likelihood = multivariate_normal(None, gram).logpdf(y)
@@ -75,11 +75,11 @@ def test_what_is_kept_has_the_weights_of_its_draws(row):
     assert kept.hyperparameters == row.hyperparameters
     drawn = kept.kept(-30.0, 20, draws, 0.0)
     assert drawn.draws == ()
-    several = Considered(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, draws, 0.0)
+    several = ScoredKernel(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, draws, 0.0)
     assert [draw.weight for draw in several.draws] == pytest.approx([0.25, 0.75])
     assert [draw.hyperparameters for draw in several.draws] == [d.hyperparameters for d in draws]
     nothing = [draw._replace(weight=0.0) for draw in draws]
-    none = Considered(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, nothing, 0.0)
+    none = ScoredKernel(**{**vars(row), "draws": tuple(draws)}).kept(-30.0, 20, nothing, 0.0)
     assert (none.weight, [draw.weight for draw in none.draws]) == (0.0, [0.0, 0.0])
 
 
@@ -98,7 +98,7 @@ def test_draws_have_the_values_and_weights_of_the_posterior(objective):
 def test_draws_without_weight_are_left_out(objective, monkeypatch):
     values = np.zeros((3, 3)) + np.arange(3)[:, None]
     found = values, np.array([0.6, 0.0, 0.4])
-    monkeypatch.setattr(considered, "draw_values", lambda *_: found)
+    monkeypatch.setattr(scored_kernel, "draw_values", lambda *_: found)
     draws = draws_around(objective, fit(objective, [np.zeros(3)]))
     assert [draw.weight for draw in draws] == [0.6, 0.4]
     assert [draw.noise for draw in draws] == pytest.approx([1.0, math.exp(2)])

@@ -31,7 +31,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Considered:
+class ScoredKernel:
     """One composition that was considered, with its fit.
 
     Attributes
@@ -92,7 +92,7 @@ class Considered:
 
     def kept(
         self, log_likelihood: float, n_points: int, draws: Sequence[Draw], gain: float
-    ) -> "Considered":
+    ) -> "ScoredKernel":
         """Return the record for a larger number of points, with the values kept as they were.
 
         Parameters
@@ -109,7 +109,7 @@ class Considered:
 
         Returns
         -------
-        Considered
+        ScoredKernel
             Its status is "kept".
         """
         criterion = bic(log_likelihood, self.n_parameters, n_points).value
@@ -128,7 +128,7 @@ class Considered:
         )
 
     @classmethod
-    def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "Considered":
+    def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "ScoredKernel":
         """Return the record of a fit; `fields` are the attributes that the selector determines."""
         coordinates = objective.coordinates
         hyperparameters, noise = coordinates.named(fitted.values)
@@ -145,7 +145,7 @@ class Considered:
         )
 
     @classmethod
-    def unfitted(cls, objective: Objective, values: np.ndarray) -> "Considered":
+    def unfitted(cls, objective: Objective, values: np.ndarray) -> "ScoredKernel":
         """Return the record of a composition with given coordinates (k + 1,), the only one."""
         likelihood, _ = objective.terms(values)
         fitted = Fit(values, likelihood, 0.0, 1, converged=True)
