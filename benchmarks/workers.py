@@ -1,20 +1,16 @@
 """Time selections for many users on a Dask cluster of one worker and of two workers.
 
-The clusters are started with `kem cluster`. Times are wall-clock seconds; both clusters are warm
-(code compiled, connections open).
+Times are wall-clock seconds; both clusters are warm (code compiled, connections open).
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
+from distributed import LocalCluster
 from measure import Row, at_least
 from selection import learned
 
@@ -25,17 +21,6 @@ from kem_pymc.selection.online import select_online
 USERS = 1000
 
 
-@contextmanager
-def cluster(size: int) -> Iterator[str]:
-    """Start a cluster with `size` workers, and yield its address."""
-    program = str(Path(sys.executable).with_name("kem"))
-    command = [program, "cluster", "--workers", str(size), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
-
-
 def rows() -> list[Row]:
     """Measure selections for 1,000 users at six time steps each."""
     test = kem.datasets.synthetic(users=USERS, seed=1)
@@ -43,7 +28,10 @@ def rows() -> list[Row]:
     seconds = []
     chosen = []
     for size in (1, 2):
-        with cluster(size) as address, closing(make_executor(cluster=address)) as executor:
+        with (
+            LocalCluster(size, threads_per_worker=1, dashboard_address=":0") as cluster,
+            closing(make_executor(cluster=cluster.scheduler_address)) as executor,
+        ):
             select_online(selector, test.subset(test.users[:20]), executor)
             began = time.perf_counter()
             trajectories = select_online(selector, test, executor)

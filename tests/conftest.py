@@ -5,14 +5,12 @@ was then.
 """
 
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytensor
 import pytest
@@ -71,32 +69,11 @@ LOCATORS.insert(0, f"{__name__}.{TestsCacheLocator.__qualname__}")
 
 @pytest.fixture(scope="module")
 def address():
-    """Address of a cluster of two workers, started by its own command."""
-    with running_cluster() as (_, found):
-        yield found
+    """Address of a Dask cluster of two workers."""
+    from distributed import LocalCluster
 
-
-@contextmanager
-def running_cluster(*arguments: str, **options: Any) -> Iterator[tuple[subprocess.Popen, str]]:
-    """Start a cluster; give its process and address, and stop it unless it has ended."""
-    command = [
-        str(Path(sys.executable).with_name("kem")),
-        "cluster",
-        "--workers",
-        "2",
-        "--port",
-        "0",
-    ]
-    with subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, text=True, **options
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().split()[-1]
-            process.terminate()
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address
 
 
 @pytest.fixture(params=["here", "processes", pytest.param("cluster", marks=pytest.mark.cluster)])

@@ -1,4 +1,4 @@
-"""Execution of independent tasks: in this process, in several processes, or on a Dask cluster.
+"""Execution of independent tasks: in this process, or by an executor of `concurrent.futures`.
 
 A function is called with each task. Its result depends on the task alone, which includes any seed,
 so results are the same wherever tasks are executed. If a worker dies, its tasks are given to other
@@ -11,22 +11,21 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent import futures
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import cloudpickle
 from loky import ProcessPoolExecutor, cpu_count
 from loky.backend.context import LokyContext
 
-from kem_pymc._system.certificates import VARIABLE, given_certificates
 from kem_pymc._system.resources import one_blas_thread, one_blas_thread_from_now_on
 from kem_pymc.errors import InputError, WorkerError
 
 #: Number of consecutive deaths of workers, without a result in between, after which work stops.
-PATIENCE = 3
+DEATHS = 3
 
 #: Seconds to wait for the response of a scheduler.
 PATIENCE_SECONDS = 10.0
@@ -49,6 +48,8 @@ class Executor(Protocol):
         Number of tasks that are executed at the same time.
     width : int
         Number of tasks to submit at a time so that no worker is idle.
+    local : bool
+        Whether workers use the compiled code of this process.
     """
 
     @property
@@ -56,6 +57,9 @@ class Executor(Protocol):
 
     @property
     def width(self) -> int: ...
+
+    @property
+    def local(self) -> bool: ...
 
     def close(self) -> None:
         """End the workers, or the connection to them."""
@@ -72,7 +76,7 @@ class Executor(Protocol):
         Parameters
         ----------
         function : callable
-            Function of one task. It is sent to other processes once, by value.
+            Function of one task. It is sent to other processes by value.
         tasks : sequence
             Tasks, each of which is sent separately.
         following : callable
@@ -87,32 +91,38 @@ class Executor(Protocol):
         ...
 
 
+#: Where tasks are executed: the address of a Dask scheduler, or any executor.
+type Workers = str | futures.Executor | Executor
+
+
 def make_executor(
-    cores: int | None = None, cluster: str | None = None, at_most: int | None = None
+    cores: int | None = None, cluster: Workers | None = None, at_most: int | None = None
 ) -> Executor:
-    """Return an executor for this machine or for a Dask cluster.
+    """Return an executor for this machine, for a Dask cluster, or of the given workers.
 
     Parameters
     ----------
     cores : int, optional
         Number of processes on this machine; with 1, tasks are executed in this process. By
         default, one per core.
-    cluster : str, optional
-        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, to use instead of processes on
-        this machine.
+    cluster : str or Executor, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, or an executor of
+        `concurrent.futures`, to use instead of processes on this machine. It isn't shut down.
     at_most : int, optional
         Number of processes on this machine above which more would be idle.
 
     Raises
     ------
     InputError
-        If both are given, `cores` is below 1, no scheduler responds at the address, its
-        certificates are missing or different, or Dask isn't installed.
+        If both are given, `cores` is below 1, no scheduler responds at the address, or Dask isn't
+        installed.
     """
     if cluster is not None:
         if cores is not None:
             raise InputError("Both cores and a cluster are given. Give one of them.")
-        return Cluster(cluster)
+        if isinstance(cluster, str):
+            return Cluster(cluster)
+        return Pool(cluster) if isinstance(cluster, futures.Executor) else cluster
     if cores is not None and cores < 1:
         raise InputError("{cores} isn't a valid number of processes. Give 1 or more.", cores=cores)
     count = cores or cpu_count()
@@ -136,6 +146,7 @@ class Serial:
     """Execute tasks in this process, one after the other."""
 
     cores = width = 1
+    local = True
 
     def close(self) -> None:
         """Do nothing."""
@@ -156,28 +167,43 @@ class Serial:
                 task = following(number, result)
 
 
-class Processes:
-    """Execute tasks in processes on this machine.
-
-    Processes are started by the first call of :meth:`each`, not as copies of this one, so it takes
-    some seconds until they have imported what they need. Later calls use them again.
+class Pool:
+    """Execute tasks by an executor of `concurrent.futures`, of processes, threads or machines.
 
     Parameters
     ----------
-    cores : int
-        Number of processes.
+    executor : concurrent.futures.Executor, optional
+        Executor, which isn't shut down.
     """
 
-    def __init__(self, cores: int) -> None:
-        self.cores = cores
-        self.width = 2 * cores
-        self._pool: ProcessPoolExecutor | None = None
+    local = False
+
+    #: Errors by which the executor reports the death of a worker.
+    deadly: tuple[type[BaseException], ...] = (futures.BrokenExecutor, futures.CancelledError)
+
+    #: Number of consecutive deaths of workers, without a result in between, after which work stops.
+    patience = 1
+
+    def __init__(self, executor: futures.Executor | None = None) -> None:
+        self._pool = executor
+
+    @property
+    def cores(self) -> int:
+        """Number of workers; if the executor doesn't tell, that of the cores of this machine."""
+        return getattr(self._pool, "_max_workers", None) or int(cpu_count())
+
+    @property
+    def width(self) -> int:
+        """Two tasks for every worker."""
+        return 2 * self.cores
 
     def close(self) -> None:
-        """End the processes. The next call of :meth:`each` starts others."""
-        if self._pool is not None:
-            self._pool.shutdown(kill_workers=True)
-            self._pool = None
+        """Leave the executor as it is."""
+
+    def _started(self) -> futures.Executor:
+        """Return the executor."""
+        assert self._pool is not None
+        return self._pool
 
     def map_unordered[T, R](
         self,
@@ -196,144 +222,131 @@ class Processes:
         left = dict(enumerate(tasks))
         deaths = 0
         while left:
-            if self._pool is None:
-                # joblib has a copy of loky, which would replace the default context.
-                context = LokyContext()
-                self._pool = ProcessPoolExecutor(
-                    self.cores, context=context, initializer=_begin_work
-                )
-            pool = self._pool
-            futures: dict[Future, int] = {}
+            numbers: dict[futures.Future, int] = {}
+            done: SimpleQueue[futures.Future] = SimpleQueue()
             try:
+                pool = self._started()
                 with _without_interrupts():
-                    futures = {pool.submit(_do, sent, task): n for n, task in left.items()}
-                waiting = set(futures)
-                while waiting:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        result = future.result()
-                        deaths = 0
-                        number = futures.pop(future)
-                        del left[number]
-                        yield number, result
-                        task = following(number, result)
-                        if task is not None:
-                            left[number] = task
-                            with _without_interrupts():
-                                again = pool.submit(_do, sent, task)
-                            futures[again] = number
-                            waiting.add(again)
-            except BrokenProcessPool:
-                self.close()
+                    numbers = {pool.submit(_do, sent, task): n for n, task in left.items()}
+                for future in numbers:
+                    future.add_done_callback(done.put)
+                while numbers:
+                    future = done.get()
+                    number = numbers.pop(future)
+                    result = future.result()
+                    deaths = 0
+                    del left[number]
+                    yield number, result
+                    task = following(number, result)
+                    if task is not None:
+                        left[number] = task
+                        with _without_interrupts():
+                            future = pool.submit(_do, sent, task)
+                        numbers[future] = number
+                        future.add_done_callback(done.put)
+            except self.deadly:
+                self._abandon()
                 deaths += 1
-                if deaths == PATIENCE:
-                    raise WorkerError(_dead(deaths)) from None
+                if deaths == self.patience:
+                    raise WorkerError(
+                        f"{DEATHS} workers died in a row without a result. "
+                        "They may need more memory; use fewer at a time."
+                    ) from None
             except BaseException:
-                self.close()  # processes may be in the middle of long tasks
+                self._abandon()
                 raise
+            finally:
+                for future in numbers:
+                    future.cancel()
+
+    def _abandon(self) -> None:
+        """End tasks that are being executed, if that is possible."""
 
 
-class Cluster:
+class Processes(Pool):
+    """Execute tasks in processes on this machine.
+
+    Processes are started when tasks are, not as copies of this one, so it takes some seconds until
+    they have imported what they need. They are used again for later tasks.
+
+    Parameters
+    ----------
+    cores : int
+        Number of processes.
+    """
+
+    local = True
+    patience = DEATHS
+
+    def __init__(self, cores: int) -> None:
+        super().__init__()
+        self._cores = cores
+        self._pool: ProcessPoolExecutor | None = None
+
+    @property
+    def cores(self) -> int:
+        """Number of processes."""
+        return self._cores
+
+    def close(self) -> None:
+        """End the processes. The next tasks start others."""
+        if self._pool is not None:
+            self._pool.shutdown(kill_workers=True)
+            self._pool = None
+
+    def _started(self) -> futures.Executor:
+        if self._pool is None:
+            # joblib has a copy of loky, which would replace the default context.
+            self._pool = ProcessPoolExecutor(
+                self.cores, context=LokyContext(), initializer=_begin_work
+            )
+        return self._pool
+
+    def _abandon(self) -> None:
+        self.close()  # processes may be in the middle of long tasks
+
+
+class Cluster(Pool):
     """Execute tasks on a Dask cluster.
 
     Parameters
     ----------
     address : str
-        Address of the scheduler. If it begins with ``tls://``, certificates are read from the
-        folder that the environment variable ``KEM_CERTIFICATES`` names.
+        Address of the scheduler. Its TLS certificates, if it has any, are those of Dask's
+        configuration.
 
     Raises
     ------
     InputError
-        If no scheduler responds at the address, certificates are missing or different from the
-        scheduler's, or Dask isn't installed.
+        If no scheduler responds at the address, or Dask isn't installed.
     """
 
     def __init__(self, address: str) -> None:
         try:
-            from distributed import Client
+            from distributed import Client, KilledWorker
         except ImportError:
             raise InputError(
                 "A cluster needs Dask, which isn't installed. Install kem-pymc[cluster]."
             ) from None
         try:
-            own = given_certificates() if address.startswith("tls://") else None
-            self._client = Client(
-                address, timeout=PATIENCE_SECONDS, set_as_default=False, security=own
-            )
-        except InputError:
-            raise
+            self._client = Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
-            if address.startswith("tls://"):
-                raise InputError(
-                    f"No Dask scheduler with the same certificates responds at {address}. "
-                    f"Set {VARIABLE} to the folder of certificates that its `kem cluster` uses."
-                ) from error
             raise InputError(
-                f"No Dask scheduler responds at {address}. Start one with: kem cluster"
+                f"No Dask scheduler responds at {address} ({error or type(error).__name__}). Start "
+                "one with `dask scheduler`; for tls://, set its certificates in Dask's "
+                "configuration."
             ) from error
+        super().__init__(self._client.get_executor(pure=False))
+        self.deadly = (*Pool.deadly, KilledWorker)
 
     @property
     def cores(self) -> int:
         """Number of threads that the cluster has at present."""
         return max(1, sum(self._client.nthreads().values()))
 
-    @property
-    def width(self) -> int:
-        """Two tasks for every thread."""
-        return 2 * self.cores
-
     def close(self) -> None:
         """Close the connection to the scheduler."""
         self._client.close()
-
-    def map_unordered[T, R](
-        self,
-        function: Callable[[T], R],
-        tasks: Sequence[T],
-        following: Following[T, R] = nothing_follows,
-    ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as results arrive; see :class:`Executor`.
-
-        Raises
-        ------
-        WorkerError
-            If workers keep dying.
-        """
-        from distributed import CancelledError, KilledWorker, as_completed
-
-        # Dask recomputes a result, unlike scattered data, if all workers that held it have died. It
-        # is replicated to all workers at once, or Dask would prefer the worker that holds it.
-        shared = self._client.submit(bytes, cloudpickle.dumps(function), pure=False)
-        self._client.replicate([shared])
-        futures = {
-            self._client.submit(_do, shared, task, pure=False): number
-            for number, task in enumerate(tasks)
-        }
-        try:
-            coming = as_completed(futures, loop=self._client.loop)
-            for future in coming:
-                try:
-                    result = future.result()
-                except (KilledWorker, CancelledError):
-                    raise WorkerError(_dead(PATIENCE)) from None
-                number = futures.pop(future)
-                future.release()
-                yield number, result
-                task = following(number, result)
-                if task is not None:
-                    again = self._client.submit(_do, shared, task, pure=False)
-                    futures[again] = number
-                    coming.add(again)
-        finally:
-            self._client.cancel(list(futures))
-
-
-def _dead(deaths: int) -> str:
-    return (
-        f"{deaths} workers died in a row without a result. "
-        "They may need more memory; use fewer at a time."
-    )
 
 
 class _Given(threading.local):

@@ -1,9 +1,8 @@
-"""Resources of this machine: BLAS threads, file systems and file locks."""
+"""Resources of this machine: BLAS threads and file locks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 try:
@@ -13,9 +12,6 @@ except ImportError:  # Windows
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
-
-#: Parts of the names of network file systems.
-REMOTE = ("nfs", "cifs", "smb", "afs", "sshfs", "lustre", "gpfs", "beegfs", "ceph", "9p", "gluster")
 
 
 @contextmanager
@@ -33,23 +29,6 @@ def one_blas_thread() -> Iterator[None]:
 def one_blas_thread_from_now_on() -> None:
     """Limit linear algebra to one thread permanently, in a worker process."""
     _linear_algebra().limit(limits=1, user_api="blas")
-
-
-def file_system(path: Path) -> str:
-    """Return the type of the file system that a path is on, like ``ext4``; "" if unknown."""
-    import psutil
-
-    place, best, kind = path.resolve(), -1, ""
-    for partition in psutil.disk_partitions(all=True):
-        point = Path(partition.mountpoint)
-        if place.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), partition.fstype
-    return kind
-
-
-def is_remote(kind: str) -> bool:
-    """Return whether a type of file system is a network file system."""
-    return any(name in kind for name in REMOTE)
 
 
 def lock(descriptor: int) -> bool:

@@ -1,96 +1,119 @@
 """``kem doctor``: check the installation and the machine, and report problems."""
 
-import json
+import os
+import platform
+import tempfile
 import warnings
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
 
 import typer
 
 from kem_pymc.cli import screen
+from kem_pymc.errors import InputError
 
-if TYPE_CHECKING:
-    from kem_pymc.cli.checkup.finding import Check, Finding
-
-EXAMPLE = "Example: kem doctor --no-engine"
+EXAMPLE = "Example: kem doctor"
 
 
-def doctor(
-    engine: Annotated[
-        bool,
-        typer.Option(
-            "--engine/--no-engine",
-            help="Compute a likelihood and compare it with the formula; the first time takes a "
-            "minute or more.",
-        ),
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print all findings as JSON, for bug reports.")
-    ] = False,
-) -> None:
-    """Check for common problems: versions, threads, caches, data, and whether the engine works.
+def doctor() -> None:
+    """Check versions, the machine, and whether kernels are compiled and models are sampled.
 
-    The exit code is 1 if a problem keeps kem_pymc from working, otherwise 0.
+    The first time, compiling takes a minute or more. The exit code is 1 if a check fails.
     """
-    findings = []
-    for finding in _findings(engine):
-        findings.append(finding)
-        if not as_json:
-            _show(finding)
-    problems = [problem for finding in findings for problem in finding.problems]
-    failed = any(problem.fails for problem in problems)
-    if as_json:
-        result = {"fine": not failed, "findings": [asdict(finding) for finding in findings]}
-        typer.echo(json.dumps(result, indent=2))
-    elif problems:
-        screen.info(f"\n{len(problems)} problem{'s' * (len(problems) > 1)} found, marked with !.")
-    else:
-        screen.info("\nNo problems found.")
+    failed = False
+    for title, check in CHECKS.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                screen.info(f"{title}: {check()}")
+        except Exception as error:  # a broken installation may break any check
+            failed = True
+            name = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            screen.error(f"{title}: {name}{error}")
+    screen.info("" if failed else "No problems found.")
     raise typer.Exit(int(failed))
 
 
-def checks(engine: bool) -> "dict[str, Check]":
-    """Return the checks by title, the slow ones last."""
-    from kem_pymc.cli.checkup import engine as computing
-    from kem_pymc.cli.checkup import files, hardware, software
+def versions() -> str:
+    """Return the versions of this package, Python and all dependencies."""
+    from importlib import metadata
 
-    found: dict[str, Check] = {
-        "Versions": software.versions,
-        "Installation": software.installation,
-        "Machine": hardware.cores,
-        "Terminal": hardware.terminal,
-        "Disk": hardware.disk,
-        "Numba": software.numba,
-        "Threads of linear algebra": hardware.threads,
-        "Compiled code": files.code_cache,
-        "Data": files.data,
-        "PyTensor": software.pytensor,
-    }
-    return found | ({"Engine": computing.engine} if engine else {})
+    from packaging.requirements import Requirement
+
+    found = [f"kem_pymc {metadata.version('kem-pymc')}", f"Python {platform.python_version()}"]
+    for needed in map(Requirement, metadata.requires("kem-pymc") or ()):
+        if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+            version = metadata.version(needed.name)
+            if not needed.specifier.contains(version, prereleases=True):
+                raise InputError(f'{version} is installed. Run: pip install "{needed}"')
+            found.append(f"{needed.name} {version}")
+    return ", ".join(found)
 
 
-def _findings(engine: bool) -> "Iterator[Finding]":
-    from kem_pymc.cli.checkup.finding import examined
+def machine() -> str:
+    """Return the platform, its memory, and how many of its cores this process may use."""
+    import loky
 
-    for title, check in checks(engine).items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the checks report these problems themselves
-            yield examined(title, check)
+    memory = ""
+    if hasattr(os, "sysconf"):  # not on Windows
+        memory = f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB"
+    return f"{platform.platform()}, {loky.cpu_count()} of {os.cpu_count()} cores{memory}"
 
 
-def _show(finding: "Finding") -> None:
-    from rich.table import Table
-    from rich.text import Text
+def code_cache() -> str:
+    """Return the folder of compiled code, after a file was written to it."""
+    from kem_pymc._jit.cache import cache_folder
 
-    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    made.add_column(no_wrap=True, style="dim")
-    made.add_column(overflow="fold")
-    for name, value in finding.facts.items():
-        made.add_row(Text(f"  {name}"), Text(value))
-    screen.heading(finding.title)
-    screen.console.print(made)
-    for problem in finding.problems:
-        colour = "red" if problem.fails else "yellow"
-        line = Text.assemble(("! ", f"bold {colour}"), f"{problem.what} {problem.remedy}")
-        screen.console.print(line)
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            return str(folder)
+    except OSError as error:
+        raise InputError(
+            f"Compiled code can't be saved in {folder} ({error.strerror or error}), so it is "
+            "compiled again in every run. Set KEM_CACHE to a folder that you can write to."
+        ) from error
+
+
+def likelihood() -> str:
+    """Return by how much a compiled log likelihood of ten points differs from SciPy's."""
+    import numpy as np
+    from scipy.stats import multivariate_normal
+
+    import kem_pymc as kem
+    from kem_pymc.gp.many import log_likelihoods
+
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0, 3, 10), rng.normal(size=10)
+    cohort = kem.Cohort((0,), (x[:, None],), (y,), (np.array([10]),), ("x",))
+    values = {"SE0.amplitude": 1.7, "SE0.lengthscale": 0.6}
+    (compiled,) = log_likelihoods(cohort, "SE0", values, noise=0.3)
+    covariance = 1.7 * np.exp(-0.5 * ((x[:, None] - x) / 0.6) ** 2) + 0.3 * np.eye(10)
+    expected = multivariate_normal(cov=covariance).logpdf(y)
+    if not abs(compiled[0, 0] - expected) < 1e-8:
+        raise InputError(
+            f"It is {compiled[0, 0]}, but should be {expected}. Delete the folder of compiled code."
+        )
+    return f"differs from SciPy's by {abs(compiled[0, 0] - expected):.1g}"
+
+
+def draws() -> str:
+    """Return how long a few draws of a small model took, with compilation."""
+    import time
+
+    import kem_pymc as kem
+
+    began = time.perf_counter()
+    cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
+    model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0", "SE0"]), kem.priors.synthetic())
+    kem.sample(model, draws=4, tune=2, chains=1, cores=1, random_seed=0, progress=False)
+    return f"made in {time.perf_counter() - began:.1f} s"
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "Versions": versions,
+    "Machine": machine,
+    "Compiled code": code_cache,
+    "Likelihood": likelihood,
+    "Draws": draws,
+}

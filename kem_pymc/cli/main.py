@@ -16,9 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kem_pymc.cli import (
-    cluster,
     compare,
-    completion,
     diagnose,
     doctor,
     fit,
@@ -127,7 +125,6 @@ def _fault(error: Exception, shown: bool) -> str:
 app = typer.Typer(
     cls=_Kem,
     no_args_is_help=True,
-    add_completion=False,  # see completion.py
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -148,8 +145,6 @@ def kem(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    show_completion: completion.ShowCompletion = None,
-    install_completion: completion.InstallCompletion = None,
 ) -> None:
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
@@ -162,7 +157,6 @@ app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
 app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
 app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
 app.command(cls=_Command, epilog=search.EXAMPLE)(search.search)
-app.command(cls=_Command, epilog=cluster.EXAMPLE)(cluster.cluster)
 app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
 
 
@@ -171,5 +165,4 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # some encodings lack characters
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    completion.prepare()
     app()

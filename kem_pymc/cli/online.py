@@ -5,7 +5,7 @@ from time import monotonic
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from kem_pymc._system.executors import Cluster, Executor
+from kem_pymc._system.executors import Executor
 from kem_pymc.cli.screen import console, info
 from kem_pymc.cli.waiting import waiting
 from kem_pymc.data.cohort import Cohort
@@ -23,7 +23,7 @@ def select_online(
     `selector`, `cohort`, `executor` and the result are those of
     :func:`kem_pymc.selection.online.select_online`; `description` is printed before the progress.
     """
-    if not isinstance(executor, Cluster):
+    if executor is None or executor.local:
         with waiting(f"{description}: compiling, about a minute the first time"):
             _compile(selector, cohort)
     quiet = not console.is_terminal

@@ -155,8 +155,7 @@ ClusterAddress = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Dask scheduler to use, as started by `kem cluster`; KEM_CERTIFICATES names the "
-        "folder of its certificates.",
+        help="Dask scheduler whose workers to use, like tcp://10.0.0.1:8786.",
     ),
 ]
 Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", least=0)]

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import xarray as xr
 
-from kem_pymc._system.executors import Cluster, Executor, make_executor
+from kem_pymc._system.executors import Executor, Workers, make_executor
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep, point_names
@@ -33,7 +33,7 @@ def sample(
     tune: int = 1000,
     chains: int = 4,
     cores: int | None = None,
-    cluster: str | None = None,
+    cluster: Workers | None = None,
     random_seed: int | None = None,
     folder: str | os.PathLike | None = None,
     progress: bool = True,
@@ -53,8 +53,9 @@ def sample(
     cores : int, optional
         Number of processes that sample; with 1, this process does, one chain after the other. By
         default, one per core, but no more than chains.
-    cluster : str, optional
-        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, whose workers sample instead.
+    cluster : str or concurrent.futures.Executor, optional
+        Address of a Dask scheduler, like ``tcp://10.0.0.1:8786``, or an executor, whose workers
+        sample instead.
         They need not share files with this machine. If a worker dies, its draws are made again.
     random_seed : int, optional
         The same seed gives the same draws, for any `cores`, `cluster` and `chunk`.
@@ -102,7 +103,7 @@ def resume(
     model: EvolutionModel,
     *,
     cores: int | None = None,
-    cluster: str | None = None,
+    cluster: Workers | None = None,
     progress: bool = True,
 ) -> xr.DataTree:
     """Continue a run of :func:`sample` from its files, up to the planned number of draws.
@@ -215,7 +216,7 @@ def ready_step(model: EvolutionModel, executor: Executor | None = None) -> Evolu
             "Observe them, or use pm.sample."
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
-    if executor is None or isinstance(executor, Cluster):
+    if executor is None or not executor.local:
         with closing(make_executor()) as own:
             step.compile(own)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kem_pymc._system.executors import Workers
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
@@ -49,7 +50,7 @@ def search(
     draws: int = DRAWS,
     seed: int = 0,
     cores: int | None = None,
-    cluster: str | None = None,
+    cluster: Workers | None = None,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
 ) -> "SearchResult | EvolutionResult":
@@ -91,8 +92,9 @@ def search(
     cores : int, optional
         Number of processes that fit kernels, for "evocov"; by default, one per core. The other
         methods choose each model after they have evaluated those before.
-    cluster : str, optional
-        Address of a Dask scheduler to use instead of processes on this machine, for "evocov".
+    cluster : str or concurrent.futures.Executor, optional
+        Address of a Dask scheduler, or an executor, to use instead of processes on this machine,
+        for "evocov".
     out : path, optional
         Folder to which every evaluation is written when it is done. If the folder contains a search
         with the same data and options except the budget, that search is continued.

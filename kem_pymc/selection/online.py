@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kem_pymc._system.executors import Executor, in_order, make_executor
+from kem_pymc._system.executors import Workers, in_order, make_executor
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.selection.selection import Selection
@@ -36,7 +36,7 @@ type Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 def select_online(
     selector: Selector,
     cohort: Cohort,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     callback: Callable[[int], Any] = lambda _: None,
 ) -> Trajectories:
     """Select kernels online for every user: at each time step, starting from the one before.
@@ -48,7 +48,7 @@ def select_online(
     selector : Selector
     cohort : Cohort
         Users with any number of time steps, in the users' units.
-    executor : Executor, optional
+    executor : concurrent.futures.Executor, optional
         Executor of the selections; by default this process. The selections are the same.
     callback : callable
         Progress callback, called with a number of users when their selections are complete.
@@ -60,7 +60,7 @@ def select_online(
     """
     users = list(zip(cohort.inputs, cohort.targets, cohort.ends, strict=True))
     blocks = [users[k : k + BLOCK] for k in range(0, len(users), BLOCK)]
-    executor = executor or make_executor(1)
+    executor = make_executor(1) if executor is None else make_executor(cluster=executor)
     function = partial(_select_for_block, selector)
     done = in_order(executor, function, blocks, lambda block: callback(len(block)))
     return dict(zip(cohort.users, chain.from_iterable(done), strict=True))

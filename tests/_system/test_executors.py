@@ -1,19 +1,22 @@
-"""Work done here, in processes and on a cluster."""
+"""Work done here, in processes, in threads and on a cluster."""
 
 import os
 import signal
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from multiprocessing import get_context
 
+import dask
 import numpy as np
 import pytest
 from distributed import LocalCluster
+from distributed.security import Security
 
-from kem_pymc._system.executors import Cluster, Processes, Serial, in_order, make_executor
+from kem_pymc._system.executors import Cluster, Pool, Processes, Serial, in_order, make_executor
 from kem_pymc.errors import InputError, WorkerError
-from tests.conftest import running_cluster
 
 TASKS = list(range(12))
 
@@ -43,13 +46,24 @@ def failing(task):
     return drawn(task)
 
 
-@pytest.fixture(params=["processes", pytest.param("cluster", marks=pytest.mark.cluster)])
+CLUSTER = pytest.param("cluster", marks=pytest.mark.cluster)
+
+
+@pytest.fixture(params=["processes", "threads", CLUSTER])
 def executor(request):
-    if request.param == "processes":
-        yield Processes(2)
+    if request.param == "threads":
+        with ThreadPoolExecutor(2) as pool:
+            yield make_executor(cluster=pool)
         return
-    with closing(Cluster(request.getfixturevalue("address"))) as executor:
+    cluster = request.param == "cluster"
+    with closing(
+        Cluster(request.getfixturevalue("address")) if cluster else Processes(2)
+    ) as executor:
         yield executor
+
+
+#: Where the death of a worker isn't that of the tests.
+APART = pytest.mark.parametrize("executor", ["processes", CLUSTER], indirect=True)
 
 
 def done(executor, function):
@@ -106,6 +120,7 @@ def test_tasks_follow_from_results(executor, here):
 
 
 @pytest.mark.faults
+@APART
 def test_a_dead_worker_costs_no_result(executor, tmp_path):
     flag = tmp_path / "died"
     assert done(executor, partial(dying_once, flag)) == done(Serial(), drawn)
@@ -113,6 +128,7 @@ def test_a_dead_worker_costs_no_result(executor, tmp_path):
 
 
 @pytest.mark.faults
+@APART
 def test_workers_that_keep_dying_are_given_up(executor):
     with pytest.raises(WorkerError, match="died in a row"):
         done(executor, dying)
@@ -162,26 +178,60 @@ def test_who_works():
 
 
 @pytest.mark.faults
-def test_a_place_whose_worker_died_is_filled_again(tmp_path):
-    # As on a machine where a worker takes longer to start than Dask waits for it.
-    slow = {**os.environ, "DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}
-    with running_cluster(env=slow) as (_, found), closing(Cluster(found)) as executor:
-        assert executor.width == 4
-        assert done(executor, partial(dying_once, tmp_path / "died")) == done(Serial(), drawn)
-        for _ in range(1200):
-            if executor.width == 4:
-                break
-            time.sleep(0.1)
-        time.sleep(0.5)
-        assert executor.width == 4
+def test_an_executor_that_is_broken_is_given_up():
+    """The executor isn't ours to replace."""
+    with (
+        ProcessPoolExecutor(1, get_context("spawn")) as pool,
+        pytest.raises(WorkerError, match="died"),
+    ):
+        done(make_executor(cluster=pool), dying)
+
+
+BEGUN = []
+
+
+def slow(task):
+    BEGUN.append(task)
+    time.sleep(0.1)
+
+
+def test_an_executor_is_left_running():
+    """Fails where tasks that weren't awaited stay, or the executor is shut down."""
+    with ThreadPoolExecutor(1) as pool:
+        executor = make_executor(cluster=pool)
+        assert isinstance(executor, Pool)
+        assert (executor.cores, executor.width) == (1, 2)
+        results = executor.map_unordered(slow, TASKS)
+        next(results)
+        results.close()
+        executor.close()
+        assert pool.submit(int).result() == 0
+        assert len(BEGUN) < len(TASKS)
 
 
 # Other machines.
 
 
+@pytest.mark.cluster
+def test_certificates_are_those_of_the_configuration_of_dask():
+    made = Security.temporary()
+    parts = {"ca-file": made.tls_ca_file}
+    parts |= {"client.cert": made.tls_client_cert, "client.key": made.tls_client_key}
+    settings = {f"distributed.comm.tls.{name}": value for name, value in parts.items()}
+    with (
+        LocalCluster(
+            n_workers=1, processes=False, security=made, protocol="tls://", dashboard_address=":0"
+        ) as cluster,
+        dask.config.set(settings),
+        closing(make_executor(cluster=cluster.scheduler_address)) as executor,
+    ):
+        assert executor.width >= 2
+        assert done(executor, drawn) == done(Serial(), drawn)
+
+
 def test_nobody_answers(monkeypatch):
     monkeypatch.setattr("kem_pymc._system.executors.PATIENCE_SECONDS", 0.3)
-    with pytest.raises(InputError, match="kem cluster"):
+    with pytest.raises(InputError, match=r"No Dask scheduler responds at tcp://127\.0\.0\.1:9"):
         make_executor(cluster="tcp://127.0.0.1:9")
 
 

@@ -1,7 +1,6 @@
-"""Cores, threads and file systems."""
+"""Cores and threads."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,24 +20,6 @@ def test_workers_are_as_many_as_may_be_used(monkeypatch):
     assert executor.cores == 3
     monkeypatch.setattr(executors, "cpu_count", lambda: 1)
     assert isinstance(make_executor(), Serial)
-
-
-def test_the_file_system_is_that_of_the_nearest_mount(tmp_path, monkeypatch):
-    mounts = {"/": "ext4", str(tmp_path): "nfs4", f"{tmp_path}/with space": "tmpfs"}
-    partitions = [SimpleNamespace(mountpoint=p, fstype=kind) for p, kind in mounts.items()]
-    monkeypatch.setattr("psutil.disk_partitions", lambda **_: partitions)
-    assert resources.file_system(tmp_path / "cache") == "nfs4"
-    assert resources.file_system(tmp_path / "with space") == "tmpfs"
-    assert resources.file_system(tmp_path.parent) == "ext4"
-    partitions.clear()
-    assert resources.file_system(tmp_path) == ""
-
-
-@pytest.mark.parametrize(
-    ("kind", "remote"), [("nfs4", True), ("fuse.sshfs", True), ("ext4", False), ("", False)]
-)
-def test_which_file_systems_are_remote(kind, remote):
-    assert resources.is_remote(kind) == remote
 
 
 def threads_there():

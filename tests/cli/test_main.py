@@ -199,3 +199,21 @@ def test_errors_of_the_library_name_no_options():
                 text = re.sub(r"[\w.]+\([^()]*\)", "", text)  # whole calls are Python
                 assert not re.search(r"--\w", text), (path, text)
                 assert not options & set(re.findall(r"\b([a-z_]+)=", text)), (path, text)
+
+
+def test_a_shell_completes_options_without_waiting_for_imports():
+    program = (
+        "import sys\n"
+        "from kem_pymc.cli.main import main\n"
+        "sys.argv[0] = 'kem'\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    heavy = {'pymc', 'numba', 'numpy', 'pandas', 'xarray', 'scipy', 'matplotlib'}\n"
+        "    print('heavy:', sorted(heavy & set(sys.modules)))\n"
+    )
+    asked = {"_KEM_COMPLETE": "complete_bash", "COMP_WORDS": "kem fit --fe", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | asked, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["--features", "--feedback", "heavy: []"], done.stderr

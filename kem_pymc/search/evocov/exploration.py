@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kem_pymc._system.executors import Executor, Serial
+from kem_pymc._system.executors import Serial, Workers, make_executor
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.record import EvolvedRecord
@@ -25,7 +25,7 @@ def explore(
     fitter: Fitter,
     budget: int,
     seed: int = 0,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     callback: Callable[[Individual], object] = lambda _: None,
     *,
     seconds: float = math.inf,
@@ -42,7 +42,7 @@ def explore(
         Number of kernels to fit.
     seed : int
         Seed of the starts of fits. Results don't depend on where kernels are fitted.
-    executor : Executor, optional
+    executor : concurrent.futures.Executor, optional
         By default kernels are fitted in this process.
     callback : callable
         Called with every fitted kernel, on arrival.
@@ -65,7 +65,7 @@ def explore(
     WorkerError
         If workers keep dying.
     """
-    executor = Serial() if executor is None else executor
+    executor = Serial() if executor is None else make_executor(cluster=executor)
     record = EvolvedRecord(None) if record is None else record
 
     def fit(task: Task) -> list[Individual]:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._system.executors import make_executor
+from kem_pymc._system.executors import Workers, make_executor
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
@@ -52,7 +52,7 @@ def evolve(
     evaluations: int = EVALUATIONS,
     seed: int = 0,
     cores: int | None = None,
-    cluster: str | None = None,
+    cluster: Workers | None = None,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
 ) -> EvolutionResult:
@@ -86,9 +86,8 @@ def evolve(
         The same data, options and seed give the same kernels, wherever they are fitted.
     cores : int, optional
         Number of processes that fit kernels; by default, one per core.
-    cluster : str, optional
-        Address of a Dask scheduler, as started by ``kem cluster``, to use instead of processes on
-        this machine.
+    cluster : str or concurrent.futures.Executor, optional
+        Address of a Dask scheduler, or an executor, to use instead of processes on this machine.
     out : path, optional
         Folder to which fitted kernels are written after every generation. If the folder contains a
         search with the same data and options except the budget, that search is continued.

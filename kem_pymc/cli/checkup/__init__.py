@@ -1,1 +1,0 @@
-"""Checks of ``kem doctor``, each of which fills in one finding."""
