@@ -131,7 +131,7 @@ def _carry_out(
     If `new` is true, a run is started in the folder `run`; otherwise the run there is resumed.
     """
     from kem_pymc._system.executors import make_executor
-    from kem_pymc.cli.waiting import waiting
+    from kem_pymc._system.progress import waiting
 
     out = Path(job.out) if new else Path(job.directory, job.out)
     folders.check(out, overwrite)

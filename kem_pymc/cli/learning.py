@@ -11,9 +11,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from kem_pymc._system.executors import Executor
+from kem_pymc._system.progress import waiting
 from kem_pymc.cli import screen
 from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS
-from kem_pymc.cli.waiting import waiting
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
 from kem_pymc.errors import InputError
@@ -24,7 +24,6 @@ from kem_pymc.model.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Plan, RunFolder
-from kem_pymc.runs.progress import duration
 from kem_pymc.runs.sampling import Outcome, begin, fresh_seed, go_on, ready_step
 
 #: Advice if chains disagree.
@@ -90,11 +89,8 @@ def sample(
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
-    with waiting("Timing a few draws"):
-        pace = step.seconds_per_draw()
-    seconds = pace * plan.total * plan.chains / min(executor.cores, plan.chains)
-    text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws: {time}"
-    screen.info(text.format(**counts, time=duration(seconds)))
+    text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws"
+    screen.info(text.format(**counts))
     return begin(model, step, plan, path, executor, progress=True)
 
 

@@ -1,15 +1,10 @@
-"""Online selection for all users, with a progress bar or, without a terminal, with plain lines."""
+"""Online selection for all users, with its progress."""
 
 import warnings
-from time import monotonic
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kem_pymc._system.executors import Executor
-from kem_pymc.cli.screen import console, info
-from kem_pymc.cli.waiting import waiting
+from kem_pymc._system.progress import Progress, waiting
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.runs.progress import Lines, time_left
 from kem_pymc.selection import online as quietly
 from kem_pymc.selection.online import Trajectories
 from kem_pymc.selection.selector import Selector
@@ -26,24 +21,11 @@ def select_online(
     if executor is None or executor.local:
         with waiting(f"{description}: compiling, about a minute the first time"):
             _compile(selector, cohort)
-    quiet = not console.is_terminal
-    lines, began, done = Lines(info), monotonic(), 0
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-        *(TextColumn("users"), TimeRemainingColumn()),
-    )
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        bar = progress.add_task(description, total=cohort.n_users)
-
-        def callback(users: int) -> None:
-            nonlocal done
-            done += users
-            progress.advance(bar, users)
-            if quiet:
-                so_far = time_left(done, cohort.n_users, monotonic() - began)
-                lines.say(f"{description}: users {so_far}")
-
-        return quietly.select_online(selector, cohort, executor, callback)
+    with Progress("users") as bars:
+        task = bars.add(description, cohort.n_users)
+        return quietly.select_online(
+            selector, cohort, executor, lambda users: bars.advance(task, users)
+        )
 
 
 def _compile(selector: Selector, cohort: Cohort) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import TYPE_CHECKING
 
+from kem_pymc._system.progress import Progress
 from kem_pymc.cli import screen
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call with the description of every task that is done.
 
-    A progress bar shows the last task that was done and the time left. Without a terminal, a line
-    is printed every half minute, and one at the end.
-
     Parameters
     ----------
     title : str
@@ -26,27 +23,9 @@ def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
     total : int
         Number of tasks.
     """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from kem_pymc.runs.progress import Lines, time_left
-
-    columns = (*(TextColumn("{task.description}"), BarColumn()), TimeElapsedColumn())
-    quiet = not screen.console.is_terminal
-    lines, began, count = Lines(screen.info), monotonic(), 0
-    with Progress(*columns, console=screen.console, transient=True, disable=quiet) as bars:
-        bar = bars.add_task(title, total=total)
-
-        def done(what: str) -> None:
-            nonlocal count
-            count += 1
-            so_far = time_left(count, total, monotonic() - began)
-            bars.update(bar, advance=1, description=f"{so_far}. Done: {what}")
-            if quiet and count == total:
-                screen.info(f"{so_far}: {what}")
-            elif quiet:
-                lines.say(f"{so_far}. Done: {what}")
-
-        yield done
+    with Progress("tasks") as bars:
+        task = bars.add(title, total)
+        yield lambda what: bars.advance(task, text=f"done: {what}")
 
 
 def show(tables: "dict[str, pd.DataFrame]") -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from kem_pymc._system.executors import Executor
+from kem_pymc._system.progress import Progress
 from kem_pymc.errors import WorkerError
 from kem_pymc.model.step import EvolutionStep
 from kem_pymc.runs.folder import Plan, RunFolder
 from kem_pymc.runs.interruption import Interruption
-from kem_pymc.runs.progress import Bars
 from kem_pymc.runs.storage import Chunk, Draw, encode
 
 #: Seconds after which a segment ends, even if it has fewer draws than a file should have.
@@ -103,16 +103,17 @@ def run_chains(
     run: RunFolder,
     chains: Sequence[int],
     executor: Executor,
-    bars: Bars,
+    progress: Progress,
     interruption: Interruption,
 ) -> list[Failure]:
     """Sample chains from their last written draws to the end of the plan; return the failures."""
     done = {chain: run.length(chain) for chain in chains}
     failures: dict[int, Failure] = {}
+    bars = {chain: progress.add(f"Chain {chain}", run.plan.total) for chain in chains}
 
     def fail(chain: int, reason: str, trace: str | None = None) -> None:
         failures[chain] = Failure(chain, done[chain], reason)
-        bars.fail(chain)
+        progress.describe(bars[chain], f"Chain {chain} failed")
         with suppress(OSError):  # the disk may be full
             run.chain(chain).error.write_text(trace or reason, "utf-8")
 
@@ -136,12 +137,11 @@ def run_chains(
                     fail(chain, reason_of(error), traceback.format_exc())
                     continue
                 done[chain] += len(chunk)
-                last = {name: values[-1] for name, values in chunk.statistics.items()}
-                bars.update(chain, done[chain], last)
+                progress.update(bars[chain], done[chain], _state(chunk, run.plan))
             if drawn.reason is not None:
                 fail(chain, drawn.reason, drawn.trace)
             if interruption.happened and not reported:
-                bars.stopping()
+                progress.say("Stopping, after a few seconds at most.")
                 reported = True
             if interruption.happened and executor.cores == 1:
                 break  # no other segment is being sampled
@@ -159,6 +159,13 @@ def _beginning(run: RunFolder, chain: int) -> Segment:
         return Segment(0, None, run.plan.generators()[chain].bit_generator.state)
     point = {name: values[-1] for name, values in last.points.items()}
     return Segment(last.first + len(last), point, last.generator)
+
+
+def _state(chunk: Chunk, plan: Plan) -> str:
+    """Return the state of a chain after a chunk, as text for the progress."""
+    phase = "tuning" if chunk.first + len(chunk) < plan.tune else "sampling"
+    clusters, density = (chunk.statistics[name][-1] for name in ("n_clusters", "log_density"))
+    return f"{phase}, {clusters} clusters, log density {density:.1f}"
 
 
 def reason_of(error: BaseException) -> str:

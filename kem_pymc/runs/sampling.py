@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from kem_pymc._system.executors import Executor, Workers, make_executor
+from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep, point_names
@@ -23,7 +24,6 @@ from kem_pymc.runs.datatree import to_datatree
 from kem_pymc.runs.fingerprint import fingerprint
 from kem_pymc.runs.folder import Plan, RunFolder
 from kem_pymc.runs.interruption import noticing_interruption
-from kem_pymc.runs.progress import Bars
 
 
 def sample(
@@ -236,7 +236,7 @@ def _carry_out(
     with run.locked():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
         unfinished = [chain for chain, length in lengths.items() if length < plan.total]
-        with noticing_interruption() as interruption, Bars(plan, progress) as bars:
+        with noticing_interruption() as interruption, Progress("draws", progress) as bars:
             failures = run_chains(step, run, unfinished, executor, bars, interruption)
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}
     failed = {failure.chain for failure in failures}

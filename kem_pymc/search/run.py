@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers
+from kem_pymc._system.progress import Progress
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
@@ -18,7 +19,7 @@ from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator, most_si
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.points import check_numbers, scaled
-from kem_pymc.search.progress import Line
+from kem_pymc.search.progress import BestSoFar
 from kem_pymc.search.record import CompositionRecord, opened
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random, Strategy
@@ -156,10 +157,10 @@ def search(
         "seed": seed,
     }
     rng = np.random.default_rng(seed)
-    with opened(out, options, x, y) as folder, Line(budget, progressbar) as line:
+    with opened(out, options, x, y) as folder, Progress("models", progressbar) as bars:
         record = CompositionRecord(folder, grammar.dimension)
         strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
-        found = explore(strategy, evaluator, budget, first, record, line.add)
+        found = explore(strategy, evaluator, budget, first, record, BestSoFar(bars, budget).add)
     return SearchResult(tuple(found), method, scaling, seed, evaluator)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers, make_executor
+from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
@@ -22,7 +23,7 @@ from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.screening import KERNELS, SHARE, finalists, screening
 from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch, Strategy
 from kem_pymc.search.points import check_numbers, scaled
-from kem_pymc.search.progress import Line
+from kem_pymc.search.progress import BestSoFar
 from kem_pymc.search.record import opened
 
 #: Strategies, by method.
@@ -132,9 +133,10 @@ def evolve(
     coarse = screening(fitter, seed)
     with (
         opened(out, options, x, y) as folder,
-        Line(budget, progressbar) as line,
+        Progress("models", progressbar) as bars,
         closing(make_executor(cores, cluster)) as executor,
     ):
+        best = BestSoFar(bars, budget)
         record, screened = EvolvedRecord(folder), list[Individual]()
         if coarse is not None:
             # A search that went on to all points isn't screened for longer when it is continued.
@@ -145,7 +147,7 @@ def evolve(
                 len(screened_before) if ended else KERNELS,
                 seed,
                 executor,
-                line.screened,
+                best.screened,
                 seconds=math.inf if ended else SHARE * seconds,
                 record=screened_before,
             )
@@ -156,7 +158,7 @@ def evolve(
             budget,
             seed,
             executor,
-            line.add,
+            best.add,
             seconds=seconds,
             before=before,
             record=record,

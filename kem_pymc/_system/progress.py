@@ -1,0 +1,170 @@
+"""Progress of long operations: bars on a terminal, otherwise a line of text at intervals.
+
+Everything is written to the error stream.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from rich import progress as rich_progress
+from rich.console import Console
+
+#: Minimum number of seconds between two lines, without a terminal.
+BETWEEN_LINES = 30.0
+
+#: Seconds before which the time left isn't estimated.
+SETTLED = 20.0
+
+#: Seconds after which :func:`waiting` prints its first line, without a terminal.
+NOTICEABLE = 3.0
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in seconds as approximate text, like "about 2 minutes"."""
+    for unit, size in (("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}s"
+    if seconds >= 50:
+        return "about 1 minute"
+    return f"about {max(10 * round(seconds / 10), 10)} seconds" if seconds > 5 else "a few seconds"
+
+
+class Pace:
+    """Estimate of the time left, from the pace in the second half of the time so far.
+
+    The first half may contain compilation, or what was done before and is only read.
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque()
+        self._began = 0.0
+
+    def left(self, done: float, total: float) -> str:
+        """Return the time left as text; "" in the first 20 seconds, or if nothing is left."""
+        now = monotonic()
+        if not self._samples:
+            self._began = now
+        self._samples.append((now, done))
+        half = (self._began + now) / 2
+        while len(self._samples) > 1 and self._samples[1][0] <= half:
+            self._samples.popleft()
+        then, before = self._samples[0]
+        if now - self._began < SETTLED or not before < done < total:
+            return ""
+        return f"{duration((now - then) / (done - before) * (total - done))} left"
+
+
+class Progress:
+    """Progress of one or several tasks, as a context manager.
+
+    On a terminal, every task has a bar, which is refreshed when the task is updated, not by a
+    thread. Otherwise, a line on all tasks is printed at most every half minute.
+
+    Parameters
+    ----------
+    unit : str
+        What is counted, like "draws".
+    shown : bool
+        Whether to report progress.
+    """
+
+    def __init__(self, unit: str, shown: bool = True) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._unit, self._plain = unit, shown and not self._console.is_terminal
+        self._live = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}", markup=False),
+            rich_progress.BarColumn(bar_width=24),
+            rich_progress.MofNCompleteColumn(),
+            rich_progress.TextColumn(unit),
+            rich_progress.TextColumn("{task.fields[text]}", markup=False),
+            console=self._console,
+            auto_refresh=False,
+            disable=not (shown and self._console.is_terminal),
+        )
+        self._paces: dict[rich_progress.TaskID, Pace] = {}
+        self._pace, self._last_line = Pace(), monotonic()
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def add(self, description: str, total: int) -> rich_progress.TaskID:
+        """Add a task, which is shown when it is updated for the first time."""
+        task = self._live.add_task(description, total=total, visible=False, text="")
+        self._paces[task] = Pace()
+        return task
+
+    def update(self, task: rich_progress.TaskID, done: int, text: str = "") -> None:
+        """Show how much of a task is done, and a text on its state."""
+        pace, total = self._paces[task], self._live.tasks[task].total or 0
+        shown = ", ".join(filter(None, (pace.left(done, total), text)))
+        self._live.update(task, completed=done, visible=True, text=shown, refresh=True)
+        tasks = self._live.tasks
+        there, everything = sum(t.completed for t in tasks), sum(t.total or 0 for t in tasks)
+        left = self._pace.left(there, everything)
+        if self._plain and monotonic() - self._last_line >= BETWEEN_LINES:
+            count = f"{there:.0f} of {everything:.0f} {self._unit}"
+            about = text if len(tasks) == 1 else ""
+            self.say(", ".join(filter(None, (count, left, about))))
+            self._last_line = monotonic()
+
+    def advance(self, task: rich_progress.TaskID, by: int = 1, text: str = "") -> None:
+        """Show that more of a task is done; see :meth:`update`."""
+        self.update(task, int(self._live.tasks[task].completed) + by, text)
+
+    def describe(self, task: rich_progress.TaskID, description: str) -> None:
+        """Change the description of a task."""
+        self._live.update(task, description=description, visible=True, refresh=True)
+
+    def say(self, message: str) -> None:
+        """Print a message, above the bars."""
+        self._console.print(message, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that an operation is in progress of which no parts can be counted.
+
+    On a terminal, this is an animated line. Otherwise, a line is printed if the operation takes
+    longer than `NOTICEABLE` seconds, then another every half minute, with the elapsed time.
+
+    Parameters
+    ----------
+    what : str
+        Description of the operation, such as "Compiling the sampler".
+    """
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(f"{what} ..."):
+            yield
+        return
+    over = Event()
+
+    def report() -> None:
+        began, pause = monotonic(), NOTICEABLE
+        while not over.wait(pause):
+            seconds = monotonic() - began
+            elapsed = "" if seconds < BETWEEN_LINES else f" {seconds:.0f} s so far"
+            console.print(f"{what} ...{elapsed}", markup=False, soft_wrap=True)
+            pause = BETWEEN_LINES
+
+    thread = Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

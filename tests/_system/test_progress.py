@@ -1,0 +1,112 @@
+"""What is seen while the library works: what is done, the time left, and not too many lines."""
+
+from io import StringIO
+from time import sleep
+
+import pytest
+from rich.console import Console
+
+from kem_pymc._system import progress
+from kem_pymc._system.progress import Pace, Progress, duration, waiting
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that tests set."""
+    now = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    return now
+
+
+def on_a_terminal(monkeypatch, terminal=True):
+    """Return what is written to the error stream."""
+    screen = StringIO()
+
+    def console(**_):
+        return Console(file=screen, force_terminal=terminal, width=160)
+
+    monkeypatch.setattr(progress, "Console", console)
+    return screen
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((1, "a few seconds"), (12, "about 10 seconds"), (44, "about 40 seconds")),
+        *((55, "about 1 minute"), (125, "about 2 minutes"), (7300, "about 2 hours")),
+    ],
+)
+def test_times_are_in_words(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_no_estimate_before_20_seconds_and_none_from_what_is_only_read(clock):
+    """Catches an estimate from draws that a resumed run has already, and one of a slow start."""
+    pace, left = Pace(), []
+    for second, done in ((0, 0), (1, 1), (19, 2), (20, 2), (40, 4), (41, 100)):
+        clock[0] = second
+        left.append(pace.left(done, 100))
+    assert left == ["", "", "", "about 31 minutes left", "about 16 minutes left", ""]
+    pace = Pace()
+    for second, done in ((100, 0), (101, 50), (130, 51), (160, 52)):
+        clock[0] = second
+        text = pace.left(done, 100)
+    assert text == "about 24 minutes left"
+
+
+def test_without_a_terminal_lines_are_apart_and_count_all_tasks(clock, capsys):
+    """40 draws took 32 s, so the 60 others take 48. Catches a pace of one chain alone."""
+    with Progress("draws") as bars:
+        first, second = bars.add("Chain 0", 50), bars.add("Chain 1", 50)
+        bars.update(first, 0, "tuning")
+        clock[0] = 32.0
+        bars.update(second, 40, "sampling")
+        clock[0] = 61.0
+        bars.update(second, 45, "sampling")
+    assert capsys.readouterr().err.splitlines() == ["40 of 100 draws, about 50 seconds left"]
+    with Progress("users") as bars:
+        task = bars.add("Selecting", 3)
+        clock[0] += 31.0
+        bars.advance(task, 2, "[best] so far")
+        bars.say("Stopping.")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["2 of 3 users, [best] so far", "Stopping."]
+
+
+def test_bars_on_a_terminal(monkeypatch):
+    screen = on_a_terminal(monkeypatch)
+    with Progress("draws") as bars:
+        chains = [bars.add(f"Chain {i}", 20) for i in range(3)]
+        bars.update(chains[0], 4, "tuning, 3 clusters")
+        bars.update(chains[0], 20, "sampling")
+        bars.update(chains[1], 9, "[odd] text")
+        bars.describe(chains[1], "Chain 1 failed")
+    text = screen.getvalue()
+    for words in ("Chain 0", "4/20", "tuning, 3 clusters", "20/20", "[odd]", "Chain 1 failed"):
+        assert words in text
+    assert "Chain 2" not in text  # it hasn't begun
+
+
+@pytest.mark.parametrize(("asked", "terminal"), [(False, True), (True, False)])
+def test_quiet(monkeypatch, asked, terminal):
+    screen = on_a_terminal(monkeypatch, terminal)
+    with Progress("draws", asked) as bars:
+        bars.advance(bars.add("Chain 0", 20))
+    assert not screen.getvalue().strip()
+
+
+def test_without_a_terminal_long_waits_are_reported_in_lines(monkeypatch, capsys):
+    """Catches silence, a line for what takes no time, and a line at every look."""
+    monkeypatch.setattr(progress, "NOTICEABLE", 0.05)
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.3)
+    with waiting("Nothing much"):
+        pass
+    with waiting("Compiling"):
+        sleep(0.5)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "Compiling ..."
+    assert second.endswith("s so far")
+    with pytest.raises(ZeroDivisionError), waiting("Dividing"):
+        raise ZeroDivisionError
+    sleep(0.1)
+    assert capsys.readouterr().err == ""
