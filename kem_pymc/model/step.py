@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from functools import partial
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -214,24 +213,6 @@ class EvolutionStep(BlockedStep):
         self.rng = rng
         self.step(self.start_point)
         self.made, self.rng = made, own
-
-    def seconds_per_draw(self, draws: int = 4, limit: float = 2.0) -> float:
-        """Return the median time in seconds of a draw of a compiled step; the step isn't changed.
-
-        Two to `draws` draws are timed, for about `limit` seconds. They start from the initial
-        point, with a separate random generator. The first draw doesn't count: it makes the starting
-        state, and may compile.
-        """
-        made, heated, own = self.made, self.heated, self.rng
-        self.made, self.heated, self.rng = 1, 0, np.random.default_rng(0)
-        point = self.start_point
-        seconds: list[float] = []
-        while len(seconds) < 2 or (len(seconds) < draws and sum(seconds) < limit):
-            began = perf_counter()
-            point, _ = self.step(point)
-            seconds.append(perf_counter() - began)
-        self.made, self.heated, self.rng = made, heated, own
-        return float(np.median(seconds[1:]))
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004
