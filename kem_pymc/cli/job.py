@@ -47,7 +47,7 @@ SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 Whole = Annotated[int, Ge(1), Le(1_000_000_000)]
 
 
-class Columns(TypedDict):
+class TableOptions(TypedDict):
     """Options for reading a table."""
 
     user: str | None
@@ -60,7 +60,7 @@ class Columns(TypedDict):
     missing: NotRequired[Literal["error", "drop"] | None]
 
 
-class ModelOf(TypedDict):
+class ModelOptions(TypedDict):
     """Options for building the model from a table."""
 
     candidates: list[str] | None
@@ -71,7 +71,7 @@ class ModelOf(TypedDict):
     transform: NotRequired[Literal["sqrt", "log", "log1p", "yeo-johnson"] | None]
 
 
-class Sampler(TypedDict):
+class SamplerOptions(TypedDict):
     """Arguments of the sampler; None where the command line doesn't give one."""
 
     draws: Whole | None
@@ -108,10 +108,10 @@ class Job:
 
     study: str | None
     data: str | None
-    columns: Columns
-    model_of: ModelOf
+    columns: TableOptions
+    model_of: ModelOptions
     feedback: Literal["cut", "joint"] | None
-    sampler: Sampler
+    sampler: SamplerOptions
     out: Annotated[str, MinLen(1)]
     directory: str
     command: str

@@ -193,7 +193,7 @@ def _points(
 
     from kem_pymc._system.display import some
     from kem_pymc.cli.tables import dates_if_all
-    from kem_pymc.data.validation import check_complete, check_numeric, numbers
+    from kem_pymc.data.table import number_columns
 
     table = _read(path)
     for name in (target, *(features or ())):
@@ -221,9 +221,7 @@ def _points(
         table = _complete(table, "rows")
     first: dict[str, pd.Timestamp] = {name: table[name].min() for name in dates}
     x = _inputs(table, path, names, first)
-    check_numeric(table, [target])
-    check_complete(table.index, None, {target: table[target]})
-    return names, x, numbers(table, target), first
+    return names, x, number_columns(table, [target])[:, 0], first
 
 
 def _coming(
@@ -258,12 +256,11 @@ def _inputs(
     InputError
         If a column is missing, or has cells that aren't finite numbers or dates.
     """
-    import numpy as np
     import pandas as pd
     from pandas.api import types as dtypes
 
     from kem_pymc.cli.tables import dates_if_all
-    from kem_pymc.data.validation import check_complete, check_numeric, numbers
+    from kem_pymc.data.table import number_columns
 
     missing = [name for name in names if name not in table]
     if missing:
@@ -280,9 +277,7 @@ def _inputs(
                 "without one."
             )
         used[name] = (used[name] - origin) / pd.Timedelta(days=1)
-    check_numeric(used, names)
-    check_complete(used.index, None, {name: used[name] for name in names})
-    return np.column_stack([numbers(used, name) for name in names])
+    return number_columns(used, names)
 
 
 def _print_best(found: "Found[Any]", model: str) -> None:
@@ -301,10 +296,13 @@ def _write_composition(found: "SearchResult", names: _Names, out: Path) -> None:
 
     parts = describe(found.selection, names.features)
     _print_best(found, str(found.best))
+    made = screen.table(
+        "component", "description", "share of variance", right=("share of variance",)
+    )
+    for row in parts.itertuples(index=False):
+        made.add_row(row.component, row.description, f"{row.share:.1%}")
     screen.heading(f"{names.target} is the sum of")
-    rows = parts[["component", "description", "share"]].itertuples(index=False)
-    columns = ("component", "description", "share of variance")
-    screen.table(columns, rows, {"share of variance": ".1%"})
+    screen.console.print(made)
     noise = found.selection.noise_in_target_units**0.5
     sd = float(left_out_errors(found.selection).std())
     screen.info(f"Predicted from all other points, {names.target} has errors of sd {sd:.2g}.")
@@ -326,9 +324,11 @@ def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
 
     selection = found.selection
     _print_best(found, found.best.formula())
+    made = screen.table("hyperparameter", "value", right=("value",))
+    for name, value in {**selection.hyperparameters, "noise variance": selection.noise}.items():
+        made.add_row(name, f"{value:.4g}")
     screen.heading("Values, for inputs from 0 to 1 and standardised targets")
-    values = {**selection.hyperparameters, "noise variance": selection.noise}
-    screen.table(("hyperparameter", "value"), values.items(), {"value": ".4g"})
+    screen.console.print(made)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
     sd = selection.noise_in_target_units**0.5
     screen.info(f"The noise has sd {sd:.2g}, in units of {names.target}.")

@@ -1,6 +1,5 @@
 """Read tables of data from CSV and parquet files."""
 
-import textwrap
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +12,16 @@ from pandas.api import types as dtypes
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.data.columns import Columns, feature_columns
-from kem_pymc.data.validation import FEW_CELLS, FILE_ROWS, not_numbers, place
+from kem_pymc.data.columns import (
+    FEW_CELLS,
+    FILE_ROWS,
+    Columns,
+    all_dates,
+    feature_columns,
+    not_numbers,
+    place,
+    shortened,
+)
 from kem_pymc.errors import DataWarning, InputError
 
 #: Maximum number of unused columns that are named.
@@ -66,24 +73,21 @@ def read_cohort(
                 "Give a table with the same features under the same names."
             )
     for name in features or ():
-        if name in table and dtypes.is_string_dtype(table[name]) and _all_dates(table[name]):
-            table[name] = _dates(table[name])  # so that errors can mention dates
-    roles = {"user": user, "time": time, "target": target}
+        if name in table:
+            table[name] = dates_if_all(table[name])  # so that errors can mention dates
     columns = feature_columns(
-        table, **roles, features=features, categorical=categorical, scope=scope
-    )
-    if scope == "pilot":
-        _say(columns)
-    cohort = Cohort.from_frame(
         table,
-        **roles,
-        features=columns.names,
-        categorical=columns.levels,
-        batch=batch,
-        gaps="skip" if skip_gaps else "error",
-        missing=missing or "error",
+        user=user,
+        time=time,
+        target=target,
+        features=features,
+        categorical=categorical,
         scope=scope,
     )
+    if scope == "pilot":
+        _show(columns)
+    gaps: Literal["error", "skip"] = "skip" if skip_gaps else "error"
+    cohort = Cohort.from_columns(table, columns, batch=batch, gaps=gaps, missing=missing or "error")
     if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
         screen.info(f"As a feature, {time} is the number of days since the user's first row.")
     return cohort
@@ -134,16 +138,16 @@ def read_future(
         )
     if coming.empty:
         raise InputError(f"{path} has no rows. Give at least one future point.")
-    known = {str(label): label for label in past[user].unique()}
+    past_users = {str(label): label for label in past[user].unique()}
     labels = coming[user].astype(str)
-    strange = ~labels.isin(known).to_numpy()
+    strange = ~labels.isin(past_users).to_numpy()
     if strange.any():
         raise InputError(
             f"User {labels.iloc[strange.argmax()]} in {place(coming.index, strange.argmax())} of "
             f"{path} has no points in {data}. "
             "Give future points only of users in that table."
         )
-    coming[user] = [known[label] for label in labels]
+    coming[user] = [past_users[label] for label in labels]
     # Errors from here on concern rows of `path`, since those of `data` were checked before.
     past.index.name = coming.index.name
     coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
@@ -168,7 +172,7 @@ def read_future(
     }
 
 
-def _say(columns: Columns) -> None:
+def _show(columns: Columns) -> None:
     """Print which columns are features, which aren't and why, and which may be categories."""
     screen.info(f"Features: {columns}.")
     if columns.left_out:
@@ -260,14 +264,9 @@ def _labels(labels: pd.Series) -> pd.Series:
     return numbers if numbers.astype(str).equals(labels.astype(str)) else labels
 
 
-def _all_dates(values: pd.Series) -> bool:
-    known = values.dropna()
-    return bool(pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce").notna().all())
-
-
 def dates_if_all(values: pd.Series) -> pd.Series:
     """Convert a column of text to dates if all of its cells are dates."""
-    return _dates(values) if dtypes.is_string_dtype(values) and _all_dates(values) else values
+    return _dates(values) if dtypes.is_string_dtype(values) and all_dates(values) else values
 
 
 def _dates(times: pd.Series) -> pd.Series:
@@ -282,20 +281,20 @@ def _dates(times: pd.Series) -> pd.Series:
         return pd.to_datetime(times, format="ISO8601")
     except ValueError:
         pass
-    known = times.dropna()
-    dates = pd.to_datetime(known, format="ISO8601", utc=True, errors="coerce")
-    words = not_numbers(known)
+    given = times.dropna()
+    dates = pd.to_datetime(given, format="ISO8601", utc=True, errors="coerce")
+    words = not_numbers(given)
     bad = words if words.mean() < FEW_CELLS else dates.isna().to_numpy()
     if bad.any():
-        cell = textwrap.shorten(known.iloc[bad.argmax()], 30, placeholder="...")
-        where = place(known.index, bad.argmax())
+        cell = shortened(given.iloc[bad.argmax()])
+        where = place(given.index, bad.argmax())
         raise InputError(
             f"Column {times.name!r} is neither all numbers nor all dates: {cell!r} in {where}. "
             "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
         )
-    offset = known.str.contains(OFFSET)
+    offset = given.str.contains(OFFSET)
     if not offset.all():
-        other = place(known.index, offset.argmin())
+        other = place(given.index, offset.argmin())
         raise InputError(
             f"Some times in column {times.name!r} have a UTC offset, others, as in {other}, don't. "
             "Write all of them with an offset, or none."

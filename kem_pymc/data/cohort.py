@@ -5,7 +5,6 @@ So a user is stored as one array of points in order of arrival, with the positio
 steps end.
 """
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -16,27 +15,10 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc.data.columns import coded, feature_columns
-from kem_pymc.data.missing import without_missing
-from kem_pymc.data.validation import (
-    check_complete,
-    check_ends,
-    check_gaps,
-    check_lengths,
-    check_numeric,
-    check_options,
-    check_order,
-    check_points,
-    check_roles,
-    check_varies,
-    days,
-    frozen,
-    numbers,
-    repeats,
-    times_of,
-    users_of,
-)
-from kem_pymc.errors import DataWarning, InputError
+from kem_pymc.data.columns import Columns, Scope, feature_columns
+from kem_pymc.data.table import user_points
+from kem_pymc.data.validation import check_ends, check_points, frozen
+from kem_pymc.errors import InputError
 
 #: Largest numbers of columns and users in the display of a cohort.
 COLUMNS_SHOWN, USERS_SHOWN = 15, 10
@@ -159,7 +141,7 @@ class Cohort(Displayed):
         batch: int | None = None,
         gaps: Literal["error", "skip"] = "error",
         missing: Literal["error", "drop"] = "error",
-        scope: Literal["pilot", "new"] = "pilot",
+        scope: Scope = "pilot",
     ) -> Self:
         """Read a cohort from a tidy table with one row per point.
 
@@ -210,58 +192,39 @@ class Cohort(Displayed):
             If rows are dropped, with counts by column and user; if rows are identical in user,
             time, inputs and target; or if a new user has a level that the pilot study didn't have.
         """
-        check_options(batch, gaps, scope, missing)
-        roles = {"user": user, "time": time, "target": target}
         columns = feature_columns(
-            df, **roles, features=features, categorical=categorical, scope=scope
+            df,
+            user=user,
+            time=time,
+            target=target,
+            features=features,
+            categorical=categorical,
+            scope=scope,
         )
-        features, levels = columns.names, columns.levels
-        if missing == "drop":
-            used_columns = (user, time, target, *features)
-            df, message = without_missing(df, user, used_columns, least=1 + (scope == "pilot"))
-            check_roles(df, user, time, target, features)
-            if message:
-                warnings.warn(message, DataWarning, stacklevel=2)
-                gaps = "skip"
-        times = times_of(df, time)
-        plain = [column for column in features if column != time and column not in levels]
-        check_numeric(df, [*plain, target])
-        categories = {column: coded(df, column, own, user, scope) for column, own in levels.items()}
-        codes, users = users_of(df, user)
-        used = {column: df[column] for column in (*features, target)} | categories | {time: times}
-        check_complete(df.index, [users[code] for code in codes], used)
-        order = times.rank(method="dense").to_numpy(dtype=np.int64)
-        rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
-        for label, own in zip(users, rows, strict=True):
-            check_order(label, df.index[own], order[own])
-        since = days(times, codes)
-        if batch is None and gaps == "error" and since is None:
-            check_gaps(users, rows, times.to_numpy(dtype=np.float64))
-        y = numbers(df, target)
-        x = np.column_stack(
-            [
-                since
-                if since is not None and feature == time
-                else categories[feature].to_numpy()
-                if feature in categories
-                else numbers(df, feature)
-                for feature in features
-            ]
-        )
-        if scope == "pilot":
-            check_lengths(users, rows)
-            check_varies((*features, target), np.column_stack([x, y]))
-        if message := repeats(df, (user, time, *features, target)):
-            warnings.warn(message, DataWarning, stacklevel=2)
+        return cls.from_columns(df, columns, batch=batch, gaps=gaps, missing=missing)
+
+    @classmethod
+    def from_columns(cls, df: pd.DataFrame, columns: Columns, **options: Any) -> Self:
+        """Read a cohort from a table whose columns have roles; see :meth:`from_frame`.
+
+        Parameters
+        ----------
+        df : DataFrame
+        columns : Columns
+            Roles of the columns, from :func:`kem_pymc.data.feature_columns` for this table.
+        **options
+            ``batch``, ``gaps`` and ``missing``, as in :meth:`from_frame`.
+
+        Returns
+        -------
+        Cohort
+        """
         return cls(
-            users=users,
-            inputs=tuple(x[own] for own in rows),
-            targets=tuple(y[own] for own in rows),
-            ends=tuple(_ends(order[own], batch) for own in rows),
-            features=tuple(map(str, features)),
-            target=str(target),
-            levels={str(column): own for column, own in levels.items()},
-            time=str(time) if time in features else None,
+            **user_points(df, columns, **options)._asdict(),
+            features=tuple(map(str, columns.names)),
+            target=str(columns.target),
+            levels={str(name): levels for name, levels in columns.levels.items()},
+            time=str(columns.time) if columns.time in columns.names else None,
         )
 
     def to_frame(self, user: str = "user", time: str = "time_step") -> pd.DataFrame:
@@ -526,9 +489,3 @@ class Cohort(Displayed):
                 ),
             ],
         )
-
-
-def _ends(order: np.ndarray, batch: int | None) -> np.ndarray:
-    last = len(order)
-    inner = np.flatnonzero(np.diff(order)) + 1 if batch is None else np.arange(batch, last, batch)
-    return np.append(inner, last)

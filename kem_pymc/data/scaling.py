@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.table import check_varies
 from kem_pymc.data.transforms import Name, Transform
-from kem_pymc.data.validation import check_varies, frozen
+from kem_pymc.data.validation import frozen
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import base_kernel, category_offset
 from kem_pymc.kernels.composition import Candidate, Factor

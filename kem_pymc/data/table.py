@@ -1,0 +1,282 @@
+"""The path from a table to the arrays of a cohort: every check and every conversion, once.
+
+The roles of the columns are decided before (:mod:`kem_pymc.data.columns`). Problems of one kind of
+check are collected and raised together, so that a user learns of all of them at once.
+"""
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from numbers import Integral
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc._system.display import some
+from kem_pymc.data.columns import Columns, coded, days, is_time, numeric, place, times_of, users_of
+from kem_pymc.data.validation import LARGEST
+from kem_pymc.errors import DataWarning, InputError, Problems
+
+#: Largest number of columns and of users named in a message.
+NAMED = 10
+
+
+class UserPoints(NamedTuple):
+    """The points of every user, in order of arrival.
+
+    Attributes
+    ----------
+    users : tuple of labels, length U
+    inputs : tuple of ndarray, shape (n_u, D) each
+    targets : tuple of ndarray, shape (n_u,) each
+    ends : tuple of ndarray, shape (T_u,) each
+        Number of points at the end of each time step.
+    """
+
+    users: tuple[Hashable, ...]
+    inputs: tuple[np.ndarray, ...]
+    targets: tuple[np.ndarray, ...]
+    ends: tuple[np.ndarray, ...]
+
+
+def user_points(
+    df: pd.DataFrame,
+    columns: Columns,
+    *,
+    batch: int | None = None,
+    gaps: Literal["error", "skip"] = "error",
+    missing: Literal["error", "drop"] = "error",
+) -> UserPoints:
+    """Return the points of every user of a table.
+
+    The arguments, errors and warnings are those of :meth:`kem_pymc.Cohort.from_frame`, after the
+    roles of the columns have been decided.
+    """
+    if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
+        raise InputError("{batch} isn't a valid number of points. Give 1 or more.", batch=batch)
+    if gaps not in ("error", "skip"):
+        raise InputError("{gaps} is unknown. Give 'error' or 'skip'.", gaps=gaps)
+    if missing not in ("error", "drop"):
+        raise InputError("{missing} is unknown. Give 'error' or 'drop'.", missing=missing)
+    pilot, target = columns.scope == "pilot", columns.target
+    if missing == "drop":
+        df, message = _without_missing(df, columns, least=1 + pilot)
+        if message:
+            warnings.warn(message, DataWarning, stacklevel=4)
+            gaps = "skip"
+
+    # What each column holds.
+    problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    for column in columns.features:
+        with problems:
+            if column.levels:
+                values, labels = df[column.name], df[columns.user]
+                cells[column.name] = coded(values, column.levels, labels, columns.scope)
+            elif column.kind != "time":
+                cells[column.name] = numeric(df[column.name])
+    with problems:
+        cells[target] = numeric(df[target])
+    with problems:
+        times = times_of(df[columns.time])
+    with problems:
+        codes, users = users_of(df[columns.user])
+    problems.check()
+    cells[columns.time] = days(times, codes)
+    _check_complete(df.index, cells, users, codes)
+
+    # Each user's rows, in order of arrival.
+    order = times.rank(method="dense").to_numpy(dtype=np.int64)
+    rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
+    with problems:
+        _check_order(users, rows, order, df.index)
+        if batch is None and gaps == "error" and not is_time(times):
+            _check_gaps(users, rows, times.to_numpy(dtype=np.float64))
+    for name in (*columns.names, target):
+        with problems:
+            _check_size(name, cells[name], df.index)
+    if pilot:
+        with problems:
+            _check_lengths(users, rows)
+    problems.check()
+    x, y = np.column_stack([cells[name] for name in columns.names]), cells[target]
+    if pilot:
+        check_varies((*columns.names, target), np.column_stack([x, y]))
+    if message := _repeats(df, columns):
+        warnings.warn(message, DataWarning, stacklevel=4)
+    return UserPoints(
+        users,
+        tuple(x[own] for own in rows),
+        tuple(y[own] for own in rows),
+        tuple(_ends(order[own], batch) for own in rows),
+    )
+
+
+def number_columns(df: pd.DataFrame, names: Sequence[Hashable]) -> np.ndarray:
+    """Return columns of numbers (n, number of names), for a table without users.
+
+    Raises
+    ------
+    InputError
+        If a cell isn't a number, or is missing, infinite or larger than 1e12 in size.
+    """
+    problems, cells = Problems(), dict[Hashable, np.ndarray]()
+    for name in names:
+        with problems:
+            cells[name] = numeric(df[name])
+    problems.check()
+    _check_complete(df.index, cells)
+    for name in names:
+        with problems:
+            _check_size(name, cells[name], df.index)
+    problems.check()
+    return np.column_stack([cells[name] for name in names])
+
+
+def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd.DataFrame, str]:
+    """Drop rows with missing values, and describe what was dropped.
+
+    Users who lose rows and keep fewer than `least` are dropped entirely. Infinite values don't
+    count as missing. The description is empty if no value was missing.
+    """
+    missing = df[list(columns.used)].isna()
+    gone = missing.any(axis=1).to_numpy()
+    if not gone.any():
+        return df, ""
+    by_column = missing.sum()
+    in_columns = some(
+        [f"{name} in {count}" for name, count in by_column[by_column > 0].items()], NAMED
+    )
+    labels = df[columns.user]
+    by_user = labels[gone].value_counts(sort=False)
+    of_users = [f"{label}: {count}" for label, count in by_user.items()]
+    message = (
+        f"Left out {gone.sum()} of {len(df)} rows with missing values: {in_columns}. "
+        f"By user: {some(of_users, NAMED)}."
+    )
+    kept = labels[~gone].value_counts()
+    few = [label for label in by_user.index if kept.get(label, 0) < least]
+    if few:
+        message += f" Users with too few remaining rows are also left out: {some(few, NAMED)}."
+    left = df[~gone & ~labels.isin(few).to_numpy()]
+    if left.empty:
+        raise InputError(
+            f"There are no rows without missing values, of users with at least {least}: values are "
+            f"missing of {in_columns}. Fill them in, or choose other features with {{features}}.",
+            features=...,
+        )
+    return left, message
+
+
+def _check_complete(
+    index: pd.Index,
+    columns: Mapping[Hashable, np.ndarray],
+    users: Sequence[Hashable] = (),
+    codes: np.ndarray | None = None,
+) -> None:
+    """Check that no cell is missing or infinite; `codes` are the numbers of the rows' users."""
+    missing = ~np.isfinite(np.column_stack([*columns.values()]))
+    rows = missing.any(axis=1)
+    if not rows.any():
+        return
+    first = int(rows.argmax())
+    column = list(columns)[missing[first].argmax()]
+    where = place(index, first)
+    if codes is not None:
+        where += f" (user {users[codes[first]]!r})"
+    if rows.sum() == 1:
+        raise InputError(
+            f"Column {column!r} has a missing or infinite value in {where}. "
+            "Fill in the value, or drop the row with {missing}.",
+            missing="drop",
+        )
+    raise InputError(
+        f"{rows.sum()} of {len(rows)} rows have missing or infinite values; the first one is "
+        f"{column!r} in {where}. Fill in the values, or drop the rows with {{missing}}.",
+        missing="drop",
+    )
+
+
+def _check_size(name: Hashable, cells: np.ndarray, index: pd.Index) -> None:
+    huge = np.abs(cells) > LARGEST
+    if huge.any():
+        raise InputError(
+            f"Column {name!r} has a value beyond {LARGEST:.0e} in {place(index, huge.argmax())}. "
+            "Rescale the column, for example to another unit."
+        )
+
+
+def _check_order(
+    users: Sequence[Hashable], rows: Sequence[np.ndarray], order: np.ndarray, index: pd.Index
+) -> None:
+    """Check that each user's rows are in order of time; `order` are the ranks of the times."""
+    for label, own in zip(users, rows, strict=True):
+        late = np.diff(order[own]) < 0
+        if late.any():
+            raise InputError(
+                f"{place(index[own], late.argmax() + 1).capitalize()} of user {label!r} is earlier "
+                "than the one before. Sort the table by user and time."
+            )
+
+
+def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np.ndarray) -> None:
+    """Check that no user lacks a whole-numbered time, between two of their own, that others have.
+
+    Times that no user has aren't gaps: measurements may be planned at weeks 1, 2, 4 and 8. Tables
+    with times that aren't whole numbers aren't checked.
+    """
+    if np.any(times != np.floor(times)):
+        return
+    planned = np.unique(times)
+    for label, own in zip(users, rows, strict=True):
+        places = np.searchsorted(planned, times[own])
+        jumps = np.diff(places) > 1
+        if jumps.any():
+            missed = planned[places[jumps.argmax()] + 1]
+            raise InputError(
+                f"User {label!r} has no data at time {missed:.0f}, but other users have. "
+                "Add the missing rows, or allow gaps with {gaps}.",
+                gaps="skip",
+            )
+
+
+def _check_lengths(users: Sequence[Hashable], rows: Sequence[np.ndarray]) -> None:
+    """Check that every pilot user has at least two points."""
+    for label, own in zip(users, rows, strict=True):
+        if len(own) < 2:
+            raise InputError(
+                f"User {label!r} has one point, too few to learn from. "
+                "Leave the user out; only new users ({scope}) may have one.",
+                scope="new",
+            )
+
+
+def check_varies(names: Sequence[Hashable], values: np.ndarray) -> None:
+    """Check that no column (n, number of names) is constant; the last one is the target."""
+    problems = Problems()
+    for name, column in zip(names, values.T, strict=True):
+        # The standard deviation of distinct but tiny values can underflow to zero.
+        if np.ptp(column) == 0 or column.std() == 0:
+            remedy = "Choose another target" if name == names[-1] else "Leave it out of {features}"
+            problems.add_problem(
+                f"Column {name!r} is constant over the whole cohort. "
+                f"{remedy}, or add users for whom it varies.",
+                features=...,
+            )
+    problems.check()
+
+
+def _repeats(df: pd.DataFrame, columns: Columns) -> str:
+    """Return a message with the number of rows that equal an earlier row; "" if there is none."""
+    count = df.duplicated(subset=list(columns.used)).sum()
+    if not count:
+        return ""
+    return (
+        f"{count} rows repeat an earlier row's user, time, inputs and target. "
+        "Check that they are separate measurements, or drop them."
+    )
+
+
+def _ends(order: np.ndarray, batch: int | None) -> np.ndarray:
+    last = len(order)
+    inner = np.flatnonzero(np.diff(order)) + 1 if batch is None else np.arange(batch, last, batch)
+    return np.append(inner, last)
