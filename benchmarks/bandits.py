@@ -23,7 +23,7 @@ from measure import Row, at_least, at_most
 from rich.console import Console
 from rich.table import Table
 
-from kem_pymc.bandits import Bandit, Points, Process, Weighted
+from kem_pymc.bandits import Bandit, GaussianProcess, Points, Weighted
 
 #: Components, points, rounds, noise variance, and limit of the time in seconds.
 J, POINTS, ROUNDS, NOISE, LIMIT = 10, 1000, 100, 1e-4, 2.0
@@ -37,7 +37,7 @@ SCIKIT_LEARN, BOTORCH = 10.0, 1.0
 def ours(lengthscales: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """Play, and return the places (T,) that were chosen, and the moments at the end."""
     components = [
-        Process.of("SE0", {"SE0.amplitude": 1.0, "SE0.lengthscale": own}, NOISE)
+        GaussianProcess.of("SE0", {"SE0.amplitude": 1.0, "SE0.lengthscale": own}, NOISE)
         for own in lengthscales
     ]
     bandit = Bandit(Points(X), components, Weighted(J))

@@ -16,8 +16,8 @@ from measure import Row, at_most, in_turns
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 import kem_pymc as kem
+from kem_pymc.gp.batched import all_prefixes
 from kem_pymc.gp.likelihood import Data, as_active, weighted_gradient
-from kem_pymc.gp.many import all_prefixes
 from kem_pymc.kernels.library import kernels
 
 #: Number of users, number of points, and composition.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kem_pymc._system.progress import Progress
 from kem_pymc.cli import folders, screen
-from kem_pymc.cli.shown import progress
 from kem_pymc.cli.trials import RUNS, check, write_figure
 
 if TYPE_CHECKING:
@@ -165,10 +165,11 @@ def _run_stored[T: "StoredTask"](
     from experiments.results import run_tasks
 
     known = {id(task) for task in tasks if task.place(out).is_file()}
-    with progress(f"Compiling, then {what}", len(tasks) - len(known)) as done:
+    with Progress("tasks") as bars:
+        bar = bars.add(f"Compiling, then {what}", len(tasks) - len(known))
 
         def callback(task: T) -> None:
             if id(task) not in known:
-                done(described(task))
+                bars.advance(bar, 1, f"done: {described(task)}")
 
         return run_tasks(tasks, out, executor, callback)

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from experiments.data.registry import simulated_registry
-from kem_pymc.bandits import Bandit, Points, Process, Weighted
+from kem_pymc.bandits import Bandit, GaussianProcess, Points, Weighted
 from kem_pymc.lifelong import FloatDistribution, tune
 from kem_pymc.plots import networks
 
@@ -117,7 +117,9 @@ def effect(context: str, hour: float) -> float:
 
 share = {"home": 0.6, "work": 0.4}
 total = sum(share[context] * effect(context, hours) for context in share)
-smooth = Process.of("SE0", {"SE0.amplitude": 4.0, "SE0.lengthscale": 3.0}, noise=0.5, mean=1.0)
+smooth = GaussianProcess.of(
+    "SE0", {"SE0.amplitude": 4.0, "SE0.lengthscale": 3.0}, noise=0.5, mean=1.0
+)
 
 # %% [markdown]
 # D-GPUCB observes each context, GP-UCB the weighted sum only.

@@ -15,7 +15,7 @@ from kem_pymc.bandits.bandit import Bandit, PolicyName
 from kem_pymc.bandits.objective import Nonlinear, Propagated, Weighted
 from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
 from kem_pymc.datasets._study import Folder
-from kem_pymc.gp.process import Posterior
+from kem_pymc.gp.posterior import Posterior
 
 #: Titles of policies, and their names; "propagated" is for nonlinear objectives only.
 POLICIES: dict[str, PolicyName] = {
@@ -147,21 +147,22 @@ class RegressionTask:
         truth = made.truth(points)
         total = truth.sum(axis=1)
         own = DecomposedPosterior(made.components, objective, points)
-        plain = Posterior(ComposedProcess(made.components, objective), points)
+        plain = Posterior.unobserved(ComposedProcess(made.components, objective), points)
         rows: list[dict[str, Any]] = []
         places = rng.permutation(len(points))[: self.observations]
         for t, place in enumerate(places, 1):
             y = truth[place] + made.noises * rng.normal(size=len(made.noises))
             own.observe(points[place], y)
-            plain.observe(points[place], float(y.sum()))
+            plain = plain.observe(points[place], float(y.sum()))
             mean, variance = own.moments()
+            plain_mean, plain_variance = plain.at_points
             rows.append(
                 {
                     "observations": t,
                     "decomposed": np.sqrt(np.mean((mean - total) ** 2)),
-                    "plain": np.sqrt(np.mean((plain.mean - total) ** 2)),
+                    "plain": np.sqrt(np.mean((plain_mean - total) ** 2)),
                     "decomposed_sd": np.sqrt(variance).mean(),
-                    "plain_sd": np.sqrt(plain.variance).mean(),
+                    "plain_sd": np.sqrt(plain_variance).mean(),
                 }
             )
         columns = {"problem": self.problem, "components": self.components, "trial": self.trial}

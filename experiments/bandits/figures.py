@@ -56,24 +56,23 @@ def illustration(_: pd.DataFrame) -> Output:
     """Return figure 1: both regressions on two components."""
     from kem_pymc.bandits.objective import Weighted
     from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
-    from kem_pymc.gp.process import Posterior
+    from kem_pymc.gp.posterior import Posterior
 
     rng = np.random.default_rng(ILLUSTRATED)
     made = synthetic("se", 2, rng, 200)
     x = np.linspace(0, 1, 200)[:, None]
     truth = made.truth(x)
     own = DecomposedPosterior(made.components, Weighted(2), x)
-    plain = Posterior(ComposedProcess(made.components, Weighted(2)), x)
+    plain = Posterior.unobserved(ComposedProcess(made.components, Weighted(2)), x)
     places = rng.permutation(200)[:OBSERVED]
     for place in places:
         own.observe(x[place], truth[place])
-        plain.observe(x[place], float(truth[place].sum()))
-    mean, variance = own.moments()
+        plain = plain.observe(x[place], float(truth[place].sum()))
     rows = pd.DataFrame({"x": x[:, 0], "f": truth.sum(axis=1)})
-    parts = {"decomposed": (mean, variance), "plain": (plain.mean, plain.variance)}
-    for j, posterior in enumerate(own.posteriors):
+    parts = {"decomposed": own.moments(), "plain": plain.at_points}
+    for j, (posterior,) in enumerate(own.posteriors):
         rows[f"f{j + 1}"] = truth[:, j]
-        parts[f"f{j + 1}"] = (posterior.mean, posterior.variance)
+        parts[f"f{j + 1}"] = posterior.at_points
     for name, (m, v) in parts.items():
         rows[f"{name}_mean"], rows[f"{name}_sd"] = m, np.sqrt(v)
     rows["observed"] = np.isin(np.arange(200), places)

@@ -11,7 +11,7 @@ from experiments.data.weather import perceived_temperature, stations
 from kem_pymc.bandits.objective import Nonlinear, Weighted, differentiated_bounds
 from kem_pymc.bandits.space import Box, Points
 from kem_pymc.datasets._study import Folder
-from kem_pymc.gp.process import Process
+from kem_pymc.gp.process import GaussianProcess
 
 #: Problems by name.
 ProblemName = Literal["se", "matern", "rq", "influenza", "weather"]
@@ -44,7 +44,7 @@ class Game:
     Attributes
     ----------
     space : Points or Box
-    components : sequence of Process
+    components : sequence of GaussianProcess
         Processes that the policies suppose.
     objective : Weighted or Nonlinear
     truth : callable
@@ -55,19 +55,19 @@ class Game:
         1 if the objective is maximised, -1 if it is minimised.
     optimum : float
         Its best value in the space.
-    whole : Process or None
+    whole : GaussianProcess or None
         Process of the values, for policies without decomposed feedback; None if it is that of the
         weighted sum.
     """
 
     space: Points | Box
-    components: Sequence[Process]
+    components: Sequence[GaussianProcess]
     objective: Weighted | Nonlinear
     truth: Callable[[np.ndarray], np.ndarray]
     noises: np.ndarray
     sign: float
     optimum: float
-    whole: Process | None = None
+    whole: GaussianProcess | None = None
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """Return values of the objective (m,) at points (m, D)."""
@@ -121,7 +121,7 @@ def synthetic(name: str, count: int, rng: np.random.Generator, points: int = POI
             f"{base}0.lengthscale": np.exp(rng.uniform(*np.log(LENGTHSCALES))),
             f"{base}0.mixture": rng.uniform(*MIXTURES),
         }
-        process = Process.of(f"{base}0", values, NOISE)
+        process = GaussianProcess.of(f"{base}0", values, NOISE)
         root = np.linalg.cholesky(process.covariance(x, x) + JITTER * np.eye(points))
         components.append(process)
         functions.append(root @ rng.normal(size=points))
@@ -145,7 +145,7 @@ def _influenza(rng: np.random.Generator, data_home: Folder) -> Game:
     y = pilot + noises * rng.normal(size=pilot.shape)
     kernel = " + ".join(" x ".join(f"{base}{d}" for d in range(5)) for base in ("SE", "MATERN52"))
     seed = int(rng.integers(2**32))
-    components = [Process.fit(kernel, x, own, seed=seed) for own in y.T]
+    components = [GaussianProcess.fit(kernel, x, own, seed=seed) for own in y.T]
     best = space.best(lambda at: -made.sick_days(at).sum(axis=1), np.random.default_rng(seed))
     optimum = float(made.sick_days(best[None]).sum())
     return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
@@ -159,13 +159,15 @@ def _weather(rng: np.random.Generator, data_home: Folder) -> Game:
     few = pilot[:LEARNED]
     kernel = "MATERN520 x MATERN521 + SE0 x SE1"
     seed = int(rng.integers(2**32))
-    components = [Process.fit(kernel, places[few], own, seed=seed) for own in weather[few].T]
+    components = [
+        GaussianProcess.fit(kernel, places[few], own, seed=seed) for own in weather[few].T
+    ]
     bounds = differentiated_bounds(
         _perceived, weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed=seed
     )
     objective = Nonlinear(perceived_temperature, bounds)
     values = perceived_temperature(*weather.T)
-    whole = Process.fit(kernel, places[few], values[few], seed=seed)
+    whole = GaussianProcess.fit(kernel, places[few], values[few], seed=seed)
     index = {place.tobytes(): own for place, own in zip(places, weather, strict=True)}
 
     def truth(at: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kem_pymc.bandits.regression import DecomposedPosterior as DecomposedPosterior
     from kem_pymc.bandits.space import Box as Box
     from kem_pymc.bandits.space import Points as Points
-    from kem_pymc.gp.process import Process as Process
+    from kem_pymc.gp.process import GaussianProcess as GaussianProcess
 
 __getattr__, __all__ = lazily(
     __name__,
@@ -27,7 +27,7 @@ __getattr__, __all__ = lazily(
         "DecomposedPosterior": "regression",
         "Nonlinear": "objective",
         "Points": "space",
-        "Process": "kem_pymc.gp.process",
+        "GaussianProcess": "kem_pymc.gp.process",
         "Propagated": "objective",
         "Weighted": "objective",
         "differentiated_bounds": "objective",

@@ -17,7 +17,8 @@ from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPo
 from kem_pymc.bandits.space import Space, numbers
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
-from kem_pymc.gp.process import Posterior, Process
+from kem_pymc.gp.posterior import Posterior
+from kem_pymc.gp.process import GaussianProcess
 
 #: Policies by name.
 PolicyName = Literal["d-gpucb", "gp-ucb", "ei", "mpi", "random"]
@@ -99,7 +100,7 @@ class Bandit:
     ----------
     space : Points or Box
         Where to play.
-    components : sequence of Process, or of sequences of Process, length J
+    components : sequence of GaussianProcess, or of sequences of GaussianProcess, length J
         Processes of the components; a sequence in place of one contains draws of it, such as those
         of a posterior.
     objective : Weighted or Nonlinear
@@ -107,7 +108,7 @@ class Bandit:
         "d-gpucb" has the largest upper confidence bound. "gp-ucb", "ei" (expected improvement) and
         "mpi" (most probable improvement) observe the values of the objective only: their process is
         that of the weighted sum, or `whole`.
-    whole : Process, optional
+    whole : GaussianProcess, optional
         Process of the values, which these policies need if the objective isn't a weighted sum or a
         component has draws.
     direction : {"maximize", "minimize"}
@@ -131,7 +132,8 @@ class Bandit:
 
     Examples
     --------
-    >>> smooth = Process.of("SE0", {"SE0.amplitude": 1.0, "SE0.lengthscale": 0.2}, noise=1e-4)
+    >>> values = {"SE0.amplitude": 1.0, "SE0.lengthscale": 0.2}
+    >>> smooth = GaussianProcess.of("SE0", values, noise=1e-4)
     >>> bandit = Bandit(Points(np.linspace(0, 1, 1000)), [smooth, smooth], Weighted(2))
     >>> for _ in range(100):
     ...     x = bandit.ask()
@@ -145,7 +147,7 @@ class Bandit:
         objective: Weighted | Nonlinear,
         policy: PolicyName = "d-gpucb",
         *,
-        whole: Process | None = None,
+        whole: GaussianProcess | None = None,
         direction: Direction = "maximize",
         beta: Callable[[int], float] | None = None,
         delta: float = 0.05,
@@ -175,7 +177,7 @@ class Bandit:
             )
         self._whole: Posterior | None = None
         if policy in ("gp-ucb", "ei", "mpi"):
-            self._whole = Posterior(self._composed(components, whole), space.points)
+            self._whole = Posterior.unobserved(self._composed(components, whole), space.points)
         self.rounds: list[Round] = []
         self.pending: list[np.ndarray] = []
         options = {
@@ -192,12 +194,12 @@ class Bandit:
             self._apply(event)
 
     def _composed(
-        self, components: Sequence[Component], whole: Process | None
-    ) -> Process | ComposedProcess:
+        self, components: Sequence[Component], whole: GaussianProcess | None
+    ) -> GaussianProcess | ComposedProcess:
         """Return the process of the values of the objective."""
         if whole is not None:
             return whole
-        own = [component for component in components if isinstance(component, Process)]
+        own = [component for component in components if isinstance(component, GaussianProcess)]
         if not isinstance(self.objective, Weighted) or len(own) < len(components):
             raise InputError(
                 f"The policy {self.policy} needs a process of the values: the objective isn't a "
@@ -348,7 +350,7 @@ class Bandit:
         if x is self.space.points:
             if self._whole is None:
                 return self.decomposed.moments()
-            return self._whole.mean, self._whole.variance
+            return self._whole.at_points
         return (self._whole or self.decomposed).predict(x)
 
     def _score(
@@ -406,7 +408,7 @@ class Bandit:
         if self._whole is None:
             self.decomposed.observe(x, own)
         elif not math.isnan(value):
-            self._whole.observe(x, value)
+            self._whole = self._whole.observe(x, value)
         self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
         self.rounds.append(Round(x, np.array(own), value))
 

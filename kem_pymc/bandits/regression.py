@@ -7,10 +7,14 @@ import numpy.typing as npt
 
 from kem_pymc.bandits.objective import Objective, Weighted
 from kem_pymc.errors import InputError
-from kem_pymc.gp.process import AveragedPosterior, GaussianProcess, Posterior, Process
+from kem_pymc.gp.posterior import Posterior, Process
+from kem_pymc.gp.process import GaussianProcess
 
 #: A component: a Gaussian process, or draws of one, which have the same weight.
-type Component = Process | Sequence[Process]
+type Component = GaussianProcess | Sequence[GaussianProcess]
+
+#: Means and variances.
+type Moments = tuple[np.ndarray, np.ndarray]
 
 
 class ComposedProcess:
@@ -21,12 +25,12 @@ class ComposedProcess:
 
     Parameters
     ----------
-    processes : sequence of GaussianProcess, length J
+    processes : sequence of Process, length J
     objective : Weighted
         The weights.
     """
 
-    def __init__(self, processes: Sequence[GaussianProcess], objective: Weighted) -> None:
+    def __init__(self, processes: Sequence[Process], objective: Weighted) -> None:
         self.processes, self.objective = list(processes), objective
 
     @property
@@ -35,27 +39,25 @@ class ComposedProcess:
         return self.processes[0].dimension
 
     def mean(self, x: np.ndarray) -> np.ndarray:
-        """Return prior means; see :class:`kem_pymc.gp.process.GaussianProcess`."""
-        own = np.column_stack([process.mean(x) for process in self.processes])
-        return (self.objective.weights(x) * own).sum(axis=1)
+        """Return prior means; see :class:`kem_pymc.gp.posterior.Process`."""
+        means = np.column_stack([process.mean(x) for process in self.processes])
+        return (self.objective.weights(x) * means).sum(axis=1)
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return prior covariances; see :class:`kem_pymc.gp.process.GaussianProcess`."""
+        """Return prior covariances; see :class:`kem_pymc.gp.posterior.Process`."""
         left, right = self.objective.weights(x), self.objective.weights(z)
-        found = np.zeros((len(x), len(z)))
-        for j, process in enumerate(self.processes):
-            found += left[:, j, None] * process.covariance(x, z) * right[:, j]
-        return found
+        parts = [process.covariance(x, z) for process in self.processes]
+        return np.einsum("nj,jnm,mj->nm", left, np.array(parts), right)
 
     def variance(self, x: np.ndarray) -> np.ndarray:
-        """Return prior variances; see :class:`kem_pymc.gp.process.GaussianProcess`."""
-        own = np.column_stack([process.variance(x) for process in self.processes])
-        return (self.objective.weights(x) ** 2 * own).sum(axis=1)
+        """Return prior variances; see :class:`kem_pymc.gp.posterior.Process`."""
+        variances = np.column_stack([process.variance(x) for process in self.processes])
+        return (self.objective.weights(x) ** 2 * variances).sum(axis=1)
 
     def noise_at(self, x: np.ndarray) -> np.ndarray:
-        """Return noise variances; see :class:`kem_pymc.gp.process.GaussianProcess`."""
-        own = np.column_stack([process.noise_at(x) for process in self.processes])
-        return (self.objective.weights(x) ** 2 * own).sum(axis=1)
+        """Return noise variances; see :class:`kem_pymc.gp.posterior.Process`."""
+        noises = np.column_stack([process.noise_at(x) for process in self.processes])
+        return (self.objective.weights(x) ** 2 * noises).sum(axis=1)
 
 
 class DecomposedPosterior:
@@ -63,7 +65,7 @@ class DecomposedPosterior:
 
     Parameters
     ----------
-    components : sequence of Process, or of sequences of Process, length J
+    components : sequence of GaussianProcess, or of sequences of GaussianProcess, length J
         Processes of the components; a sequence in place of one contains draws of it.
     objective : Objective
     points : ndarray, shape (m, D), optional
@@ -81,13 +83,16 @@ class DecomposedPosterior:
         objective: Objective,
         points: np.ndarray | None = None,
     ) -> None:
-        drawn = [[own] if isinstance(own, Process) else list(own) for own in components]
+        drawn = [
+            [component] if isinstance(component, GaussianProcess) else list(component)
+            for component in components
+        ]
         if len(drawn) != objective.count or not all(drawn):
             raise InputError(
                 f"There are {len(drawn)} components, and the objective has {objective.count}. Give "
                 "one process, or draws of one, for each."
             )
-        dimensions = {process.dimension for own in drawn for process in own}
+        dimensions = {process.dimension for draws in drawn for process in draws}
         if len(dimensions) > 1:
             raise InputError(
                 f"The components have {' and '.join(map(str, sorted(dimensions)))} inputs. Give "
@@ -95,9 +100,9 @@ class DecomposedPosterior:
             )
         self.objective, self.points = objective, points
         self.dimension = dimensions.pop()
+        #: The posterior of each draw of each component.
         self.posteriors = [
-            Posterior(own[0], points) if len(own) == 1 else AveragedPosterior(own, points)
-            for own in drawn
+            [Posterior.unobserved(process, points) for process in draws] for draws in drawn
         ]
 
     def observe(self, x: np.ndarray, components: npt.ArrayLike) -> None:
@@ -115,20 +120,16 @@ class DecomposedPosterior:
             If an observation contradicts earlier ones, and there is no noise. Nothing is added
             then.
         """
-        own = zip(self.posteriors, np.asarray(components, float), strict=True)
-        # All rows first: if one observation is refused, none is added.
-        rows = [(post, post.row_of(x, float(y))) for post, y in own if not np.isnan(y)]
-        for posterior, row in rows:
-            if row is not None:
-                posterior.add(row)  # type: ignore[arg-type]  # of the same posterior
+        observed = zip(self.posteriors, np.asarray(components, float), strict=True)
+        self.posteriors = [
+            draws if np.isnan(y) else [draw.observe(x, float(y)) for draw in draws]
+            for draws, y in observed
+        ]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m,) of the objective at the points."""
-        if self.points is None:
-            raise InputError("The posterior has no fixed points. Use predict.")
-        means = np.column_stack([posterior.mean for posterior in self.posteriors])
-        variances = np.column_stack([posterior.variance for posterior in self.posteriors])
-        return self.objective.moments(self.points, means, variances)
+        each = [_mixed([draw.at_points for draw in draws]) for draws in self.posteriors]
+        return self.objective.moments(self.points, *_columns(each))  # type: ignore[arg-type]
 
     def predict(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m,) of the objective at inputs (m, D), without noise."""
@@ -136,8 +137,7 @@ class DecomposedPosterior:
 
     def predict_components(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m, J) of the components at inputs (m, D), without noise."""
-        means, variances = zip(*(own.predict(x) for own in self.posteriors), strict=True)
-        return np.column_stack(means), np.column_stack(variances)
+        return _columns([_mixed([draw.predict(x) for draw in own]) for own in self.posteriors])
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return covariances (n, m) of a weighted sum at inputs (n, D) and (m, D) (algorithm 2).
@@ -149,13 +149,20 @@ class DecomposedPosterior:
         InputError
             If the objective isn't a weighted sum, or a component has several draws.
         """
-        own = [posterior for posterior in self.posteriors if isinstance(posterior, Posterior)]
-        if not isinstance(self.objective, Weighted) or len(own) < len(self.posteriors):
+        if not isinstance(self.objective, Weighted) or any(len(own) > 1 for own in self.posteriors):
             raise InputError(
                 "There is a covariance of weighted sums of components with one process each only."
             )
-        left, right = self.objective.weights(x), self.objective.weights(z)
-        found = np.zeros((len(x), len(z)))
-        for j, posterior in enumerate(own):
-            found += left[:, j, None] * posterior.covariance(x, z) * right[:, j]
-        return found
+        return ComposedProcess([own for (own,) in self.posteriors], self.objective).covariance(x, z)
+
+
+def _mixed(moments: Sequence[Moments]) -> Moments:
+    """Return moments (m,) of a mixture with equal weights, by the law of total variance."""
+    means, variances = zip(*moments, strict=True)
+    return np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0)
+
+
+def _columns(moments: Sequence[Moments]) -> Moments:
+    """Return the moments of J components as columns (m, J)."""
+    means, variances = zip(*moments, strict=True)
+    return np.column_stack(means), np.column_stack(variances)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.shown import show
 from kem_pymc.cli.trials import chains_of, check, run_all
 from kem_pymc.errors import InputError
 
@@ -167,7 +166,7 @@ def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
         if like == "table2":
             output.notes = []  # they are about the paper's data
         files = report.write(name, output, out, heading)
-        show(output.tables)
+        screen.tables(output.tables)
         for note in output.notes if like == "peers" else []:
             screen.info(note)
         screen.info(f"{name}: {', '.join(str(file) for file in files)}")

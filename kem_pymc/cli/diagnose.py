@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
-from rich.markup import escape
 
 from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError
@@ -105,15 +104,15 @@ def _say_what_matters(shares: "pd.DataFrame") -> None:
     if shares.empty:
         return
     screen.heading("Shares of the variance of all users' data")
-    made = screen.table("part", "component", "share", right=("share",))
-    for row in shares[shares["kind"] != "feature"].itertuples():
-        made.add_row(row.part if row.kind == "all" else "", escape(row.name), f"{row.share:.0%}")
-    screen.console.print(made)
+    rows = [
+        (row.part if row.kind == "all" else "", row.name, row.share)
+        for row in shares[shares["kind"] != "feature"].itertuples(index=False)
+    ]
+    screen.table(("part", "component", "share"), rows, {"share": ".0%"})
     features = shares[shares["kind"] == "feature"].pivot(index="name", columns="part")["share"]
-    made = screen.table("feature", *features.columns, right=(*features.columns,))
-    for name in dict.fromkeys(shares.loc[shares["kind"] == "feature", "name"]):
-        made.add_row(escape(name), *(f"{share:.0%}" for share in features.loc[name]))
-    screen.console.print(made)
+    names = dict.fromkeys(shares.loc[shares["kind"] == "feature", "name"])
+    forms = dict.fromkeys(features.columns, ".0%")
+    screen.table(("feature", *forms), [(name, *features.loc[name]) for name in names], forms)
 
 
 def _say_how_groups_differ(differences: "pd.DataFrame", target: str) -> None:

@@ -81,7 +81,7 @@ def likelihood() -> str:
     from scipy.stats import multivariate_normal
 
     import kem_pymc as kem
-    from kem_pymc.gp.many import log_likelihoods
+    from kem_pymc.gp.batched import log_likelihoods
 
     rng = np.random.default_rng(0)
     x, y = rng.uniform(0, 3, 10), rng.normal(size=10)

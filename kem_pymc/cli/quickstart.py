@@ -13,7 +13,6 @@ from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.table import Table
 
     from kem_pymc.data.cohort import Cohort
     from kem_pymc.selection.online import Trajectories
@@ -96,11 +95,11 @@ def quickstart(
         _write(trajectories, test, folder)
         (folder / OWN).write_text(json.dumps({"seed": seed, "users": users}) + "\n", "utf-8")
     screen.heading("Kernels selected for new users, by number of points")
-    screen.console.print(_selected(trajectories["KEM"], test))
+    _print_selected(trajectories["KEM"], test)
     # A single user with bad predictions changes the mean, but hardly the median.
     for title in ("Mean", "Median"):
         screen.heading(f"{title} over users of the log likelihood of a test point")
-        screen.console.print(_compared(trajectories, test, title.lower()))
+        _print_compared(trajectories, test, title.lower())
     screen.info(f"Results are in {out}.")
     for failure in outcome.failures:
         screen.warn(f"The results lack a chain: {failure}. They are based on the other chains.")
@@ -151,36 +150,32 @@ def _write(trajectories: "dict[str, Trajectories]", test: "Cohort", folder: Path
     axes[0, 0].figure.savefig(folder / "predictions.png", dpi=150)
 
 
-def _selected(trajectories: "Trajectories", test: "Cohort") -> "Table":
-    """Return a table of kernels by user and time step, with a dot for an unchanged kernel."""
+def _print_selected(trajectories: "Trajectories", test: "Cohort") -> None:
+    """Print a table of kernels by user and time step, with a dot for an unchanged kernel."""
     first, *later = [str(n) for n in test.ends[0]]
-    table = screen.table("user", "truth", first, *later)
+    rows = []
     width = (screen.console.width - 20) // (1 + len(later)) - 3
     for user, truth in zip(test.users, test.truth.compositions, strict=True):
         labels = [s.label() for s in trajectories[user]]
         changes = [
-            screen.broken(label, width) if label != before else "[dim]·[/]"
+            screen.broken(label, width) if label != before else "·"
             for label, before in zip(labels, [None, *labels], strict=False)
         ]
-        table.add_row(str(user), f"[dim]{truth}[/]", *changes)
-    return table
+        rows.append((str(user), str(truth), *changes))
+    screen.table(("user", "truth", first, *later), rows)
 
 
-def _compared(trajectories: "dict[str, Trajectories]", test: "Cohort", over_users: str) -> "Table":
-    """Return a table of scores by method and time step, the best of each time step in bold."""
+def _print_compared(
+    trajectories: "dict[str, Trajectories]", test: "Cohort", over_users: str
+) -> None:
+    """Print a table of scores by method and time step."""
     import numpy as np
 
     users = np.array([_log_likelihoods(own, test) for own in trajectories.values()])
     scores = users.mean(axis=1) if over_users == "mean" else np.median(users, axis=1)
     sizes = [str(n) for n in test.ends[0]]
-    table = screen.table("method", *sizes, right=sizes)
-    for method, row in zip(trajectories, scores, strict=True):
-        best = row == scores.max(axis=0)
-        cells = [
-            f"[bold]{v:.2f}[/]" if top else f"{v:.2f}" for v, top in zip(row, best, strict=True)
-        ]
-        table.add_row(method, *cells)
-    return table
+    rows = [(method, *row) for method, row in zip(trajectories, scores, strict=True)]
+    screen.table(("method", *sizes), rows, dict.fromkeys(sizes, ".2f"))
 
 
 def _log_likelihoods(trajectories: "Trajectories", test: "Cohort") -> "np.ndarray":

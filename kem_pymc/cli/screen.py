@@ -5,15 +5,16 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.table import Table
 
+from kem_pymc._system.display import Cell, Listing
 from kem_pymc.cli.folders import EVOLUTIONS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from kem_pymc.data.cohort import Cohort
     from kem_pymc.data.scaling import Scaling
     from kem_pymc.diagnostics.diagnosis import Diagnosis
@@ -57,18 +58,43 @@ def heading(text: str) -> None:
     console.print(f"\n[bold]{escape(text)}[/]")
 
 
-def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table in the style of the commands; columns in `right` are right-aligned."""
-    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in columns:
-        made.add_column(name, justify="right" if name in right else "left")
-    return made
+def table(
+    columns: "Sequence[str]",
+    rows: "Iterable[Sequence[Cell]]",
+    forms: Mapping[str, str] | None = None,
+) -> None:
+    """Print a table; `forms` are formats of columns of numbers, see :class:`Listing`."""
+    console.print(Listing(columns, list(rows), forms or {}).rich())
 
 
-def fits(made: Table) -> bool:
+def tables(frames: "Mapping[str, pd.DataFrame]") -> None:
+    """Print tables with their titles, each in blocks of as many columns as fit on the screen."""
+    import numpy as np
+
+    for title, frame in frames.items():
+        heading(title)
+        named = frame.index.names != [None]
+        texts = (frame.reset_index() if named else frame).astype(str)
+        labels, rest = np.split(np.arange(texts.shape[1]), [frame.index.nlevels if named else 0])
+        while len(rest):
+            blocks = (
+                _listing(texts.iloc[:, [*labels, *rest[:n]]]) for n in range(len(rest), 0, -1)
+            )
+            alone = len(labels) + 1
+            block = next(b for b in blocks if _fits(b) or len(b.columns) == alone)
+            console.print(block.rich())
+            rest = rest[len(block.columns) - len(labels) :]
+
+
+def _listing(frame: "pd.DataFrame") -> Listing:
+    names = [" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in frame]
+    return Listing(names, frame.to_numpy().tolist())
+
+
+def _fits(listing: Listing) -> bool:
     """Return whether a table fits on the screen with every cell on one line."""
     anything = console.options.update(max_width=10_000)
-    return Measurement.get(console, anything, made).maximum <= console.width
+    return Measurement.get(console, anything, listing.rich()).maximum <= console.width
 
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:
@@ -127,23 +153,23 @@ def broken(composition: str, width: int) -> str:
 
 def evolutions(learned: "Evolutions") -> None:
     """Print a table of the main evolutions, by parent and child."""
-    numbers = ("probability", "in draws")
-    made = table("from", "to", *numbers, right=numbers)
+    forms = {"probability": ".2f", "in draws": ".0%"}
+    rows: list[tuple[Cell, ...]] = []
     frame = learned.to_frame()
     main = frame[(frame["probability"] >= LEAST) & (frame["occurrence"] >= LEAST)]
     if len(main) < FEW:  # the posterior is diffuse: show the most frequent
         main = frame.loc[frame["occurrence"].nlargest(FEW).index.sort_values()]
     width = (console.width - 30) // 2
     by_parent = groupby(main.itertuples(index=False), key=lambda row: row.parent)
-    for parent, rows in islice(by_parent, PARENTS):
-        for i, row in enumerate(islice(rows, CHILDREN)):
+    for parent, children in islice(by_parent, PARENTS):
+        for i, row in enumerate(islice(children, CHILDREN)):
             first = "" if i else broken(parent, width)
-            child = "[dim]stays[/]" if row.child == parent else broken(row.child, width)
-            made.add_row(first, child, f"{row.probability:.2f}", f"{row.occurrence:.0%}")
+            child = "stays" if row.child == parent else broken(row.child, width)
+            rows.append((first, child, row.probability, row.occurrence))
     heading("Learned evolutions")
     info("Probability of the next kernel, and share of posterior draws with this evolution.")
-    console.print(made)
-    info(f"{made.row_count} of {len(frame)} evolutions are shown; all are in {EVOLUTIONS}.")
+    table(("from", "to", *forms), rows, forms)
+    info(f"{len(rows)} of {len(frame)} evolutions are shown; all are in {EVOLUTIONS}.")
     if learned.final is not None:
         from kem_pymc.evolutions.novelty import ends_of
 
@@ -167,12 +193,12 @@ def paths(trajectories: "Mapping[Hashable, Sequence[Selection]]") -> None:
     from kem_pymc.kernels.prose import readable
 
     shown = dict(islice(trajectories.items(), USERS))
-    made = table("user", "kernel (number of points when selected)", "points", right=("points",))
+    rows = []
     width = console.width - max(len(str(user)) for user in shown) - len("points") - 12
     for user, trajectory in shown.items():
         changes = [next(same) for _, same in groupby(trajectory, key=lambda s: s.composition)]
         lines = wrapped([f"{readable(s.label())} ({len(s.y)})" for s in changes], " → ", width)
-        made.add_row(escape(str(user)), "\n".join(lines), str(len(trajectory[-1].y)))
-    console.print(made)
+        rows.append((str(user), "\n".join(lines), len(trajectory[-1].y)))
+    table(("user", "kernel (number of points when selected)", "points"), rows)
     if len(trajectories) > USERS:
         info(f"The first {USERS} of {len(trajectories)} users.")

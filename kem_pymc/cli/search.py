@@ -296,13 +296,10 @@ def _write_composition(found: "SearchResult", names: _Names, out: Path) -> None:
 
     parts = describe(found.selection, names.features)
     _print_best(found, str(found.best))
-    made = screen.table(
-        "component", "description", "share of variance", right=("share of variance",)
-    )
-    for row in parts.itertuples(index=False):
-        made.add_row(row.component, row.description, f"{row.share:.1%}")
     screen.heading(f"{names.target} is the sum of")
-    screen.console.print(made)
+    rows = parts[["component", "description", "share"]].itertuples(index=False)
+    columns = ("component", "description", "share of variance")
+    screen.table(columns, rows, {"share of variance": ".1%"})
     noise = found.selection.noise_in_target_units**0.5
     sd = float(left_out_errors(found.selection).std())
     screen.info(f"Predicted from all other points, {names.target} has errors of sd {sd:.2g}.")
@@ -324,11 +321,9 @@ def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
 
     selection = found.selection
     _print_best(found, found.best.formula())
-    made = screen.table("hyperparameter", "value", right=("value",))
-    for name, value in {**selection.hyperparameters, "noise variance": selection.noise}.items():
-        made.add_row(name, f"{value:.4g}")
     screen.heading("Values, for inputs from 0 to 1 and standardised targets")
-    screen.console.print(made)
+    values = {**selection.hyperparameters, "noise variance": selection.noise}
+    screen.table(("hyperparameter", "value"), values.items(), {"value": ".4g"})
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
     sd = selection.noise_in_target_units**0.5
     screen.info(f"The noise has sd {sd:.2g}, in units of {names.target}.")

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kem_pymc._system.progress import Progress
 from kem_pymc.cli import folders, screen
-from kem_pymc.cli.shown import progress, show
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,11 +46,13 @@ def run_all(tasks: "list[Task]", store: Any, executor: "Executor") -> None:
     total = len(tasks) - len(known)
     if total:
         screen.info(_ahead(tasks, total))
-    with progress("Compiling, then learning", total) as done:
+    with Progress("tasks") as bars:
+        bar = bars.add("Compiling, then learning", total)
 
         def callback(task: "Task") -> None:
             if id(task) not in known:
-                done(f"{task.study.title}, trial {task.trial + 1}: {', '.join(task.methods)}")
+                methods = ", ".join(task.methods)
+                bars.advance(bar, 1, f"done: {task.study.title}, trial {task.trial + 1}: {methods}")
 
         run_tasks(tasks, store, executor, callback)
 
@@ -84,5 +86,5 @@ def write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> 
     from kem_pymc.comparison import report
 
     files = report.write(name, output, out, heading)
-    show(output.tables)
+    screen.tables(output.tables)
     screen.info(f"{name}: {', '.join(str(file) for file in files)}")

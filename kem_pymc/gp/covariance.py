@@ -61,16 +61,33 @@ def natural_values(layout, factor, h, values):
 
 
 @compiled
-def cross_covariance(kernels, layout, candidate, h, x, z):
-    """Return one candidate's covariance K(x, z) (n, m) and the diagonal (m,) of K(z, z)."""
+def cross_covariances(kernels, layout, active, h, x, z):
+    """Return the covariances (k, n, m) of k candidates between points `x` (D, n) and `z` (D, m)."""
     values = np.empty(8)
-    cross = np.full((x.shape[1], z.shape[1]), math.exp(h[layout.hyper_start[candidate]]))
-    prior = np.full((z.shape[1], 1, 1), math.exp(h[layout.hyper_start[candidate]]))
-    for f in range(layout.factor_start[candidate], layout.factor_start[candidate + 1]):
-        natural_values(layout, f, h, values)
-        base = layout.factor_base[f]
-        d = layout.factor_dimension[f]
-        kernels.cross(base, x[d], z[d], values, cross)
-        for j in range(z.shape[1]):
-            kernels.fill(base, z[d, j : j + 1], values, 1.0, MULTIPLY, prior[j])
-    return cross, prior[:, 0, 0].copy()
+    cross = np.empty((active.shape[0], x.shape[1], z.shape[1]))
+    for k in range(active.shape[0]):
+        c = active[k]
+        cross[k] = math.exp(h[layout.hyper_start[c]])
+        for f in range(layout.factor_start[c], layout.factor_start[c + 1]):
+            natural_values(layout, f, h, values)
+            d = layout.factor_dimension[f]
+            kernels.cross(layout.factor_base[f], x[d], z[d], values, cross[k])
+    return cross
+
+
+@compiled
+def variances(kernels, layout, active, h, x):
+    """Return the variances (k, n) of k candidates at points `x` (D, n)."""
+    values = np.empty(8)
+    prior = np.empty((active.shape[0], x.shape[1], 1, 1))
+    for k in range(active.shape[0]):
+        c = active[k]
+        prior[k] = math.exp(h[layout.hyper_start[c]])
+        for f in range(layout.factor_start[c], layout.factor_start[c + 1]):
+            natural_values(layout, f, h, values)
+            d = layout.factor_dimension[f]
+            for i in range(x.shape[1]):
+                kernels.fill(
+                    layout.factor_base[f], x[d, i : i + 1], values, 1.0, MULTIPLY, prior[k, i]
+                )
+    return prior[:, :, 0, 0].copy()

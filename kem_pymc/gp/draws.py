@@ -5,14 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc._jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.covariance import covariance
-from kem_pymc.gp.likelihood import as_active
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 
 
@@ -65,14 +62,10 @@ def draw_functions(
         return np.zeros((draws, len(x)))
     coordinates = Coordinates(CandidatePool(composition.candidates, x.shape[1]), composition)
     values = [_each(h.name, hyperparameters, draws) for h in coordinates.hyperparameters]
-    layout, active = coordinates.pool.layout, as_active(coordinates.inclusion)
-    columns = np.array(x.T, dtype=np.float64, order="C")
-    upper = np.empty((len(x), padded(len(x))))
     functions = np.empty((draws, len(x)))
     for draw, natural in enumerate(np.transpose(values)):
-        h, _ = coordinates.expand(coordinates.from_natural(natural, 1.0))
-        covariance(kernels(), layout, active, h, columns, upper, np.empty_like(upper))
-        full = np.triu(upper[:, : len(x)])
+        kernel = FixedKernel.of(coordinates, coordinates.from_natural(natural, 1.0))
+        full = np.triu(kernel.upper(x)[:, : len(x)])
         # The symmetric root exists for singular covariances too, and changes little when the
         # hyperparameters change little, so that draws with the same seed can be compared.
         roots, vectors = np.linalg.eigh(full + np.triu(full, 1).T)

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from kem_pymc._jit.decorators import compiled
-from kem_pymc.gp.fit import LEAST_CURVATURE, Criterion, Fit, curvature_at, fit
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.fit import Criterion, Fit, fit
+from kem_pymc.gp.laplace import LEAST_CURVATURE, Laplace, curvature_at
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, noise_log_prior
 
@@ -31,27 +31,27 @@ SPACING, GROWTH = 1.8, 1.3
 
 #: Nodes are added until the integrand has fallen by this many nats, or one side has this many
 #: nodes.
-FALL, NODES = 8.0, 10
+MAX_DROP_NATS, MAX_NODES = 8.0, 10
 
 #: At a node, Newton's method ends when another step predicts a gain of less than this many nats.
-PROMISE = 0.02
+MIN_GAIN_NATS = 0.02
 
 #: Distance from the optimum along each principal axis, in standard deviations, at which the
 #: integrand over the other coordinates is compared with the normal density (the Gauss-Hermite rule
 #: with three nodes), and the largest excess over it in nats.
-FAR, MOST = math.sqrt(3.0), 3.0
+AXIS_NODE, MAX_EXCESS_NATS = math.sqrt(3.0), 3.0
 
 #: Largest slope of the log integrand at a node, relative to the mean slope between two nodes: with
 #: a larger one the cubic wouldn't be monotone, and one wrong slope in a tail would dominate the
 #: integral (Fritsch & Carlson 1980).
-STEEPEST = 3.0
+MAX_SLOPE_RATIO = 3.0
 
 #: Prior mass below a distant floor counts if it is more than this many times the mass that a normal
 #: prior could have there, given its density at the floor and the integrand's width.
-HEAVY = 10.0
+MIN_MASS_RATIO = 10.0
 
 #: A fit is replaced by another optimum, found while integrating, if that is this many nats higher.
-CLIMB = 0.5
+MIN_CLIMB_NATS = 0.5
 
 _WHERE, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 
@@ -96,22 +96,21 @@ class _Ridge:
         self.objective = objective
         k = len(values) - 1
         height, gradient, curvature = curvature_at(objective, values)
-        eigenvalues, vectors = np.linalg.eigh(curvature[:k, :k])
-        eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
-        self.inverse = (vectors / eigenvalues) @ vectors.T
+        others = Laplace(curvature[:k, :k])
+        self.inverse = others.covariance
         self.direction = -self.inverse @ curvature[:k, k]
-        own = max(curvature[k, k] + curvature[k, :k] @ self.direction, LEAST_CURVATURE)
+        width = max(curvature[k, k] + curvature[k, :k] @ self.direction, LEAST_CURVATURE)
         #: Distance over which the integrand falls by about one nat: the sd, or 1 / slope at a
         #: floor.
-        self.scale = 1 / math.hypot(math.sqrt(own), gradient[k])
+        self.scale = 1 / math.hypot(math.sqrt(width), gradient[k])
         self.first = self._corrected(values, height, gradient)[0]
-        self.log_integral = float((HALF_LOG_2PI - 0.5 * np.log(eigenvalues)).sum())
+        self.log_integral = others.log_volume
         self.bend = 0.0
         if k:
             away = np.zeros((2 * k, k + 1))
-            away[:, :k] = FAR * np.vstack([axes := (vectors / np.sqrt(eigenvalues)).T, -axes])
+            away[:, :k] = others.scaled(AXIS_NODE * np.vstack([np.eye(k), -np.eye(k)]))
             heights, slopes = objective.evaluate(values + away)
-            rises = np.exp(np.minimum(heights - height + FAR**2 / 2, MOST))
+            rises = np.exp(np.minimum(heights - height + AXIS_NODE**2 / 2, MAX_EXCESS_NATS))
             totals = 4 + rises[:k] + rises[k:]
             self.log_integral += float(np.log(totals / 6).sum())
             turns = (slopes - gradient) @ np.append(self.direction, 1.0)
@@ -125,10 +124,10 @@ class _Ridge:
             (height,), (gradient,) = self.objective.evaluate(values[None])
             if height <= best.height:
                 break  # the curvature at the first optimum is too inaccurate here
-            found, gain = self._corrected(values, height, gradient)
-            if gain < PROMISE:
-                return found
-            best, others = _Node(log_noise, height, found.slope, others), found.others
+            predicted, gain = self._corrected(values, height, gradient)
+            if gain < MIN_GAIN_NATS:
+                return predicted
+            best, others = _Node(log_noise, height, predicted.slope, others), predicted.others
         return best
 
     def _corrected(
@@ -147,15 +146,15 @@ class _Ridge:
     def _side(self, sign: float, end: float) -> list[_Node]:
         nodes: list[_Node] = []
         last, length = self.first, SPACING * self.scale
-        lowest = last.height - FALL
-        while len(nodes) < NODES and last.height > lowest and last.log_noise != end:
+        lowest = last.height - MAX_DROP_NATS
+        while len(nodes) < MAX_NODES and last.height > lowest and last.log_noise != end:
             place = last.log_noise + sign * length
             place = max(place, end) if sign < 0 else place
             last = self.node(last.others + self.direction * (place - last.log_noise), place)
             if not math.isfinite(last.height):
                 break
             nodes.append(last)
-            lowest = max(lowest, last.height - FALL)
+            lowest = max(lowest, last.height - MAX_DROP_NATS)
             length *= GROWTH
         return nodes
 
@@ -192,9 +191,9 @@ def laplace(objective: Objective, fitted: Fit) -> tuple[Fit, Criterion]:
     ridge = _Ridge(objective, fitted.values)
     nodes = ridge.nodes(math.log(objective.noise_floor))
     highest = max(nodes, key=lambda node: node.height)
-    if highest.height > ridge.first.height + CLIMB:
+    if highest.height > ridge.first.height + MIN_CLIMB_NATS:
         higher = fit(objective, [np.append(highest.others, highest.log_noise)])
-        if higher.height > fitted.height + CLIMB:
+        if higher.height > fitted.height + MIN_CLIMB_NATS:
             return laplace(objective, higher)
     evidence = _log_evidence(objective, ridge, nodes)
     return fitted, Criterion(evidence, evidence)
@@ -210,7 +209,7 @@ def _log_evidence(objective: Objective, ridge: _Ridge, nodes: list[_Node]) -> fl
     mass, density = _below(objective.problem.prior, floor)
     if places[0] <= floor:
         at_floor = heights[0]
-    elif mass - density > math.log(HEAVY * ridge.scale):
+    elif mass - density > math.log(MIN_MASS_RATIO * ridge.scale):
         held = fit(objective, [np.append(nodes[0].others, floor)], log_noise=floor)
         there = _Ridge(objective, held.values)
         at_floor = there.first.height + there.log_integral
@@ -231,7 +230,7 @@ def _log_integral(places, heights, slopes):
         length = places[i + 1] - places[i]
         # The optimum is a node, so the integrand is monotone between neighbouring nodes.
         rise = heights[i + 1] - heights[i]
-        low, high = min(0.0, STEEPEST * rise), max(0.0, STEEPEST * rise)
+        low, high = min(0.0, MAX_SLOPE_RATIO * rise), max(0.0, MAX_SLOPE_RATIO * rise)
         first = min(max(length * slopes[i], low), high)
         second = min(max(length * slopes[i + 1], low), high)
         for j in range(nodes):

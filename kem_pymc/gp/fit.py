@@ -10,11 +10,12 @@ from scipy.optimize import minimize
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.laplace import LEAST_CURVATURE, curvature_at
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.maximise import maximise
 from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Curvature, Objective
-from kem_pymc.gp.predict import covariance_factor, solve_lower
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.predict import condition
 
 #: From this many points on, starts are followed on a subset, and the best optimum on all points.
 MANY = 400
@@ -30,13 +31,6 @@ WALL = 1e100
 
 #: The golden ratio minus one: its multiples, modulo one, are evenly spread and never periodic.
 GOLDEN = (math.sqrt(5) - 1) / 2
-
-#: Step of finite differences of the gradient.
-STEP = 1e-4
-
-#: Smallest curvature in any direction, that of a standard deviation of 10: without a prior a
-#: direction may be flat.
-LEAST_CURVATURE = 0.01
 
 #: Bound of the absolute value of logs.
 WIDEST_LOG = 20.0
@@ -132,7 +126,7 @@ def _fit_large(
         (height,), (gradient,) = objective.evaluate((start + steps * sd)[None])
         return (-height, -gradient * sd) if math.isfinite(height) else (WALL, gradient)
 
-    found = minimize(
+    refined = minimize(
         downhill,
         np.zeros(len(start)),
         jac=True,
@@ -141,9 +135,9 @@ def _fit_large(
         # A tolerance of 0.001 nats is enough for a sum of so many terms.
         options={"maxfun": EVALUATIONS, "ftol": 1e-3 / objective.n_points, "gtol": 1e-2},
     )
-    values = np.clip(start + found.x * sd, low, high)
+    values = np.clip(start + refined.x * sd, low, high)
     likelihood, density = objective.terms(values)
-    return Fit(values, likelihood, density, found.nfev + 1, bool(found.success))
+    return Fit(values, likelihood, density, refined.nfev + 1, bool(refined.success))
 
 
 def thinned(objective: Objective) -> Objective:
@@ -159,21 +153,6 @@ def spread_places(n: int) -> np.ndarray:
     """Return the sorted indices of a subset of `n` points, evenly spread without a period."""
     count = max(FEW, int(SHARE * n))
     return np.sort(np.argsort(np.arange(n) * GOLDEN % 1.0, kind="stable")[:count])
-
-
-def curvature_at(objective: Objective, values: np.ndarray) -> Curvature:
-    """Return height, gradient (d,) and curvature (d, d) of an objective at coordinates (d,).
-
-    The curvature is minus the Hessian, by finite differences of the gradient. Results are cached.
-    """
-    place = values.tobytes()
-    if place not in objective.curvatures:
-        points = values + np.vstack([np.zeros(len(values)), STEP * np.eye(len(values))])
-        heights, gradients = objective.evaluate(points)
-        curvature = (gradients[0] - gradients[1:]) / STEP
-        known = float(heights[0]), gradients[0], (curvature + curvature.T) / 2
-        objective.curvatures[place] = known
-    return objective.curvatures[place]
 
 
 def bounds(coordinates: Coordinates, noise_floor: float) -> tuple[np.ndarray, np.ndarray]:
@@ -228,9 +207,6 @@ def aic(log_likelihood: float, n_parameters: int) -> Criterion:
 def leave_one_out(objective: Objective, values: np.ndarray) -> Criterion:
     """Return the sum of the log predictive densities of each point given all others.
 
-    The closed form is used (Rasmussen & Williams 2006, eqs. 5.10 to 5.12): with A the covariance of
-    the targets, point i has predictive variance 1 / [A^-1]_ii and residual [A^-1 y]_i / [A^-1]_ii.
-
     Parameters
     ----------
     objective : Objective
@@ -242,12 +218,9 @@ def leave_one_out(objective: Objective, values: np.ndarray) -> Criterion:
     Criterion
         Minus infinity if the covariance isn't positive definite.
     """
-    u = covariance_factor(objective, values)
-    if u is None:
+    conditional, _ = condition(objective, values)
+    if conditional is None:
         return Criterion(-math.inf, -math.inf)
-    inverse = solve_lower(u, np.eye(len(u)))  # inverse of U', so A^-1 = inverse' inverse
-    precision = (inverse**2).sum(axis=0)
-    residual = inverse.T @ (inverse @ objective.problem.y) / precision
-    densities = 0.5 * np.log(precision) - HALF_LOG_2PI - 0.5 * residual**2 * precision
-    total = float(densities.sum())
+    error, variance = conditional.left_out()
+    total = -float((0.5 * np.log(variance) + HALF_LOG_2PI + 0.5 * error**2 / variance).sum())
     return Criterion(total, total)

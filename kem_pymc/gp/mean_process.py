@@ -15,30 +15,19 @@ whose prior is N(0, I). Predictions need no row of any user's data.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
-from kem_pymc.gp.covariance import cross_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Candidate, Composition
-from kem_pymc.kernels.library import kernels
-from kem_pymc.kernels.pool import CandidatePool
 
 #: Jitter added to the diagonal at the inducing points, as a share of the largest variance.
 JITTER = 1e-10
-
-
-class MeanFunction(Protocol):
-    """Protocol of a function around which a user's data vary: a mean and its covariance."""
-
-    def mean(self, x: np.ndarray) -> np.ndarray:
-        """Return the mean (n,) at inputs (n, D), both in scaled units."""
-
-    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return the covariance (n, m) between inputs (n, D) and (m, D)."""
 
 
 class NewPoints(NamedTuple):
@@ -85,10 +74,10 @@ class MeanAtPoints:
         The last result is cached for the same array, because all kernels that a prediction averages
         over use the same points.
         """
-        kept: NewPoints | None = self.__dict__.get("_new")
-        if kept is None or kept.z is not z:
-            kept = self.__dict__["_new"] = self._new_points(z)
-        return kept
+        last: NewPoints | None = self.__dict__.get("_new")
+        if last is None or last.z is not z:
+            last = self.__dict__["_new"] = self._new_points(z)
+        return last
 
     def _new_points(self, z: np.ndarray) -> NewPoints:
         mean, covariance = self.function.mean(z), self.function.covariance(z, z)
@@ -184,14 +173,14 @@ class SharedKernel:
             raise InputError(
                 f"{candidate} isn't in {self.composition}. Choose one of its candidates."
             )
-        found = np.zeros((len(x), self.size))
+        features = np.zeros((len(x), self.size))
         if candidate in self.linear:
-            found[:, self.linear.index(candidate)] = self._linear_feature(candidate, x)
+            features[:, self.linear.index(candidate)] = self._linear_feature(candidate, x)
         else:
-            own = Composition((candidate,))
-            cross = composition_covariance(own, self.hyperparameters, self.inducing, x)
-            found[:, len(self.linear) :] = (self._inverse @ cross).T
-        return found
+            part = Composition((candidate,))
+            cross = composition_covariance(part, self.hyperparameters, self.inducing, x)
+            features[:, len(self.linear) :] = (self._inverse @ cross).T
+        return features
 
     def _linear_feature(self, candidate: Candidate, x: np.ndarray) -> np.ndarray:
         scale = np.sqrt(self.hyperparameters[f"{candidate}.amplitude"])
@@ -273,8 +262,8 @@ class MeanProcess:
         """Return the posterior covariance (n, m) between inputs (n, D) and (m, D)."""
         one = self.kernel.features(x)
         other = one if z is x else self.kernel.features(z)
-        own = (one @ self.root.T) @ (other @ self.root.T).T
-        return own + self.kernel.left_over(x, z, (one, other))
+        spread = (one @ self.root.T) @ (other @ self.root.T).T
+        return spread + self.kernel.left_over(x, z, (one, other))
 
     def at(self, x: np.ndarray) -> MeanAtPoints:
         """Return the process at points (n, D)."""
@@ -301,28 +290,3 @@ class MeanProcess:
 def is_linear(candidate: Candidate) -> bool:
     """Return whether all functions of a candidate are multiples of one: CONST, and a single LIN."""
     return not candidate.factors or [f.base for f in candidate.factors] == ["LIN"]
-
-
-def composition_covariance(
-    composition: Composition, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
-) -> np.ndarray:
-    """Return a composition's noise-free covariance (n, m) between inputs (n, D) and (m, D).
-
-    Raises
-    ------
-    InputError
-        If a hyperparameter is missing or out of range.
-    """
-    total = np.zeros((len(x), len(z)))
-    if not len(composition):
-        return total
-    pool = CandidatePool(composition.candidates, x.shape[1])
-    missing = [h.name for h in pool.hyperparameters if h.name not in hyperparameters]
-    if missing:
-        raise InputError(f"There is no value of {missing[0]}. Give one for each hyperparameter.")
-    h = pool.unconstrained({p.name: hyperparameters[p.name] for p in pool.hyperparameters})
-    # Copies, because compiled code doesn't accept read-only arrays.
-    across, down = (np.array(points.T, dtype=np.float64, order="C") for points in (x, z))
-    for c in range(len(pool)):
-        total += cross_covariance(kernels(), pool.layout, c, h, across, down)[0]
-    return total

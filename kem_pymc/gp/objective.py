@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
-from kem_pymc.gp.large import evaluate_large
+from kem_pymc.gp.lapack import evaluate_large
 from kem_pymc.gp.likelihood import as_active
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.problem import Prior, Problem, evaluate, evaluate_all, flat_prior
@@ -55,7 +55,7 @@ class Objective:
         self.noise_floor = noise_floor
         self.shared = shared
         #: Cache by coordinates: the evidence and draws of values need the same curvature.
-        self.curvatures: dict[bytes, Curvature] = {}
+        self.curvatures: dict[tuple[bytes, bool], Curvature] = {}
         #: The targets (n,), before the shared mean is subtracted.
         self.targets = y = np.array(y, dtype=np.float64)
         self.problem = Problem(

@@ -214,6 +214,21 @@ def evaluate(problem, values, gradient):
 
 
 @compiled
+def differenced(before, after, step):
+    """Return minus a Hessian (d, d) by differences of the gradient.
+
+    Parameters
+    ----------
+    before, after : (d, d) float64
+        Gradients before and after a step along each coordinate, one a row.
+    step : float
+        Length of the steps.
+    """
+    curvature = (before - after) / step
+    return 0.5 * (curvature + curvature.T)
+
+
+@compiled
 def evaluate_all(problem, points, heights, gradients):
     """Write log likelihood plus log prior at points (m, k + 1), and its gradients, to arrays."""
     for i in range(points.shape[0]):

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from kem_pymc.gp.fit import LEAST_CURVATURE, MANY, Fit, bounds, curvature_at
+from kem_pymc.gp.fit import MANY, Fit, bounds
+from kem_pymc.gp.laplace import Laplace, curvature_at
 from kem_pymc.gp.objective import Objective
 
 #: Number of draws, a power of two. With 16 or 32 the predictions are the same.
@@ -47,10 +48,8 @@ def draw_values(objective: Objective, fitted: Fit) -> tuple[np.ndarray, np.ndarr
     proper = prior.from_study or bool((prior.precision > 0).all())
     if not (proper and np.isfinite(fitted.height)) or objective.n_points >= MANY:
         return fitted.values[None], np.ones(1)
-    _, _, curvature = curvature_at(objective, fitted.values)
-    eigenvalues, vectors = np.linalg.eigh(curvature)
     normal = _normal(len(fitted.values))
-    steps = (normal / np.sqrt(np.maximum(eigenvalues, LEAST_CURVATURE))) @ vectors.T
+    steps = Laplace(curvature_at(objective, fitted.values)[2]).scaled(normal)
     values = np.clip(fitted.values + steps, *bounds(objective.coordinates, objective.noise_floor))
     heights, _ = objective.evaluate(values)
     weights = np.exp(np.minimum(heights - fitted.height + 0.5 * (normal**2).sum(axis=1), MOST))

@@ -11,7 +11,7 @@ from kem_pymc import priors as prior_tables
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
-from kem_pymc.gp.process import Process
+from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
@@ -136,7 +136,7 @@ class ClusterModel(pm.Model):
         """
         return self.composition.to_pymc(values, x.shape[1])(x)
 
-    def processes(self, idata: "DataTree", count: int = 20) -> list[Process]:
+    def processes(self, idata: "DataTree", count: int = 20) -> list[GaussianProcess]:
         """Return draws of the cluster's Gaussian process, in the users' units.
 
         A bandit averages over them, see :class:`kem_pymc.bandits.Bandit`.
@@ -150,7 +150,7 @@ class ClusterModel(pm.Model):
 
         Returns
         -------
-        list of Process
+        list of GaussianProcess
 
         Raises
         ------
@@ -170,7 +170,7 @@ class ClusterModel(pm.Model):
             raise InputError(f"There are {total} draws. Give a count from 1 to that.")
         places = np.linspace(0, total - 1, count).round().astype(int)
         return [
-            Process(
+            GaussianProcess(
                 self.composition,
                 {name: float(draws[name][place]) for name in names[:-1]},
                 float(draws["noise"][place]),

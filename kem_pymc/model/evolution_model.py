@@ -41,7 +41,7 @@ from kem_pymc.priors.distributions import describe, random_variable
 from kem_pymc.priors.population import PopulationParameter, parameters_in
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, Schedule
 from kem_pymc.shared.choice import SharedPart, learn_shared
-from kem_pymc.shared.given import Given
+from kem_pymc.shared.fixed_mean import FixedMean
 
 Feedback = Literal["cut", "joint"]
 
@@ -171,7 +171,7 @@ class EvolutionModel(pm.Model):
         priors: Priors | None = None,
         *,
         scaling: Scaling | None = None,
-        shared: Composition | Given | str = "auto",
+        shared: Composition | FixedMean | str = "auto",
         **options: Any,
     ) -> Self:
         """Learn what pilot users share, and return the model of what is left to explain.
@@ -181,11 +181,11 @@ class EvolutionModel(pm.Model):
         cohort, pool, priors, scaling, **options
             As for the class. The default priors are in units of the variance that what users share
             leaves unexplained.
-        shared : "auto", composition or Given
+        shared : "auto", composition or FixedMean
             Kernel of the mean process that users share. With "auto" it is one of a handful, or
             users share nothing, whichever predicts each pilot user best given all others. A
             user-defined mean and covariance, for instance PyMC functions, are given as
-            :class:`kem_pymc.shared.Given`. See :func:`kem_pymc.learn_shared`.
+            :class:`kem_pymc.shared.FixedMean`. See :func:`kem_pymc.learn_shared`.
 
         Returns
         -------

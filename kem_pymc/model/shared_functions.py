@@ -8,7 +8,7 @@ import numpy as np
 
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.gp.mean_process import MeanFunction
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.shared.choice import SharedPart
 
 #: Names of the variables of ``constant_data`` that describe the shared part, and their dims.

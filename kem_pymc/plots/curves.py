@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.predict import covariance_factor, solve_lower
+from kem_pymc.gp.predict import Conditioned
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.selection.selection import Selection
@@ -222,18 +222,11 @@ def _draw_section(
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
-    objective = selection.objective
-    factor = covariance_factor(objective, selection.values)
-    if factor is None:
-        raise InputError(
-            f"The covariance of {selection.label()} isn't positive definite. "
-            "Use a larger noise variance."
-        )
-    root = solve_lower(factor, np.eye(len(factor)))  # root' root is the covariance's inverse
-    precision = (root**2).sum(axis=0)
-    left_out = selection.y - root.T @ (root @ objective.problem.y) / precision
+    conditional = Conditioned.of(selection.objective, selection.values).conditional
+    errors, variances = conditional.left_out()
+    left_out = selection.y - errors
     scaling, (_, y) = selection.scaling, points_of(selection)
-    wide = 2 * precision**-0.5
+    wide = 2 * np.sqrt(variances)
     middle = scaling.targets_back(left_out)
     ends = [scaling.targets_back(left_out + side * wide) for side in (-1, 1)]
     ax.axline(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import solve_triangular
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.predict import Conditioned
@@ -91,8 +90,5 @@ def left_out_errors(selection: Selection) -> np.ndarray:
     ndarray, shape (n,)
         Errors in the target's unit.
     """
-    factor = Conditioned.of(selection.objective, selection.values).factor
-    # What is below the diagonal has no meaning.
-    inverse = solve_triangular(factor, np.eye(len(factor)), check_finite=False)
-    errors = inverse @ (inverse.T @ selection.y) / (inverse**2).sum(axis=1)
+    errors, _ = Conditioned.of(selection.objective, selection.values).conditional.left_out()
     return errors * selection.scaling.target_sd

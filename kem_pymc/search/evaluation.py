@@ -13,7 +13,7 @@ import numpy as np
 
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import Fit, aic, bic, fit
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.laplace import curvature_at, log_volume
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
@@ -34,9 +34,6 @@ DRAWS, COMPLETIONS = 64, 8
 
 #: Number of periods that the data suggest, for starting points.
 PERIODS = 5
-
-#: Step of central differences of the gradient.
-STEP = 1e-4
 
 #: The candidate that stands for a constant mean.
 MEAN = Candidate()
@@ -225,7 +222,7 @@ class Evaluator:
         return fits[best], scores[best], gradients
 
     def _cost(self, fitted: Fit) -> int:
-        return 2 * len(fitted.values) if self.criterion == "laplace" else 0
+        return 2 * len(fitted.values) + 1 if self.criterion == "laplace" else 0
 
     def _score(self, objective: Objective, fitted: Fit) -> float:
         if not math.isfinite(fitted.height):
@@ -236,35 +233,8 @@ class Evaluator:
             return bic(fitted.log_likelihood, n_parameters, objective.n_points).score
         if self.criterion == "aic":
             return aic(fitted.log_likelihood, n_parameters).score
-        return laplace(objective, fitted)
-
-
-def laplace(objective: Objective, fitted: Fit) -> float:
-    """Return Laplace's approximation of the log evidence around a fit.
-
-    It is log p(y | v) p(v) + d/2 log 2 pi - 1/2 log |A| with A = -d^2 log p(y | v) p(v) / dv dv' at
-    the optimum v of the d coordinates; minus infinity if A isn't positive definite.
-    """
-    a = hessian(objective, fitted.values)
-    # Scaled to a unit diagonal, because precisions differ by many orders of magnitude.
-    scale = np.sqrt(np.maximum(np.diag(a), 0.0))
-    if not (np.isfinite(a).all() and (scale > 0).all()):
-        return -math.inf
-    try:
-        root = np.linalg.cholesky(a / np.outer(scale, scale))
-    except np.linalg.LinAlgError:
-        return -math.inf
-    half_log_determinant = float(np.log(np.diag(root) * scale).sum())
-    return fitted.height + 2 * HALF_LOG_2PI * len(a) / 2 - half_log_determinant
-
-
-def hessian(objective: Objective, values: np.ndarray) -> np.ndarray:
-    """Return minus the Hessian (d, d) of an objective, by central differences of its gradient."""
-    steps = STEP * np.eye(len(values))
-    _, gradients = objective.evaluate(np.concatenate([values + steps, values - steps]))
-    ahead, behind = np.split(gradients, 2)
-    curvature = (behind - ahead) / (2 * STEP)
-    return (curvature + curvature.T) / 2
+        curvature = curvature_at(objective, fitted.values, central=True)[2]
+        return fitted.height + log_volume(curvature)
 
 
 class _Product:

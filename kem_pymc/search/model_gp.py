@@ -1,13 +1,12 @@
 """A Gaussian process over models, which predicts scores that haven't been computed."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from kem_pymc.gp.acquisition import expected_improvement
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.posterior import Conditional
 
 #: Normal priors of the logs of hyperparameters: standard deviation and lengthscale of the Hellinger
 #: part of the covariance, those of the structural part, and the noise, for standardised scores.
@@ -75,16 +74,13 @@ class ModelGP:
 
     def predict(self, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (c,) and sd (c,) of the standardised scores of models, without noise."""
-        cross = self._covariance(distances)
-        scores = self._standardised()
-        level, weights = _level(self._root, scores)
-        half = solve_triangular(self._root, cross.T, lower=True, check_finite=False)
-        residual = solve_triangular(self._root, scores - level, lower=True, check_finite=False)
-        ones = solve_triangular(self._root, np.ones(len(self)), lower=True, check_finite=False)
+        given, ones, level = _with_level(self._root, self._standardised())
+        cross = self._covariance(distances).T
+        added, explained = given.moments(cross)
         # The last term is due to the estimated mean (Rasmussen & Williams 2006, eq. 2.42).
-        missing = (1 - half.T @ ones) ** 2 / weights
-        variance = self._variance - (half**2).sum(axis=0) + missing
-        return level + half.T @ residual, np.sqrt(np.maximum(variance, 1e-12))
+        missing = (1 - ones @ given.whiten(cross)) ** 2 / (ones @ ones)
+        variance = self._variance - explained + missing
+        return level + added, np.sqrt(np.maximum(variance, 1e-12))
 
     def _standardised(self) -> np.ndarray:
         finite = self._scores[np.isfinite(self._scores)]
@@ -114,39 +110,35 @@ class ModelGP:
         return self._covariance(self._distances) + self._nugget * np.eye(len(self))
 
     def _extend(self, distances: np.ndarray) -> None:
-        m = len(self) - 1
-        row = solve_triangular(
-            self._root, self._covariance(distances), lower=True, check_finite=False
-        )
-        root = np.zeros((m + 1, m + 1))
-        root[:m, :m] = self._root
-        root[m, :m] = row
-        # Positive but for rounding.
-        root[m, m] = math.sqrt(max(self._variance + self._nugget - row @ row, JITTER))
-        self._root = root
+        cross = self._covariance(distances)[:, None]
+        corner = np.array([[self._variance + self._nugget]])
+        before = Conditional(self._root, np.zeros(len(self._root)))
+        try:
+            self._root = before.extended(cross, corner, np.zeros(1)).root
+        except np.linalg.LinAlgError:  # by rounding
+            self._root = _cholesky(self._full())
 
     def _fit(self) -> None:
         """Maximise the density of the hyperparameters, with the constant mean profiled out."""
-        found = minimize(self._loss, self._logs, self._standardised(), method="L-BFGS-B")
-        self._logs = found.x
+        fitted = minimize(self._loss, self._logs, self._standardised(), method="L-BFGS-B")
+        self._logs = fitted.x
         self._root = _cholesky(self._full())
 
     def _loss(self, logs: np.ndarray, scores: np.ndarray) -> float:
         self._logs = logs
-        root = _cholesky(self._full())
-        level, _ = _level(root, scores)
-        residual = solve_triangular(root, scores - level, lower=True, check_finite=False)
-        likelihood = -0.5 * residual @ residual - np.log(np.diag(root)).sum()
-        likelihood -= HALF_LOG_2PI * len(self)
-        return -likelihood + 0.5 * float((((logs - MEANS) / SDS) ** 2).sum())
+        given, _, _ = _with_level(_cholesky(self._full()), scores)
+        return -given.log_density + 0.5 * float((((logs - MEANS) / SDS) ** 2).sum())
 
 
-def _level(root: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """Return the generalised least squares estimate of the mean, and its precision."""
-    ones = solve_triangular(root, np.ones(len(scores)), lower=True, check_finite=False)
-    precision = float(ones @ ones)
-    own = solve_triangular(root, scores, lower=True, check_finite=False)
-    return float(ones @ own) / precision, precision
+def _with_level(root: np.ndarray, scores: np.ndarray) -> tuple[Conditional, np.ndarray, float]:
+    """Return what scores (n,) say, with their mean estimated by generalised least squares.
+
+    The second is the whitened vector of ones (n,), and the third the estimate.
+    """
+    given = Conditional.of_root(root, scores)
+    ones = given.whiten(np.ones(len(scores)))
+    level = float(ones @ given.white) / float(ones @ ones)
+    return replace(given, white=given.white - level * ones), ones, level
 
 
 def _cholesky(covariance: np.ndarray) -> np.ndarray:

@@ -17,8 +17,9 @@ from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import Fit, bic, fit
-from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool

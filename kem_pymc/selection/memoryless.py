@@ -14,7 +14,8 @@ from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mean_process import MeanAtPoints
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.sampler.search import best_kernel, one_data_set

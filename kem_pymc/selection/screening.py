@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kem_pymc.gp.fit import LEAST_CURVATURE, Fit, bounds, curvature_at, fit, thinned
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.fit import Fit, bounds, fit, thinned
+from kem_pymc.gp.laplace import Laplace, curvature_at
 from kem_pymc.gp.objective import Objective
 
 #: Number of proposals that are fitted to all points.
@@ -42,8 +42,7 @@ def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> 
     near = fit(few, starts, runs)
     values, evaluations = near.values, near.evaluations
     share = objective.n_points / few.n_points
-    eigenvalues, vectors = np.linalg.eigh(share * curvature_at(few, values)[2])
-    eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
+    approximation = Laplace(share * curvature_at(few, values)[2])
     low, high = bounds(objective.coordinates, objective.noise_floor)
     best, height = values, -np.inf
     for _ in range(STEPS + 1):
@@ -52,9 +51,7 @@ def rough_fit(objective: Objective, starts: Sequence[np.ndarray], runs: int) -> 
         if not reached > height:
             break
         best, height = values, float(reached)
-        move = (vectors / eigenvalues) @ (vectors.T @ gradient)
-        values = np.clip(values + move, low, high)
+        values = np.clip(values + approximation.covariance @ gradient, low, high)
     likelihood, density = objective.terms(best)
-    log_volume = float((HALF_LOG_2PI - 0.5 * np.log(eigenvalues)).sum())
     rough = Fit(best, likelihood, density, evaluations + 1, converged=False)
-    return rough, rough.height + log_volume
+    return rough, rough.height + approximation.log_volume

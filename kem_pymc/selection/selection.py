@@ -18,11 +18,12 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points, new_inputs
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.gp.predict import Conditioned
 from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
-from kem_pymc.gp.process import Process
+from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import Draw, ScoredKernel
@@ -246,7 +247,7 @@ class Selection(Displayed):
         return coordinates.from_named(self.hyperparameters, self.noise)
 
     @property
-    def components(self) -> dict[str, Process]:
+    def components(self) -> dict[str, GaussianProcess]:
         """The additive components of the selected composition, as processes in the user's units.
 
         They are by the candidates' labels, for :class:`kem_pymc.bandits.Bandit`. The mean of the
@@ -265,7 +266,7 @@ class Selection(Displayed):
         candidates = self.composition.candidates
         scaling = replace(self.scaling, target_mean=0.0)
         return {
-            candidate.label(self.pool.dimension): Process(
+            candidate.label(self.pool.dimension): GaussianProcess(
                 Composition((candidate,)),
                 self.hyperparameters,
                 self.noise / len(candidates),

@@ -1,6 +1,6 @@
 """The mean process shared by all users in a two-level model, learned from pilot users or given."""
 
 from kem_pymc.shared.choice import SharedPart, learn_shared
-from kem_pymc.shared.given import Given
+from kem_pymc.shared.fixed_mean import FixedMean
 
-__all__ = ["Given", "SharedPart", "learn_shared"]
+__all__ = ["FixedMean", "SharedPart", "learn_shared"]

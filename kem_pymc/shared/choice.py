@@ -17,12 +17,13 @@ from kem_pymc.data.categories import (
 )
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mean_process import MeanProcess, composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.kernels.prose import describe
 from kem_pymc.shared.fit import fit_two_level
-from kem_pymc.shared.given import Given
+from kem_pymc.shared.fixed_mean import FixedMean
 from kem_pymc.shared.inducing import with_inducing_points
 from kem_pymc.shared.relevance import relevance_by_feature
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
@@ -154,7 +155,7 @@ def in_words(composition: Composition, features: Sequence[str], shares: Mapping[
 @one_blas_thread()
 def learn_shared(
     cohort: Cohort,
-    shared: Composition | Given | str | Literal["auto"] = "auto",
+    shared: Composition | FixedMean | str | Literal["auto"] = "auto",
     *,
     personal: Composition | None = None,
     noise_floor: float = 1e-4,
@@ -175,7 +176,7 @@ def learn_shared(
     ----------
     cohort : Cohort
         Pilot users, in scaled units.
-    shared : Composition, Given or str
+    shared : Composition, FixedMean or str
         ``"auto"``, one of `AUTO`, a composition, or a mean and a covariance that aren't learned.
     personal : Composition, optional
         Personal part to use instead of the default, for all options.
@@ -191,10 +192,10 @@ def learn_shared(
     Raises
     ------
     InputError
-        If there is only one user and `shared` is neither "auto" nor a `Given`, `shared` isn't a
+        If there is only one user and `shared` is neither "auto" nor a `FixedMean`, `shared` isn't a
         composition of the cohort's features, or a given function can't be used.
     """
-    if isinstance(shared, Given):
+    if isinstance(shared, FixedMean):
         return _given(shared, cohort, noise_floor, seed)
     named = _compositions(cohort)
     if cohort.n_users < 2:
@@ -241,7 +242,7 @@ def _part(
     )
 
 
-def _given(shared: Given, cohort: Cohort, noise_floor: float, seed: int) -> SharedPart:
+def _given(shared: FixedMean, cohort: Cohort, noise_floor: float, seed: int) -> SharedPart:
     """Return a given mean process as a `SharedPart`, with one share for personal part and noise."""
     posterior = shared.posterior(cohort, noise_floor, np.random.default_rng(seed))
     part = _part(posterior, cohort, {}, seed)

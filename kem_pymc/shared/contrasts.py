@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kem_pymc.gp.mean_process import MeanFunction
+from kem_pymc.gp.posterior import MeanFunction
 
 #: Maximum number of distinct rows to average over; of more, a random subset is used.
 MOST_ROWS = 400

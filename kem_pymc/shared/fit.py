@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack
 from scipy.optimize import minimize
 
 from kem_pymc._jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.categories import CAT
 from kem_pymc.gp.covariance import covariance
-from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, as_active
+from kem_pymc.gp.lapack import log_likelihood
+from kem_pymc.gp.likelihood import add_kernel_gradient, as_active
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Composition, Hyperparameter
@@ -230,18 +230,11 @@ class MarginalLikelihood:
 
         They are minus infinity and zeros where the covariance isn't positive definite.
         """
-        # LAPACK is column-major: the upper triangle of a row-major matrix is its lower one.
-        factor, failed = lapack.dpotrf(self.covariance(values).T, lower=1, clean=0)
-        if failed:
-            return -np.inf, np.zeros_like(values)
-        alpha = cho_solve((factor, True), self.y, check_finite=False)
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        likelihood = -0.5 * self.y @ alpha - np.log(np.diag(factor)).sum()
-        likelihood -= len(self.y) * HALF_LOG_2PI
         n = len(self.y)
         adjoint = np.zeros((n, padded(n)))
-        adjoint[:, :n] = np.outer(alpha, alpha) - inverse.T
-        adjoint[np.arange(n), np.arange(n)] *= 0.5  # off-diagonal entries represent two each
+        likelihood = log_likelihood(self.covariance(values), self.y, adjoint)
+        if likelihood is None:
+            return -np.inf, np.zeros_like(values)
         away = values - self.prior_mean
         sd = np.where(away * self.irrelevant > 0, IRRELEVANT_SD, self.prior_sd)
         prior = -0.5 * np.sum((away / sd) ** 2)

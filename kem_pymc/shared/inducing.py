@@ -7,7 +7,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from kem_pymc.data.categories import CAT
-from kem_pymc.gp.mean_process import composition_covariance, is_linear
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import is_linear
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.two_level import TwoLevel
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.shared.two_level import SharedPosterior
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
+from kem_pymc.gp.posterior import Conditional
 from kem_pymc.kernels.composition import Composition
 
 
@@ -45,8 +45,8 @@ class TwoLevel:
 
     def own_covariance(self, x: np.ndarray) -> np.ndarray:
         """Return the covariance (n, n) of a user's targets at inputs (n, D) given the weights."""
-        own = composition_covariance(self.personal, self.hyperparameters, x, x)
-        return own + self.kernel.left_over(x, x) + self.noise * np.eye(len(x))
+        personal = composition_covariance(self.personal, self.hyperparameters, x, x)
+        return personal + self.kernel.left_over(x, x) + self.noise * np.eye(len(x))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data that can be written to a file."""
@@ -101,13 +101,11 @@ class SharedPosterior:
         r = model.kernel.size
         precision, shift, contributions = np.eye(r), np.zeros(r), []
         for x, y in zip(inputs, targets, strict=True):
-            factor = cholesky(model.own_covariance(x), lower=True)
-            both = np.column_stack([model.kernel.features(x), y])
-            whitened = solve_triangular(factor, both, lower=True)
-            features, own = whitened[:, :r], whitened[:, r]
-            contributions.append((features, own))
+            given_weights = Conditional.of(model.own_covariance(x), y)
+            features = given_weights.whiten(model.kernel.features(x))
+            contributions.append((features, given_weights.white))
             precision += features.T @ features
-            shift += features.T @ own
+            shift += features.T @ given_weights.white
         return cls(model, precision, shift, contributions)
 
     @property
@@ -118,11 +116,11 @@ class SharedPosterior:
     @one_blas_thread()
     def without(self, user: int) -> MeanProcess:
         """Return the mean process given all users except one, by index."""
-        features, own = self.contributions[user]
+        features, targets = self.contributions[user]
         return MeanProcess.of_precision(
             self.model.kernel,
             self.precision - features.T @ features,
-            self.shift - features.T @ own,
+            self.shift - features.T @ targets,
         )
 
     def log_predictive_density(self, user: int, x: np.ndarray, y: np.ndarray) -> float:
@@ -130,7 +128,5 @@ class SharedPosterior:
         process = self.without(user)
         features = self.model.kernel.features(x)
         spread = features @ process.root.T
-        factor = cholesky(self.model.own_covariance(x) + spread @ spread.T, lower=True)
-        residual = solve_triangular(factor, y - features @ process.weights, lower=True)
-        log_root = np.log(np.diag(factor)).sum()
-        return float(-0.5 * residual @ residual - log_root - len(y) * HALF_LOG_2PI)
+        covariance = self.model.own_covariance(x) + spread @ spread.T
+        return Conditional.of(covariance, y - features @ process.weights).log_density

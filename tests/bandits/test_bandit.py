@@ -11,14 +11,14 @@ from kem_pymc.bandits import (
     Box,
     ComposedProcess,
     DecomposedPosterior,
+    GaussianProcess,
     Nonlinear,
     Points,
-    Process,
     Weighted,
     exploration,
 )
 from kem_pymc.errors import InputError
-from kem_pymc.gp.process import Posterior
+from kem_pymc.gp.posterior import Posterior
 
 X = np.linspace(0, 1, 120)
 LENGTHSCALES = (0.08, 0.15, 0.3, 0.6)
@@ -26,7 +26,7 @@ LENGTHSCALES = (0.08, 0.15, 0.3, 0.6)
 
 def process(lengthscale, noise=1e-3):
     values = {"SE0.amplitude": 1.0, "SE0.lengthscale": lengthscale}
-    return Process.of("SE0", values, noise)
+    return GaussianProcess.of("SE0", values, noise)
 
 
 COMPONENTS = [process(own) for own in LENGTHSCALES]
@@ -76,13 +76,11 @@ def test_the_largest_confidence_bound_is_chosen(policy, direction, functions):
     bandit = Bandit(Points(X), COMPONENTS, Weighted(4), policy, direction=direction)
     play(bandit, functions, 5)
     decomposed = DecomposedPosterior(COMPONENTS, Weighted(4), X[:, None])
-    composed = Posterior(ComposedProcess(COMPONENTS, Weighted(4)), X[:, None])
+    composed = Posterior.unobserved(ComposedProcess(COMPONENTS, Weighted(4)), X[:, None])
     for own in bandit.rounds:
         decomposed.observe(own.x, own.components)
-        composed.observe(own.x, own.value)
-    mean, variance = (
-        decomposed.moments() if policy == "d-gpucb" else (composed.mean, composed.variance)
-    )
+        composed = composed.observe(own.x, own.value)
+    mean, variance = decomposed.moments() if policy == "d-gpucb" else composed.at_points
     sign = 1 if direction == "maximize" else -1
     bound = sign * mean + np.sqrt(exploration(6, points=120) / 5 * variance)
     assert bandit.ask() == X[np.argmax(bound)]
@@ -125,7 +123,7 @@ def test_decomposed_feedback_lowers_the_regret():
 def test_a_continuous_space_with_a_budget():
     """The best action spends the budget on the cheaper of two dimensions."""
     values = {"LIN0.amplitude": 1.0, "LIN0.shift": 0.0, "LIN1.amplitude": 1.0, "LIN1.shift": 0.0}
-    components = [Process.of(own, values, 1e-4, dimension=2) for own in ("LIN0", "LIN1")]
+    components = [GaussianProcess.of(own, values, 1e-4, dimension=2) for own in ("LIN0", "LIN1")]
     space = Box([0, 0], [1, 1], ([[1.0, 3.0]], [1.5]))
     bandit = Bandit(space, components, Weighted(2))
     for _ in range(12):
@@ -177,7 +175,7 @@ def test_missing_observations_and_the_datatree(functions):
     bandit = Bandit(Points(X), COMPONENTS, Weighted(4))
     bandit.tell(X[3:4], [1.0, None, math.nan, 2.0])
     assert math.isnan(bandit.rounds[0].value)
-    assert [posterior.n for posterior in bandit.decomposed.posteriors] == [1, 0, 0, 1]
+    assert [posterior.n for (posterior,) in bandit.decomposed.posteriors] == [1, 0, 0, 1]
     bandit.tell(X[4:5], [None, 0.5, None, None], value=7.0)
     play(bandit, functions, 2)
     rounds = bandit.to_datatree()["rounds"].to_dataset()

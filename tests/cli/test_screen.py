@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from rich.console import Console
 
 from kem_pymc.cli import screen
 from kem_pymc.cli.screen import broken, wrapped
@@ -25,14 +24,6 @@ def test_lines_break_between_items_only():
     assert wrapped(items, ", ", 100) == [", ".join(items)]
     assert wrapped(["x" * 40], ", ", 3) == ["x" * 40]
     assert broken("LIN0 + SE0", 200) == readable("LIN0 + SE0")
-
-
-def test_a_table_fits_where_no_cell_is_broken(monkeypatch):
-    made = screen.table("name", "points", right=("points",))
-    made.add_row("x" * 30, "5")
-    for width, expected in ((60, True), (25, False)):
-        monkeypatch.setattr(screen, "console", Console(width=width))
-        assert screen.fits(made) == expected
 
 
 def test_messages_say_whether_a_transform_may_help(cohort, capsys):

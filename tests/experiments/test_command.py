@@ -12,7 +12,6 @@ from experiments.__main__ import app
 from experiments.settings import default, read
 from kem_pymc.cli import screen
 from kem_pymc.cli.folders import LOCK, locked
-from kem_pymc.cli.shown import show
 from kem_pymc.comparison import runner
 from tests.cli.conftest import refused
 from tests.experiments.conftest import TINY
@@ -80,16 +79,14 @@ def test_every_cell_is_on_the_screen(width, monkeypatch):
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
     console = Console(file=StringIO(), width=width)
     monkeypatch.setattr(screen, "console", console)
-    show({"Means": table})
+    screen.tables({"Means": table})
     text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= max(width, 62)  # a message isn't broken
+    assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     means = {cell.split()[0] for row in rows.values() for cell in row.values()}
     assert means < set(text.split())
-    assert text.count("KEM, one noise prior") == {200: 2, 80: 4, 48: 6}[width]
-    assert ("± 0.19" in text) == (width == 200)
-    assert ("Means: Second study" in text) == (width < 200)
-    assert ("Intervals are in the files" in text) == (width < 200)
+    if width > 48:  # there, labels are broken between words
+        assert text.count("KEM, one noise prior") == {200: 2, 80: 10}[width]
 
 
 @pytest.mark.integration

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.gp.covariance import covariance, cross_covariance, natural_values
+from kem_pymc.gp.covariance import covariance, cross_covariances, natural_values, variances
 from kem_pymc.kernels.library import kernels
 from kem_pymc.kernels.pool import CandidatePool
 from tests.gp.problems import HYPERPARAMETERS, LONGER, PAIRS, Problem
@@ -58,10 +58,13 @@ def test_nothing_has_no_covariance(points):
 def test_a_candidates_covariance_with_other_points_is_that_of_numpy(points):
     x, z = points
     h = POOL.unconstrained(VALUES)
-    for c, (across, own) in enumerate(zip(by_numpy(x, z), by_numpy(z, z), strict=True)):
-        found, diagonal = cross_covariance(kernels(), POOL.layout, c, h, x, z)
-        np.testing.assert_allclose(found, across, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(diagonal, np.diag(own), rtol=0, atol=1e-12)
+    for active in (np.arange(3), np.array([2, 0])):
+        across, own = (np.array(by_numpy(x, z)), np.array(by_numpy(z, z)))
+        found = cross_covariances(kernels(), POOL.layout, active, h, x, z)
+        np.testing.assert_allclose(found, across[active], rtol=0, atol=1e-12)
+        found = variances(kernels(), POOL.layout, active, h, z)
+        diagonal = np.diagonal(own[active], axis1=1, axis2=2)
+        np.testing.assert_allclose(found, diagonal, rtol=0, atol=1e-12)
 
 
 def test_natural_values_are_exponentials_of_logs_and_shifts_as_they_are():

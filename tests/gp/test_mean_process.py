@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mean_process import (
-    MeanProcess,
-    SharedKernel,
-    composition_covariance,
-    is_linear,
-)
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import MeanProcess, SharedKernel, is_linear
 from kem_pymc.kernels.composition import Candidate, Composition
 from tests.shared.two_levels import SHARED, VALUES
 

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import Conditioned, covariance_factor
+from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from tests.gp.problems import HYPERPARAMETERS
@@ -142,10 +142,11 @@ def test_an_extended_factor_is_that_of_all_points(points, text, n, m):
     less = Conditioned.of(Objective(where, x[:n], y[:n]), values)
     extended = less.extended(x[n : n + m], y[n : n + m])
     whole = Objective(where, x, y)
-    mine, plain = np.triu(extended.factor), np.triu(covariance_factor(whole, values))
-    np.testing.assert_allclose(mine, plain, rtol=1e-10, atol=1e-12)
+    plain = Conditioned.of(whole, values)
+    mine, root = np.tril(extended.conditional.root), np.tril(plain.conditional.root)
+    np.testing.assert_allclose(mine, root, rtol=1e-10, atol=1e-12)
     assert extended.log_likelihood == pytest.approx(whole.terms(values)[0], rel=1e-12)
-    mine, plain = extended.predict(x_new), Conditioned.of(whole, values).predict(x_new)
+    mine, plain = extended.predict(x_new), plain.predict(x_new)
     np.testing.assert_allclose(mine.mean, plain.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(mine.sd, plain.sd, rtol=1e-10)
 
@@ -163,8 +164,9 @@ def test_where_jitter_is_needed_everything_is_computed_anew(points, later):
     first = next(n for n in range(4, 9) if conditioned(n).jittered)
     less = conditioned(first - 1 + later)
     assert less.jittered == bool(later)
-    n = len(less.factor)
+    n = less.objective.n_points
     extended, whole = less.extended(x[n:], y[n:]), conditioned(12)
     assert extended.jittered
-    np.testing.assert_array_equal(np.triu(extended.factor), np.triu(whole.factor))
+    mine, root = extended.conditional.root, whole.conditional.root
+    np.testing.assert_array_equal(np.tril(mine), np.tril(root))
     np.testing.assert_array_equal(extended.predict(x_new).mean, whole.predict(x_new).mean)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm, multivariate_normal, norm
 
-from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import (
     evaluate,

@@ -9,7 +9,7 @@ import pytest
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
-from kem_pymc.gp.predict import covariance_factor
+from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels import base
 from kem_pymc.kernels.changes import register_changes
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
@@ -64,8 +64,8 @@ def test_covariance_is_that_of_the_formulas():
     k += np.outer(inside, inside) * se("INSIDE0@2 x SE0")
     k += np.outer(1 - inside, 1 - inside) * h["OUTSIDE0@2.amplitude"]
     k += noise * np.eye(len(x))
-    u = np.triu(covariance_factor(problem, values))
-    np.testing.assert_allclose(u.T @ u, k, rtol=1e-10)
+    root = np.tril(Conditioned.of(problem, values).conditional.root)
+    np.testing.assert_allclose(root @ root.T, k, rtol=1e-10)
     of_pymc = problem.coordinates.composition.to_pymc(h, 1)(x[:, None])
     natural = pytensor.function([], of_pymc, mode=pytensor.compile.Mode("py", None))()
     np.testing.assert_allclose(natural + noise * np.eye(len(x)), k, rtol=1e-10)

@@ -19,7 +19,7 @@ from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.runs.sampling import sample
 from kem_pymc.sampler.moves.sweep import CUT
 from kem_pymc.selection.kem import KEMSelector
-from kem_pymc.shared import Given, learn_shared
+from kem_pymc.shared import FixedMean, learn_shared
 from tests.tiny_study import make_cohort
 
 QUICK = CUT._replace(seating=1, steps=2, split_merge=1, refits=1)
@@ -142,7 +142,7 @@ def test_what_users_share_is_learned_before_the_model():
 def test_a_given_mean_goes_all_the_way(cohort, pool, table, tmp_path):
     """From a function to what a file predicts with, which has no function any more."""
     model = EvolutionModel.from_cohort(
-        cohort, pool, table, shared=Given(lambda x: 0.7 * x[:, 0] - 0.2), schedule=QUICK
+        cohort, pool, table, shared=FixedMean(lambda x: 0.7 * x[:, 0] - 0.2), schedule=QUICK
     )
     for u, x in enumerate(cohort.inputs):
         scaled = model.scaling.inputs(x)

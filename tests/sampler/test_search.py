@@ -9,7 +9,8 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.mean_process import MeanAtPoints, composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.sampler.moves.seating import open_cluster

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import Fit, fit
-from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from kem_pymc.gp.value_draws import draw_values

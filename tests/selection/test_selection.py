@@ -12,7 +12,7 @@ from scipy.stats import norm
 from kem_pymc.bandits import ComposedProcess, Weighted
 from kem_pymc.data.transforms import Transform
 from kem_pymc.errors import InputError
-from kem_pymc.gp.process import Posterior
+from kem_pymc.gp.posterior import Posterior
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scored_kernel import Draw
@@ -304,10 +304,10 @@ def test_components_are_processes_that_add_up(selection):
     assert list(components) == [own.label(1) for own in kept.composition.candidates]
     assert len(components) > 1
     composed = ComposedProcess(list(components.values()), Weighted(len(components)))
-    posterior = Posterior(composed)
+    posterior = Posterior.unobserved(composed)
     x, y = user(25)
     for own, value in zip(7 * x, 50 * y, strict=True):
-        posterior.observe(own, value)
+        posterior = posterior.observe(own, value)
     new = np.linspace(0, 150, 9)[:, None]
     predicted = kept.predict(new, single=True)
     mean, variance = posterior.predict(new)

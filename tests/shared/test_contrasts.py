@@ -8,7 +8,8 @@ from scipy.linalg import block_diag
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.gp.mean_process import SharedKernel, composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.choice import learn_shared, personal_composition
 from kem_pymc.shared.contrasts import level_means

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from kem_pymc.gp.mean_process import composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.shared.fit import SHORTER, MarginalLikelihood, _part, fit_two_level
 from kem_pymc.shared.two_level import SharedPosterior

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from kem_pymc.gp.mean_process import MeanProcess, composition_covariance
+from kem_pymc.gp.kernel import composition_covariance
+from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 from tests.shared.two_levels import NOISE, OWN, PERSONAL, SHARED, VALUES
 

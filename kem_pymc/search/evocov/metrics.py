@@ -21,6 +21,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
+from kem_pymc.gp.lapack import log_likelihood
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
 from kem_pymc.gp.objective import LARGE
 
@@ -60,27 +61,6 @@ def conditionals(a, y, weights, adjoint):
     return total
 
 
-def factor(c: np.ndarray, n: int) -> np.ndarray | None:
-    """Return the factor U (n, n) of a covariance C = U'U, as :func:`lml` computes it.
-
-    Parameters
-    ----------
-    c : ndarray, shape (n, padded(n))
-        Covariance, of which the upper triangle is read. It is overwritten.
-    n : int
-
-    Returns
-    -------
-    ndarray or None
-        None if the covariance isn't positive definite. What is below the diagonal has no meaning.
-    """
-    if n < LARGE:
-        return c[:, :n] if cholesky(c, n, 0) == n else None
-    # For large matrices LAPACK is faster, see kem_pymc.gp.large.
-    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
-    return None if failed else lower.T
-
-
 def lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     """Return the log marginal likelihood (eq. 8).
 
@@ -102,15 +82,8 @@ def lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     n = len(y)
     if n < LARGE:
         return conditionals(c, y, np.ones(n), adjoint)
-    upper = factor(c, n)
-    if upper is None:
-        return -math.inf
-    lower = upper.T
-    weighted = dpotrs(lower, y, lower=1)[0]
-    value = -0.5 * float(y @ weighted) - float(np.log(np.diag(lower)).sum()) - n * HALF_LOG_2PI
-    inverse = dpotri(lower, lower=1)[0].T
-    adjoint[:, :n] = _upper(0.5 * (np.outer(weighted, weighted) - inverse))
-    return value
+    value = log_likelihood(c, y, adjoint)
+    return -math.inf if value is None else value
 
 
 def posterior_lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:

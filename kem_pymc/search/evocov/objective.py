@@ -15,7 +15,7 @@ from kem_pymc.search.evocov.interpreter import (
     natural,
     pullback,
 )
-from kem_pymc.search.evocov.metrics import METRICS, Metric, factor
+from kem_pymc.search.evocov.metrics import METRICS, Metric
 from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree
 
@@ -86,16 +86,6 @@ class Objective:
         if not (finite and np.isfinite(height)):
             return Evaluated(-np.inf, np.zeros(len(values)), OVERFLOW)
         return Evaluated(height, gradient, FINE)
-
-    def factor(self, values: np.ndarray) -> np.ndarray | None:
-        """Return the factor U (n, n) of the covariance C = U'U, with noise, at a point (k + 1,).
-
-        It is None if the covariance isn't finite or isn't positive definite. What is below the
-        diagonal has no meaning.
-        """
-        c = np.zeros_like(self._matrices[0])
-        outcome = noisy_covariance(self.tape, values, self.x, self._natural, *self._waves, c)
-        return factor(c, len(self.y)) if outcome == FINE else None
 
     def cross_covariances(self, values: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, int]:
         """Return covariances of other points with themselves and with the data, without noise.

@@ -1,14 +1,14 @@
 """Predictions of evolved kernels."""
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from kem_pymc.errors import InputError
+from kem_pymc.gp.posterior import Conditional
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import Objective, covariances
 
 
 def predict(
@@ -42,22 +42,22 @@ def predict(
     tree, noise = individual.tree, float(individual.natural[-1])
     values = coordinates_of(individual.natural, np.array([*tree.positive, True]))
     objective = Objective(tree, x, y)
-    upper = objective.factor(values)
-    if upper is None:
+    covariance, outcome = covariances(tree, x, values)
+    try:
+        if outcome != FINE:
+            raise np.linalg.LinAlgError
+        conditional = Conditional.of(covariance + noise * np.eye(len(y)), y)
+    except np.linalg.LinAlgError:
         raise InputError(
             f"The covariance of the kernel {tree.formula()} isn't positive definite on these data. "
             "Fit it to them first, or use another kernel."
-        )
+        ) from None
     both, outcome = objective.cross_covariances(values, x_new)
     if outcome != FINE:
         raise InputError(
             f"The kernel {tree.formula()} can't predict at these inputs: {OUTCOMES[outcome]}. "
             "Predict closer to the data, or use another kernel."
         )
-    prior, cross = both[:, 0], both[:, 1:]
-    # With C = U'U, the variance is that of the prior less |U'^-1 c|^2.
-    half = solve_triangular(upper, np.column_stack([y, cross.T]), trans="T")
-    mean = half[:, 1:].T @ half[:, 0]
-    variance = np.maximum(prior - (half[:, 1:] ** 2).sum(axis=0), 0.0)
-    variance += noise if include_noise else 0.0
+    mean, explained = conditional.moments(both[:, 1:].T)
+    variance = np.maximum(both[:, 0] - explained, 0.0) + (noise if include_noise else 0.0)
     return Prediction(mean, np.sqrt(variance), noise=noise, include_noise=include_noise)

@@ -33,7 +33,7 @@ FELT, JITTER = 1e-7, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class FixedMean:
     """A mean process that is given, not learned.
 
     Parameters

@@ -73,7 +73,7 @@ def test_no_more_blocks_are_made_than_are_worked_on(executor):
 
 
 def test_a_cohort_is_cut_into_blocks(monkeypatch):
-    monkeypatch.setattr("kem_pymc.gp.many.BLOCK", 3)
+    monkeypatch.setattr("kem_pymc.gp.batched.BLOCK", 3)
     whole = next(blocks(1, 8))
     found = list(kem.gp.log_likelihoods(whole, "LIN0 + SE1", VALUES, NOISE))
     assert [len(block) for block in found] == [3, 3, 2]

@@ -6,7 +6,7 @@ import pytest
 
 from kem_pymc.errors import InputError
 from kem_pymc.gp.mean_process import MeanProcess
-from kem_pymc.shared import Given, learn_shared
+from kem_pymc.shared import FixedMean, learn_shared
 from tests.shared.test_choice import make_cohort, wave
 
 COHORT = make_cohort(wave)
@@ -17,7 +17,7 @@ def test_functions_of_pymc_are_met_to_a_hundredth():
     """Their mean and covariance at new inputs, within the tolerance that is promised."""
     mean = pm.gp.mean.Linear(coeffs=np.array([3.0]), intercept=-1.0)
     cov = 0.5**2 * pm.gp.cov.ExpQuad(1, ls=0.3)
-    part = learn_shared(COHORT, Given(mean, cov))
+    part = learn_shared(COHORT, FixedMean(mean, cov))
     again = MeanProcess.from_dict(part.process.to_dict(), 1)
     for process in (part.process, part.function(3), again):
         np.testing.assert_allclose(process.mean(X), 3 * X[:, 0] - 1, atol=0.01)
@@ -28,7 +28,7 @@ def test_functions_of_pymc_are_met_to_a_hundredth():
 
 
 def test_a_mean_alone_is_certain():
-    part = learn_shared(COHORT, Given(lambda x: np.sin(7 * x[:, 0])))
+    part = learn_shared(COHORT, FixedMean(lambda x: np.sin(7 * x[:, 0])))
     np.testing.assert_allclose(part.process.mean(X), np.sin(7 * X[:, 0]), atol=0.01)
     assert np.abs(part.process.covariance(X, X)).max() < 1e-3
 
@@ -36,9 +36,9 @@ def test_a_mean_alone_is_certain():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (Given(lambda x: np.sin(400 * x[:, 0])), "changes too quickly"),
-        (Given(lambda x: x), r"mean has shape \(\d+, 1\)"),
-        (Given(None, lambda x, z: np.full((len(x), len(z)), np.nan)), "isn't finite"),
+        (FixedMean(lambda x: np.sin(400 * x[:, 0])), "changes too quickly"),
+        (FixedMean(lambda x: x), r"mean has shape \(\d+, 1\)"),
+        (FixedMean(None, lambda x, z: np.full((len(x), len(z)), np.nan)), "isn't finite"),
     ],
 )
 def test_functions_that_cannot_be_kept_are_refused(given, message):

@@ -18,11 +18,43 @@ from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, add_upper,
 from kem_pymc.gp.problem import Problem, evaluate, log_prior
 
 
+def log_likelihood(a: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float | None:
+    """Return the log density of normal targets, and write its derivatives to `adjoint`.
+
+    With A = L L' and w = A^-1 y the derivative in A is (w w' - A^-1) / 2.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n, at least n)
+        Covariance A, of which the upper triangle is read.
+    y : ndarray, shape (n,)
+        Targets.
+    adjoint : ndarray, shape (n, at least n)
+        Derivatives in the entries A[i, j], i <= j: one above the diagonal represents that below
+        it, too. What is below the diagonal has no meaning.
+
+    Returns
+    -------
+    float or None
+        None if the covariance isn't positive definite.
+    """
+    n = len(y)
+    # LAPACK is column-major: its lower triangle is the upper one of a row-major array.
+    lower, failed = dpotrf(a.T[:n], lower=1, clean=0)
+    if failed:
+        return None
+    weighted = dpotrs(lower, y, lower=1)[0]
+    half_log_determinant = float(np.log(np.diag(lower)).sum())
+    np.multiply.outer(weighted, weighted, out=adjoint[:, :n])
+    adjoint[:, :n] -= dpotri(lower, lower=1, overwrite_c=1)[0].T
+    adjoint[np.diag_indices(n)] *= 0.5
+    return -0.5 * float(y @ weighted) - half_log_determinant - n * HALF_LOG_2PI
+
+
 @one_blas_thread()
 def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, np.ndarray]:
     """Return log likelihood, log prior and the gradient of their sum, like `evaluate`.
 
-    With A = U'U and a = A^-1 y the derivative of the log likelihood in A is (a a' - A^-1) / 2.
     Where A isn't positive definite, the compiled loops and their jitter are used.
 
     Parameters
@@ -50,20 +82,10 @@ def evaluate_large(problem: Problem, values: np.ndarray) -> tuple[float, float, 
     covariance(problem.kernels, problem.layout, problem.active, h, problem.x, a, adjoint)
     if len(problem.shared):
         add_upper(a, problem.shared)
-    # LAPACK is column-major: its lower triangle is the upper one of a row-major array.
-    lower = a.T[:n]
-    lower[np.diag_indices(n)] += math.exp(values[k])
-    lower, failed = dpotrf(lower, lower=1, clean=0, overwrite_a=1)
-    if failed:
+    a[np.diag_indices(n)] += math.exp(values[k])
+    likelihood = log_likelihood(a, problem.y, adjoint)
+    if likelihood is None:
         return *evaluate(problem, values, gradient), gradient
-    weighted = dpotrs(lower, problem.y, lower=1)[0]
-    half_log_determinant = float(np.log(np.diag(lower)).sum())
-    likelihood = -0.5 * float(problem.y @ weighted) - half_log_determinant - n * HALF_LOG_2PI
-    inverse = dpotri(lower, lower=1, overwrite_c=1)[0].T
-    # Entries above the diagonal also represent those below it.
-    np.multiply.outer(weighted, weighted, out=adjoint[:, :n])
-    adjoint[:, :n] -= inverse
-    adjoint[np.diag_indices(n)] *= 0.5
     slope = np.zeros(len(h) + 1)
     add_kernel_gradient(
         problem.kernels, problem.layout, problem.active, h, problem.x, adjoint, slope

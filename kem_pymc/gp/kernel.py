@@ -1,0 +1,106 @@
+"""The kernel of a composition with given hyperparameters."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from kem_pymc._jit.simd import padded
+from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.covariance import covariance, cross_covariances, variances
+from kem_pymc.gp.likelihood import as_active
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.library import kernels
+from kem_pymc.kernels.pool import CandidatePool, Layout
+
+
+class FixedKernel(NamedTuple):
+    """The kernel of a composition with given hyperparameters.
+
+    Attributes
+    ----------
+    layout : Layout
+        Layout of the composition's pool.
+    active : ndarray, shape (k,)
+        Indices of the composition's candidates in the pool.
+    h : ndarray, shape (H,)
+        The pool's hyperparameters: logs of positive ones, values of others.
+    """
+
+    layout: Layout
+    active: np.ndarray
+    h: np.ndarray
+
+    @classmethod
+    def of(cls, coordinates: Coordinates, values: np.ndarray) -> Self:
+        """Return the kernel at coordinates (k + 1,), of which that of the noise isn't used."""
+        active = as_active(coordinates.inclusion)
+        return cls(coordinates.pool.layout, active, coordinates.expand(values)[0])
+
+    @classmethod
+    def named(
+        cls, composition: Composition, hyperparameters: Mapping[str, float], dimension: int
+    ) -> Self:
+        """Return the kernel with natural values by name; other names are ignored.
+
+        Raises
+        ------
+        InputError
+            If a hyperparameter is missing or out of range.
+        """
+        coordinates = Coordinates(CandidatePool(composition.candidates, dimension), composition)
+        names = [h.name for h in coordinates.hyperparameters]
+        missing = [name for name in names if name not in hyperparameters]
+        if missing:
+            raise InputError(
+                f"There is no value of {', '.join(missing)}. Give one of each of "
+                f"{', '.join(names)}."
+            )
+        return cls.of(coordinates, coordinates.from_named(hyperparameters, 1.0))
+
+    def parts(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the candidates' covariances (k, n, m) of inputs (n, D) and (m, D)."""
+        return cross_covariances(
+            kernels(), self.layout, self.active, self.h, _columns(x), _columns(z)
+        )
+
+    def cross(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, m) of inputs (n, D) and (m, D)."""
+        return self.parts(x, z).sum(axis=0)
+
+    def variances(self, x: np.ndarray) -> np.ndarray:
+        """Return the candidates' variances (k, n) at inputs (n, D)."""
+        return variances(kernels(), self.layout, self.active, self.h, _columns(x))
+
+    def upper(self, x: np.ndarray) -> np.ndarray:
+        """Return the covariance of inputs (n, D), of which only the upper triangle has a meaning.
+
+        Returns
+        -------
+        ndarray, shape (n, padded(n))
+        """
+        out = np.zeros((len(x), padded(len(x))))
+        columns = _columns(x)
+        covariance(kernels(), self.layout, self.active, self.h, columns, out, np.empty_like(out))
+        return out
+
+
+def _columns(points: np.ndarray) -> np.ndarray:
+    """Return inputs (D, n): a copy, because compiled code doesn't accept read-only arrays."""
+    return np.array(points.T, dtype=np.float64, order="C")
+
+
+def composition_covariance(
+    composition: Composition, hyperparameters: Mapping[str, float], x: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Return a composition's noise-free covariance (n, m) between inputs (n, D) and (m, D).
+
+    Raises
+    ------
+    InputError
+        If a hyperparameter is missing or out of range.
+    """
+    if not len(composition):
+        return np.zeros((len(x), len(z)))
+    return FixedKernel.named(composition, hyperparameters, x.shape[1]).cross(x, z)
