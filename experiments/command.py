@@ -79,7 +79,7 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of data files; by default KEM_DATA."),
     ] = None,
-    cores: options.Tasks = None,
+    cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
     seed: options.TrialSeed = 0,
 ) -> None:

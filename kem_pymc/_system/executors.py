@@ -349,7 +349,7 @@ class Cluster(Pool):
         self._client.close()
 
 
-class _Given(threading.local):
+class _WorkerFunction(threading.local):
     """Function that a worker applies to tasks, and the bytes from which it was loaded.
 
     Every thread has a separate copy, because a function may have state that changes in a call.
@@ -359,15 +359,15 @@ class _Given(threading.local):
     function: Callable[[Any], Any]
 
 
-_given = _Given()
+_worker = _WorkerFunction()
 
 
 def _do(sent: bytes, task: Any) -> Any:
     """Apply a function, given as bytes, to a task; this is what workers execute."""
-    if _given.sent != sent:
+    if _worker.sent != sent:
         one_blas_thread_from_now_on()
-        _given.sent, _given.function = sent, cloudpickle.loads(sent)
-    return _given.function(task)
+        _worker.sent, _worker.function = sent, cloudpickle.loads(sent)
+    return _worker.function(task)
 
 
 def _begin_work() -> None:

@@ -53,7 +53,7 @@ def compare(
         Path,
         typer.Option(
             metavar="FILE",
-            help="Table with one row per point: .csv or .parquet.",
+            help=options.TABLE,
             rich_help_panel="Table",
         ),
     ],
@@ -80,7 +80,7 @@ def compare(
         int, typer.Option(min=1, metavar="N", help="Random splits into pilot and test users.")
     ] = 10,
     quick: options.Quick = False,
-    cores: options.Tasks = None,
+    cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
     seed: options.TrialSeed = 0,
 ) -> None:

@@ -24,34 +24,27 @@ WRITTEN = frozenset(
     }
 )
 
-Results = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Results of `kem fit`.", show_default=False)
-]
-OutOfDiagnosis = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="A new folder; by default FOLDER/diagnosis."),
-]
-StudyOfResults = Annotated[
-    Path | None,
-    typer.Option(metavar="STUDY.py", help="Study file, if it registers base kernels."),
-]
-
-
-Contrast = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,C",
-        help="Features with categories or two values: report how their groups differ in the "
-        "function that all users share.",
-    ),
-]
-
 
 def diagnose(
-    results: Results,
-    study: StudyOfResults = None,
-    contrast: Contrast = None,
-    out: OutOfDiagnosis = None,
+    results: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Results of `kem fit`.", show_default=False)
+    ],
+    study: Annotated[
+        Path | None,
+        typer.Option(metavar="STUDY.py", help="Study file, if it registers base kernels."),
+    ] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="Features with categories or two values: report how their groups differ in the "
+            "function that all users share.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A new folder; by default FOLDER/diagnosis."),
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Report which parts of kernels matter, whether chains agree, and how groups differ.

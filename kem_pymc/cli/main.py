@@ -8,6 +8,7 @@ responds at once.
 import shlex
 import sys
 import warnings
+from inspect import cleandoc
 from io import TextIOWrapper
 from itertools import pairwise
 from typing import Annotated, Any
@@ -149,15 +150,14 @@ def kem(
     """Learn from pilot users how kernels evolve, then select a kernel for each new user."""
 
 
-app.command(cls=_Command, epilog=quickstart.EXAMPLE)(quickstart.quickstart)
-app.command(cls=_Command, epilog=fit.EXAMPLE)(fit.fit)
-app.command(cls=_Command, epilog=diagnose.EXAMPLE)(diagnose.diagnose)
-app.command(cls=_Command, epilog=select.EXAMPLE)(select.select)
-app.command(cls=_Command, epilog=report.EXAMPLE)(report.report)
-app.command(cls=_Command, epilog=init.EXAMPLE)(init.init)
-app.command(cls=_Command, epilog=compare.EXAMPLE)(compare.compare)
-app.command(cls=_Command, epilog=search.EXAMPLE)(search.search)
-app.command(cls=_Command, epilog=doctor.EXAMPLE)(doctor.doctor)
+for module in (quickstart, fit, diagnose, select, report, init, compare, search, doctor):
+    command = getattr(module, module.__name__.rpartition(".")[2])
+    paragraphs = cleandoc(command.__doc__).split("\n\n")  # Typer would keep their line breaks
+    app.command(
+        cls=_Command,
+        epilog=module.EXAMPLE,
+        help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
+    )(command)
 
 
 def main() -> None:

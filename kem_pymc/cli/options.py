@@ -8,20 +8,24 @@ import typer
 from kem_pymc.errors import InputError
 
 
-def _column(text: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=text, rich_help_panel="Table")
+def _option(panel: str | None, metavar: str | None, text: str, *names: str, **limits: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **limits)
+
+
+def _table(metavar: str | None, text: str, *names: str, **limits: Any) -> Any:
+    return _option("Table", metavar, text, *names, **limits)
+
+
+def _model(metavar: str | None, text: str, *names: str) -> Any:
+    return _option("Model", metavar, text, *names)
 
 
 def _sampler(text: str, least: int = 1) -> Any:
-    return typer.Option(min=least, metavar="N", help=text, rich_help_panel="Sampler")
+    return _option("Sampler", "N", text, min=least)
 
 
 def _study(text: str) -> Any:
     return typer.Argument(metavar="STUDY.py", help=text, show_default=False)
-
-
-def _panel(panel: str, *names: str, metavar: str | None = None, text: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
 
 
 PilotStudy = Annotated[Path | None, _study("Study file, as `kem init` writes one.")]
@@ -29,165 +33,156 @@ TestStudy = Annotated[
     Path | None, _study("Study file, for its test users, base kernels and priors.")
 ]
 
-Data = Annotated[
-    Path | None,
-    _panel("Table", metavar="FILE", text="Table with one row per point: .csv or .parquet."),
+#: Help of the option that names a table.
+TABLE = "Table with one row per point: .csv or .parquet."
+
+Data = Annotated[Path | None, _table("FILE", TABLE)]
+User = Annotated[str | None, _table("COLUMN", "Label of the user of each row.")]
+Time = Annotated[
+    str | None, _table("COLUMN", "Time of each row: a number, or a date like 2024-03-01.")
 ]
-User = Annotated[str | None, _column("Label of the user of each row.")]
-Time = Annotated[str | None, _column("Time of each row: a number, or a date like 2024-03-01.")]
-Target = Annotated[str | None, _column("Quantity to predict.")]
+Target = Annotated[str | None, _table("COLUMN", "Quantity to predict.")]
 TestTarget = Annotated[
-    str | None, _column("Quantity to predict; by default the pilot study's target.")
+    str | None, _table("COLUMN", "Quantity to predict; by default the pilot study's target.")
 ]
 Missing = Annotated[
     Literal["error", "drop"] | None,
-    _panel("Table", text="Rows with a missing value: raise an error (default), or drop and count."),
+    _table(None, "Rows with a missing value: raise an error (default), or drop and count."),
 ]
 Transform = Annotated[
     Literal["sqrt", "log", "log1p", "yeo-johnson"] | None,
-    _panel(
-        "Table",
-        text="Transform of a skewed target; predictions are in its original unit.",
+    _table(
+        "NAME",  # a row of all names would be broken in the middle of a word
+        "Transform of a skewed target: sqrt, log, log1p or yeo-johnson; predictions are in its "
+        "original unit.",
     ),
 ]
 Features = Annotated[
     str | None,
-    _panel(
-        "Table",
-        metavar="A,B,C",
-        text="Inputs; by default the time and all other columns except row numbers and ids. Dates "
-        "in the time column become days since the user's first row.",
+    _table(
+        "A,B,C",
+        "Inputs; by default the time and all other columns except row numbers and ids. Dates in "
+        "the time column become days since the user's first row.",
     ),
 ]
 Categorical = Annotated[
     str | None,
-    _panel(
-        "Table",
-        metavar="A,B,C",
-        text="Columns of numbers that are codes of groups; columns of text always are categories.",
+    _table(
+        "A,B,C",
+        "Columns of numbers that are codes of groups; columns of text always are categories.",
     ),
 ]
 Batch = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Points per time step; by default each time is a time step.",
-        rich_help_panel="Table",
-    ),
+    _table("N", "Points per time step; by default each time is a time step.", min=1),
 ]
 SkipGaps = Annotated[
     bool,
-    _panel(
-        "Table",
+    _table(
+        None,
+        "Allow gaps in the time: times at which other users have data. Gaps are detected only in "
+        "whole numbers, not in dates, and not with --batch.",
         "--skip-gaps",
-        text="Allow gaps in the time: times at which other users have data. Gaps are detected only "
-        "in whole numbers, not in dates, and not with --batch.",
     ),
 ]
 
 Candidates = Annotated[
     str | None,
-    _panel(
-        "Model",
-        metavar="LIN0,SE1,...",
-        text='Candidate kernels, also products like "LIN0 x SE1"; features are numbered from 0.',
+    _model(
+        "LIN0,SE1,...",
+        'Candidate kernels, also products like "LIN0 x SE1"; features are numbered from 0.',
     ),
 ]
 Base = Annotated[
     str | None,
-    _panel(
-        "Model",
-        metavar="LIN,SE,...",
-        text="Or base kernels, each on every feature; ARD is added if there are several features. "
+    _model(
+        "LIN,SE,...",
+        "Or base kernels, each on every feature; ARD is added if there are several features. "
         "CONST is a constant level, without a feature. By default CONST,LIN,PER,SE, but only LIN "
         "for features with two values, and CAT for categories. Features that never change within "
         "users are only used by --shared.",
     ),
 ]
-Interactions = Annotated[
-    bool, _panel("Model", "--interactions", text="Add products of the base kernels.")
-]
+Interactions = Annotated[bool, _model(None, "Add products of the base kernels.", "--interactions")]
 PriorTable = Annotated[
     Literal["default", "unit", "synthetic"] | None,
-    _panel(
-        "Model",
-        text="Priors: those for users' tables (default), the paper's for data scaled to unit range "
+    _model(
+        None,
+        "Priors: those for users' tables (default), the paper's for data scaled to unit range "
         "(unit), or the paper's for unscaled data (synthetic).",
     ),
 ]
 Shared = Annotated[
     str | None,
-    _panel(
-        "Model",
-        metavar="auto|none|KERNELS",
-        text="Function that all users share, in addition to each user's own. auto (default): a "
-        "line, a smooth function or a sum of curves, if it improves predictions of pilot users "
-        'from the others; none; or a sum of candidates, like "CONST + SE0".',
+    _model(
+        "auto|none|KERNELS",
+        "Function that all users share, in addition to each user's own. auto (default): a line, a "
+        "smooth function or a sum of curves, if it improves predictions of pilot users from the "
+        'others; none; or a sum of candidates, like "CONST + SE0".',
     ),
 ]
 Feedback = Annotated[
     Literal["cut", "joint"] | None,
-    _panel(
-        "Model",
-        text="Whether later data influence kernels of early time steps. cut: no, joint: yes.",
+    _option(
+        "Posterior",
+        None,
+        "Whether later data influence kernels of early time steps. cut: no, joint: yes.",
     ),
 ]
 Likelihood = Annotated[
     Literal["cumulative", "sequential"] | None,
-    _panel(
-        "Model",
-        text="Likelihood of the kernel of a time step. cumulative (default): the density of all "
-        "points so far. sequential: that of the new points given the earlier ones.",
+    _option(
+        "Posterior",
+        None,
+        "Likelihood of the kernel of a time step. cumulative (default): the density of all points "
+        "so far. sequential: that of the new points given the earlier ones.",
     ),
 ]
 
 Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
 Tune = Annotated[int | None, _sampler("Tuning draws per chain.", least=0)]
 Chains = Annotated[int | None, _sampler("Independent chains.")]
-Cores = Annotated[int | None, _sampler("Chains to run in parallel; by default one per core.")]
-Processes = Annotated[
+Cores = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Users to process in parallel; by default one per core."),
+    _option("Workers", "N", "Chains to run in parallel; by default one per core.", min=1),
+]
+Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", least=0)]
+Processes = Annotated[
+    int | None, _option("Workers", "N", "Processes to use; by default one per core.", min=1)
 ]
 ClusterAddress = Annotated[
     str | None,
-    typer.Option(
+    _option(
+        "Workers",
+        "ADDRESS",
+        "Dask scheduler whose workers to use, like tcp://10.0.0.1:8786.",
         "--cluster",
-        metavar="ADDRESS",
-        help="Dask scheduler whose workers to use, like tcp://10.0.0.1:8786.",
     ),
 ]
-Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", least=0)]
 
 AverageDraws = Annotated[
     int | None,
-    _panel(
+    _option(
         "Evolutions",
-        metavar="N",
-        text="Average over N evenly spaced posterior draws, weighted by how well their kernels "
-        "explain the user's data. By default, a summary of all draws is used.",
+        "N",
+        "Average over N evenly spaced posterior draws, weighted by how well their kernels explain "
+        "the user's data. By default, a summary of all draws is used.",
+        min=1,
     ),
 ]
 SingleDraw = Annotated[
     int | None,
-    _panel(
-        "Evolutions", metavar="N", text="Use only one posterior draw; draws are numbered from 0."
-    ),
+    _option("Evolutions", "N", "Use only one posterior draw; draws are numbered from 0.", min=0),
 ]
 ProbableGraph = Annotated[
     bool,
-    _panel("Evolutions", "--graph", text="Use only the draws with the most probable graph."),
+    _option("Evolutions", None, "Use only the draws with the most probable graph.", "--graph"),
 ]
 
-Tasks = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Tasks to run in parallel; by default one per core."),
-]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Few trials, users and draws, for a preview in minutes.")
 ]
-TrialSeed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed of all trials.")]
+TrialSeed = Annotated[int, _option(None, "N", "Random seed of all trials.", min=0)]
 
 Resume = Annotated[
     Path | None,
@@ -197,7 +192,6 @@ Resume = Annotated[
         show_default=False,
     ),
 ]
-
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the results.")]
 OutFile = Annotated[
     Path, typer.Option(metavar="FILE", help="New file for the table of selections.")
@@ -206,13 +200,16 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results of an earlier run.")
 ]
 
+#: Options with several values, separated by commas.
+LISTS = ("features", "categorical", "candidates", "base")
+
 
 def listed(text: str | None) -> list[str] | None:
     """Return the parts of a comma-separated text; None for None."""
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
-def only_with_table(given: dict[str, Any]) -> None:
+def only_with_table(ctx: typer.Context) -> None:
     """Check that no option that describes a table is given together with a study file.
 
     Raises
@@ -220,15 +217,15 @@ def only_with_table(given: dict[str, Any]) -> None:
     InputError
         If such an option is given.
     """
-    for name, value in given.items():
-        if value is not None and value is not False:  # 0 is a value
-            option = f"--{name.replace('_', '-')}"
+    for parameter in _given(ctx):
+        if getattr(parameter, "rich_help_panel", None) in ("Table", "Model"):
             raise InputError(
-                f"{option} can only be used with --data. Leave it out, or edit the study file."
+                f"{parameter.opts[0]} can only be used with --data. "
+                "Leave it out, or edit the study file."
             )
 
 
-def alone_with_resume(given: dict[str, Any]) -> None:
+def alone_with_resume(ctx: typer.Context) -> None:
     """Check that no option that a run already has is given together with ``--resume``.
 
     Raises
@@ -236,10 +233,16 @@ def alone_with_resume(given: dict[str, Any]) -> None:
     InputError
         If such an option is given.
     """
-    for name, value in given.items():
-        if value is not None and value is not False:  # 0 is a value
-            what = "A study file" if name == "study" else f"--{name.replace('_', '-')}"
+    for parameter in _given(ctx):
+        if parameter.name not in ("resume", "cores", "cluster"):
+            what = "A study file" if parameter.name == "study" else parameter.opts[0]
             raise InputError(
                 f"{what} can't be used with --resume, since the run keeps its options. "
                 "Leave it out."
             )
+
+
+def _given(ctx: typer.Context) -> list[Any]:
+    """Return the options and arguments that the command line gives."""
+    sources = {own: ctx.get_parameter_source(str(own.name)) for own in ctx.command.params}
+    return [own for own, source in sources.items() if source and source.name == "COMMANDLINE"]

@@ -1,15 +1,13 @@
 """``kem quickstart``: run the paper's synthetic study from start to end in about two minutes."""
 
-import json
 import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,11 +16,8 @@ if TYPE_CHECKING:
     from kem_pymc.selection.online import Trajectories
     from kem_pymc.selection.selector import Selector
 
-#: File that marks a folder as results of a quickstart, which a later quickstart may replace.
-OWN = "quickstart.json"
-
-#: Names in such a folder, including those that `kem report` and `kem diagnose` add.
-RESULTS = folders.WRITTEN | {OWN, "selections.csv", "predictions.csv", "predictions.png"}
+#: Names in the folder of results, including those that `kem report` and `kem diagnose` add.
+RESULTS = folders.WRITTEN | {"selections.csv", "predictions.csv", "predictions.png"}
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 
@@ -47,7 +42,7 @@ def quickstart(
 
     Users' functions are drawn alternately from Gaussian processes with the kernels LIN0 + PER0 and
     SE0; every user has 6 time steps of 5 points. Selected kernels are scored by the mean log
-    likelihood of 200 test points. The results of an earlier quickstart in the folder are replaced.
+    likelihood of 200 test points.
     """
     import numpy as np
 
@@ -66,14 +61,7 @@ def quickstart(
     test = datasets.synthetic(users=test_users, seed=np.random.default_rng(test_seed))
     pool, table = CandidatePool(datasets.candidates("synthetic")), priors.synthetic()
     model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut")
-    sampler: dict[str, Any] = {
-        "draws": draws,
-        "tune": tune,
-        "chains": chains,
-        "cores": cores,
-        "random_seed": seed,
-    }
-    overwrite = overwrite or _own(out)
+    sampler = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "random_seed": seed}
     with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
         with closing(make_executor(cores, at_most=chains)) as executor:
@@ -93,39 +81,22 @@ def quickstart(
             for method, selector in selectors.items()
         }
         _write(trajectories, test, folder)
-        (folder / OWN).write_text(json.dumps({"seed": seed, "users": users}) + "\n", "utf-8")
-    screen.heading("Kernels selected for new users, by number of points")
-    _print_selected(trajectories["KEM"], test)
+    screen.heading("Kernels selected for new users, and the true ones")
+    true = zip(test.users, test.truth.compositions, strict=True)
+    screen.paths({f"{user}: {kernel}": trajectories["KEM"][user] for user, kernel in true})
+    scores = {method: _log_likelihoods(own, test) for method, own in trajectories.items()}
     # A single user with bad predictions changes the mean, but hardly the median.
-    for title in ("Mean", "Median"):
-        screen.heading(f"{title} over users of the log likelihood of a test point")
-        _print_compared(trajectories, test, title.lower())
+    for title, average in (("Mean", np.mean), ("Median", np.median)):
+        screen.heading(f"{title} over users of the log likelihood of a test point, by points seen")
+        sizes = [str(n) for n in test.ends[0]]
+        rows = [(method, *average(by_user, axis=0)) for method, by_user in scores.items()]
+        screen.table(("method", *sizes), rows, dict.fromkeys(sizes, ".2f"))
     screen.info(f"Results are in {out}.")
     for failure in outcome.failures:
         screen.warn(f"The results lack a chain: {failure}. They are based on the other chains.")
     if outcome.interrupted:
         screen.warn("Sampling was interrupted. The results are based on the draws so far.")
         raise typer.Exit(130)
-
-
-def _own(out: Path) -> bool:
-    """Return whether a folder holds an earlier quickstart and nothing else, and may be replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder of an earlier quickstart contains other files as well.
-    """
-    if not (out / OWN).is_file():
-        return False
-    others = sorted({path.name for path in out.iterdir()} - RESULTS)
-    if others:
-        raise InputError(
-            f"The folder {out} contains {others[0]} in addition to an earlier quickstart. "
-            "Move it to another folder, or choose another folder with --out."
-        )
-    screen.info(f"The earlier quickstart in {out} will be replaced.")
-    return True
 
 
 def _write(trajectories: "dict[str, Trajectories]", test: "Cohort", folder: Path) -> None:
@@ -148,34 +119,6 @@ def _write(trajectories: "dict[str, Trajectories]", test: "Cohort", folder: Path
     truth = test.truth.x_test, test.truth.f_test[0]
     axes = few_and_many(chosen, truth=truth, study=test)
     axes[0, 0].figure.savefig(folder / "predictions.png", dpi=150)
-
-
-def _print_selected(trajectories: "Trajectories", test: "Cohort") -> None:
-    """Print a table of kernels by user and time step, with a dot for an unchanged kernel."""
-    first, *later = [str(n) for n in test.ends[0]]
-    rows = []
-    width = (screen.console.width - 20) // (1 + len(later)) - 3
-    for user, truth in zip(test.users, test.truth.compositions, strict=True):
-        labels = [s.label() for s in trajectories[user]]
-        changes = [
-            screen.broken(label, width) if label != before else "·"
-            for label, before in zip(labels, [None, *labels], strict=False)
-        ]
-        rows.append((str(user), str(truth), *changes))
-    screen.table(("user", "truth", first, *later), rows)
-
-
-def _print_compared(
-    trajectories: "dict[str, Trajectories]", test: "Cohort", over_users: str
-) -> None:
-    """Print a table of scores by method and time step."""
-    import numpy as np
-
-    users = np.array([_log_likelihoods(own, test) for own in trajectories.values()])
-    scores = users.mean(axis=1) if over_users == "mean" else np.median(users, axis=1)
-    sizes = [str(n) for n in test.ends[0]]
-    rows = [(method, *row) for method, row in zip(trajectories, scores, strict=True)]
-    screen.table(("method", *sizes), rows, dict.fromkeys(sizes, ".2f"))
 
 
 def _log_likelihoods(trajectories: "Trajectories", test: "Cohort") -> "np.ndarray":

@@ -1,7 +1,7 @@
 """``kem search``: search for the kernel of one data set."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -9,9 +9,6 @@ from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -20,15 +17,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --out found"
 
-#: Files that the command writes, beside those of the search itself.
-PATH, COMPONENTS, PREDICTIONS = "path.csv", "components.csv", "predictions.csv"
-
-#: Files of an evolved kernel: its values, and its formula in LaTeX.
-BEST, FORMULA = "best.json", "formula.tex"
-
-#: Pictures that the command draws.
-PATH_PICTURE, COMPONENTS_PICTURE, KERNEL_PICTURE = "path.png", "components.png", "kernel.png"
-
 #: Number of columns that are named in a message.
 NAMED = 10
 
@@ -36,32 +24,8 @@ NAMED = 10
 FOLLOWING = 3.0
 
 
-class _Names(NamedTuple):
-    """Names of the columns, and the first dates of those that have dates."""
-
-    columns: tuple[str, ...]
-    target: str
-    first: "dict[str, pd.Timestamp]"
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the inputs; dates are days since the first one."""
-        return tuple(
-            f"days since {self.first[name]:%Y-%m-%d}" if name in self.first else name
-            for name in self.columns
-        )
-
-
-Table = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE", help="Table with one row per point: .csv or .parquet.", show_default=False
-    ),
-]
-
-
 def search(
-    table: Table,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help=options.TABLE, show_default=False)],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="Quantity to predict.")],
     out: Annotated[
         Path,
@@ -123,14 +87,7 @@ def search(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Random seed; the same seed, the same kernels.")
     ] = 0,
-    cores: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Processes that fit kernels, for evocov; by default one per core.",
-        ),
-    ] = None,
+    cores: options.Processes = None,
     cluster: options.ClusterAddress = None,
 ) -> None:
     """Search for the kernel of one data set: a sum of products of base kernels, or a formula.
@@ -147,11 +104,12 @@ def search(
     from kem_pymc.search.run import search as run
 
     drop = missing == "drop"
-    names, x, y, first = _points(table, target, options.listed(features), drop)
-    coming = None if future is None else _coming(future, names, first, drop)
+    points = _Points(target)
+    data = points.read(table, options.listed(features), drop)
+    coming = None if future is None else points.read_future(future, drop)
     found = run(
-        x,
-        y,
+        data[points.inputs].to_numpy(),
+        data[target].to_numpy(),
         method,
         budget=budget,
         bases=options.listed(bases) or (),
@@ -163,121 +121,134 @@ def search(
         cluster=cluster,
         out=out,
     )
-    labels = _Names(tuple(names), target, first)
-    if isinstance(found, SearchResult):
-        _write_composition(found, labels, out)
-    else:
-        _write_evolved(found, labels, out)
-    _write_predictions(found, labels, x, y, coming, out)
+    with folders.locked(out):
+        if isinstance(found, SearchResult):
+            _write_composition(found, points, out)
+        else:
+            _write_formula(found, points, out)
+        _write_predictions(found, points.predictions(found, data, coming), out)
     screen.info(f"Results: {out}")
 
 
-def _read(path: Path) -> "pd.DataFrame":
-    from kem_pymc.cli.tables import read_table
+class _Points:
+    """Tables of points, with inputs that are numbers or dates.
 
-    return read_table(path, "", "")
-
-
-def _points(
-    path: Path, target: str, features: "Sequence[str] | None", drop: bool
-) -> "tuple[list[str], np.ndarray, np.ndarray, dict[str, pd.Timestamp]]":
-    """Return the names of the inputs, inputs (n, D), targets (n,), and first dates by column.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, has cells that aren't finite numbers, or no input is left.
+    Attributes
+    ----------
+    inputs : list of str
+        Columns of the inputs.
+    target : str
+    first : dict of str to Timestamp
+        First date of each input with dates, which become days since then.
     """
-    import pandas as pd
-    from pandas.api import types as dtypes
 
-    from kem_pymc._system.display import some
-    from kem_pymc.cli.tables import dates_if_all
-    from kem_pymc.data.table import number_columns
+    def __init__(self, target: str) -> None:
+        self.inputs: list[str] = []
+        self.target = target
+        self.first: dict[str, pd.Timestamp] = {}
 
-    table = _read(path)
-    for name in (target, *(features or ())):
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the inputs, as plots show them."""
+        return tuple(
+            f"days since {self.first[name]:%Y-%m-%d}" if name in self.first else name
+            for name in self.inputs
+        )
+
+    def read(self, path: Path, features: "list[str] | None", drop: bool) -> "pd.DataFrame":
+        """Return the numbers of the inputs and the target.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, has cells that aren't finite numbers, or no input is left.
+        """
+        from pandas.api import types as dtypes
+
+        from kem_pymc._system.display import some
+
+        table = _read(path, [self.target, *(features or ())])
+        if self.target in (features or ()):
+            raise InputError(f"{self.target!r} is the target. Remove it from --features.")
+        others = [str(name) for name in table if name != self.target]
+        dates = [name for name in others if dtypes.is_datetime64_any_dtype(table[name])]
+        usable = {*dates, *(name for name in others if dtypes.is_numeric_dtype(table[name]))}
+        self.inputs = [name for name in others if name in usable] if features is None else features
+        left_out = [name for name in others if name not in usable]
+        if features is None and left_out:
+            screen.info(
+                "Not used, because they aren't numbers or dates such as 2024-01-31: "
+                f"{some(left_out, NAMED)}."
+            )
+        if not self.inputs:
+            raise InputError(f"{path} has no column of numbers beside {self.target}. Add an input.")
+        table = _complete(table[[*self.inputs, self.target]], drop, "rows")
+        self.first = {name: table[name].min() for name in self.inputs if name in dates}
+        return self._numbers(table)
+
+    def read_future(self, path: Path, drop: bool) -> "pd.DataFrame":
+        """Return the numbers of the inputs of points to predict; messages name their table."""
+        table = _read(path, self.inputs)[self.inputs]
+        rows = table.index
+        table.index = rows.map(lambda row: f"{row} of {path.name}").rename(rows.name)
+        return self._numbers(_complete(table, drop, f"rows of {path.name}"))
+
+    def _numbers(self, table: "pd.DataFrame") -> "pd.DataFrame":
+        import pandas as pd
+        from pandas.api import types as dtypes
+
+        from kem_pymc.data.table import number_columns
+
+        table = table.copy()
+        for name, origin in self.first.items():
+            if not dtypes.is_datetime64_any_dtype(table[name]):
+                raise InputError(
+                    f"Column {name!r} has no dates in one table. Write dates such as {origin}."
+                )
+            if (table[name].dt.tz is None) != (origin.tz is None):
+                raise InputError(
+                    f"Dates of {name!r} have a UTC offset in one table only. Write both with or "
+                    "both without one."
+                )
+            table[name] = (table[name] - origin) / pd.Timedelta(days=1)
+        return pd.DataFrame(number_columns(table, list(table)), columns=list(table))
+
+    def predictions(
+        self, found: "Found[Any]", data: "pd.DataFrame", coming: "pd.DataFrame | None"
+    ) -> "pd.DataFrame":
+        """Return predictions at the points and in the future, with dates as they were given."""
+        import pandas as pd
+
+        table = pd.concat([data, coming], ignore_index=True)
+        predicted = found.selection.predict(table[self.inputs].to_numpy(), include_noise=True)
+        for name, origin in self.first.items():
+            table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
+        table["mean"], table["sd"] = predicted.mean, predicted.sd
+        table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
+        return table
+
+
+def _read(path: Path, names: "list[str]") -> "pd.DataFrame":
+    """Return a table with dates where text is dates, after a check that it has these columns."""
+    from kem_pymc.cli.tables import dates_if_all, read_table
+
+    table = read_table(path, "", "")
+    for name in names:
         if name not in table:
             raise InputError(
                 f"{path} has no column {name!r}. Choose one of {', '.join(map(str, table))}."
             )
-    if target in (features or ()):
-        raise InputError(f"{target!r} is the target. Remove it from --features.")
-    names = [str(n) for n in table if n != target] if features is None else list(features)
-    table = table[[*names, target]].apply(dates_if_all)
-    dates = [name for name in names if dtypes.is_datetime64_any_dtype(table[name])]
-    if features is None:
-        left = [n for n in names if n not in dates and not dtypes.is_numeric_dtype(table[n])]
-        names = [n for n in names if n not in left]
-        if left:
-            screen.info(
-                "Not used, because they aren't numbers or dates such as 2024-01-31: "
-                f"{some(left, NAMED)}."
-            )
-    if not names:
-        raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
-    table = table[[*names, target]]
-    if drop:
-        table = _complete(table, "rows")
-    first: dict[str, pd.Timestamp] = {name: table[name].min() for name in dates}
-    x = _inputs(table, path, names, first)
-    return names, x, number_columns(table, [target])[:, 0], first
+    return table.apply(dates_if_all)
 
 
-def _coming(
-    path: Path, names: "Sequence[str]", first: "dict[str, pd.Timestamp]", drop: bool
-) -> "np.ndarray":
-    """Return the inputs (m, D) of points to predict; messages name their table."""
-    table = _read(path)
-    rows, kind = table.index, table.index.name
-    table.index = rows.map(lambda row: f"{row} of {path.name}").rename(kind)
-    if drop and set(names) <= set(table):
-        table = _complete(table[list(names)], f"rows of {path.name}")
-    return _inputs(table, path, names, first)
-
-
-def _complete(table: "pd.DataFrame", what: str) -> "pd.DataFrame":
-    """Return the complete rows of a table, and report how many others were left out."""
-    complete = table.dropna()
+def _complete(table: "pd.DataFrame", drop: bool, what: str) -> "pd.DataFrame":
+    """Return the complete rows of a table if `drop`, and report how many others were left out."""
+    complete = table.dropna() if drop else table
     if len(complete) < len(table):
         screen.info(
             f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values."
         )
     return complete
-
-
-def _inputs(
-    table: "pd.DataFrame", path: Path, names: "Sequence[str]", first: "dict[str, pd.Timestamp]"
-) -> "np.ndarray":
-    """Return inputs (n, D), with dates converted to days since the first ones.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or has cells that aren't finite numbers or dates.
-    """
-    import pandas as pd
-    from pandas.api import types as dtypes
-
-    from kem_pymc.cli.tables import dates_if_all
-    from kem_pymc.data.table import number_columns
-
-    missing = [name for name in names if name not in table]
-    if missing:
-        raise InputError(f"{path} lacks the columns {', '.join(missing)}. Add them.")
-    used = table[list(names)].apply(dates_if_all)
-    for name, origin in first.items():
-        if not dtypes.is_datetime64_any_dtype(used[name]):
-            raise InputError(
-                f"Column {name!r} of {path} has no dates. Write dates such as {origin}."
-            )
-        if (used[name].dt.tz is None) != (origin.tz is None):
-            raise InputError(
-                f"Dates of {name!r} have a UTC offset in one table only. Write both with or both "
-                "without one."
-            )
-        used[name] = (used[name] - origin) / pd.Timedelta(days=1)
-    return number_columns(used, names)
 
 
 def _print_best(found: "Found[Any]", model: str) -> None:
@@ -289,32 +260,31 @@ def _print_best(found: "Found[Any]", model: str) -> None:
     )
 
 
-def _write_composition(found: "SearchResult", names: _Names, out: Path) -> None:
+def _write_composition(found: "SearchResult", points: _Points, out: Path) -> None:
     """Print the components of the best composition, and write their table and picture."""
     from kem_pymc.plots.parts import components
     from kem_pymc.search.description import describe, left_out_errors
 
-    parts = describe(found.selection, names.features)
+    parts = describe(found.selection, points.features)
     _print_best(found, str(found.best))
-    screen.heading(f"{names.target} is the sum of")
+    screen.heading(f"{points.target} is the sum of")
     rows = parts[["component", "description", "share"]].itertuples(index=False)
     columns = ("component", "description", "share of variance")
     screen.table(columns, rows, {"share of variance": ".1%"})
     noise = found.selection.noise_in_target_units**0.5
     sd = float(left_out_errors(found.selection).std())
-    screen.info(f"Predicted from all other points, {names.target} has errors of sd {sd:.2g}.")
+    screen.info(f"Predicted from all other points, {points.target} has errors of sd {sd:.2g}.")
     if sd > FOLLOWING * noise:
         screen.warn(
             f"That is far more than the noise ({noise:.2g}): components follow single points, and "
             "may be noise themselves. Compare with a search that expects more noise, such as "
             "--noise-sd 0.3, in another folder."
         )
-    with folders.locked(out):
-        _write_table(parts, out / COMPONENTS)
-        _draw(components(found.selection, study=names)[0], out / COMPONENTS_PICTURE)
+    _write_table(parts, out / "components.csv")
+    _draw(components(found.selection, study=points)[0], out / "components.png")
 
 
-def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
+def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
     """Print the best evolved kernel, and write its values, formula and picture."""
     from kem_pymc._system.files import write_atomically
     from kem_pymc.plots.evolved import evolved_kernel
@@ -326,40 +296,20 @@ def _write_evolved(found: "EvolutionResult", names: _Names, out: Path) -> None:
     screen.table(("hyperparameter", "value"), values.items(), {"value": ".4g"})
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
     sd = selection.noise_in_target_units**0.5
-    screen.info(f"The noise has sd {sd:.2g}, in units of {names.target}.")
+    screen.info(f"The noise has sd {sd:.2g}, in units of {points.target}.")
     screen.info(f"Evaluations of the likelihood: {counts}.")
-    with folders.locked(out):
-        write_atomically(out / BEST, f"{selection.best.to_json()}\n".encode())
-        write_atomically(out / FORMULA, f"{found.best.latex()}\n".encode())
-        _draw(evolved_kernel(selection, study=names)[0], out / KERNEL_PICTURE)
+    write_atomically(out / "best.json", f"{selection.best.to_json()}\n".encode())
+    write_atomically(out / "formula.tex", f"{found.best.latex()}\n".encode())
+    _draw(evolved_kernel(selection, study=points)[0], out / "kernel.png")
 
 
-def _write_predictions(
-    found: "Found[Any]",
-    names: _Names,
-    x: "np.ndarray",
-    y: "np.ndarray",
-    coming: "np.ndarray | None",
-    out: Path,
-) -> None:
-    """Write the path of the search, and predictions at the points and in the future."""
-    import numpy as np
-    import pandas as pd
-
+def _write_predictions(found: "Found[Any]", predictions: "pd.DataFrame", out: Path) -> None:
+    """Write the path of the search, and predictions."""
     from kem_pymc.plots.search import search_path
 
-    at = x if coming is None else np.concatenate([x, coming])
-    predicted = found.selection.predict(at, include_noise=True)
-    table = pd.DataFrame(at, columns=list(names.columns))
-    for name, origin in names.first.items():
-        table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
-    table[names.target] = np.concatenate([y, np.full(len(at) - len(y), np.nan)])
-    table["mean"], table["sd"] = predicted.mean, predicted.sd
-    table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-    with folders.locked(out):
-        _write_table(found.path.reset_index(), out / PATH)
-        _write_table(table, out / PREDICTIONS)
-        _draw(search_path(found), out / PATH_PICTURE)
+    _write_table(found.path.reset_index(), out / "path.csv")
+    _write_table(predictions, out / "predictions.csv")
+    _draw(search_path(found), out / "path.png")
 
 
 def _write_table(table: "pd.DataFrame", file: Path) -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from kem_pymc.cli.options import alone_with_resume, listed, only_with_table
+from kem_pymc.cli.options import listed
 from tests.cli.conftest import COLUMNS, SMALL, fine, refused, run
-from tests.refusals import refused as refused_call
 
 
 def test_table_options_go_with_a_table(study):
@@ -16,7 +15,12 @@ def test_table_options_go_with_a_table(study):
 
 @pytest.mark.parametrize(
     ("option", "shown"),
-    [(("--draws", 3), "--draws"), (("--skip-gaps",), "--skip-gaps"), (("study.py",), "study file")],
+    [
+        (("--tune", 0), "--tune"),
+        (("--skip-gaps",), "--skip-gaps"),
+        (("--out", "here"), "--out"),
+        (("study.py",), "A study file"),
+    ],
 )
 def test_options_that_a_run_has_already(tmp_path, option, shown):
     message = refused(run("fit", *option, "--resume", tmp_path))
@@ -35,12 +39,6 @@ def test_commas_in_candidates_may_have_spaces(trial, tmp_path):
     assert "LIN0, LIN0 x SE1" in fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
 
 
-def test_lists_and_what_does_not_go_together():
-    """Fails where an option that is off counts as given."""
+def test_lists():
     assert listed("a, b ,c") == ["a", "b", "c"]
     assert listed(None) is None
-    only_with_table({"batch": None, "skip_gaps": False})
-    alone_with_resume({"study": None, "overwrite": False})
-    refused_call(lambda: only_with_table({"batch": None, "skip_gaps": True}), "--skip-gaps can")
-    refused_call(lambda: alone_with_resume({"tune": 0}), "--tune can't be used with --resume")
-    refused_call(lambda: alone_with_resume({"study": "s.py"}), "A study file can't be used")

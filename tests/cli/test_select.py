@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -7,7 +8,7 @@ import pytest
 
 from kem_pymc import Evolutions, KEMSelector
 from kem_pymc.cli.folders import DISAGREE
-from kem_pymc.cli.select import _say_who_departs
+from kem_pymc.cli.select import _print_remarks
 from kem_pymc.selection import online
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
 
@@ -224,14 +225,15 @@ model = kem.EvolutionModel(
 def test_users_who_do_not_follow_the_others_are_named(capsys):
     departures = {"a": (0.9, 0.2), "b": (0.1, 0.6), "c": (0.0, 0.0)}
     trajectories = {
-        user: [SimpleNamespace(departure=d) for d in own] for user, own in departures.items()
+        user: [SimpleNamespace(departure=d, message="") for d in own]
+        for user, own in departures.items()
     }
-    _say_who_departs(trajectories)
+    _print_remarks(trajectories, Path("s.csv"))
     assert "little weight in predictions for user b, because" in " ".join(
         capsys.readouterr().out.split()
     )
     del trajectories["b"]
-    _say_who_departs(trajectories)
+    _print_remarks(trajectories, Path("s.csv"))
     assert not capsys.readouterr().out
 
 

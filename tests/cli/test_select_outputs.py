@@ -83,7 +83,6 @@ def test_draws_of_the_evolutions(evolutions, new, tmp_path):
     [
         (("--average", 3, "--graph"), "--average and --graph are different ways"),
         (("--draw", 99), "no draw 99. Give 0 to 15"),
-        (("--average", 0), "--average is 0, but must be at least 1"),
     ],
 )
 def test_draws_that_are_refused(evolutions, new, tmp_path, options, words):

@@ -60,7 +60,7 @@ def test_no_test_users(study, evolutions):
 def test_test_users_of_another_study(study, evolutions):
     with_line(study, "test = cohort\n")
     message = refused(run("select", study, "--evolutions", evolutions))
-    assert "The test users' features are x" in message
+    assert "The new users' features are x" in message
 
 
 def test_study_file_is_not_registered(study):
