@@ -11,7 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 from scipy.special import log_ndtr
 
-from kem_pymc._system.events import EventFolder
+from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
 from kem_pymc.bandits.space import Space, numbers
@@ -25,8 +25,8 @@ PolicyName = Literal["d-gpucb", "gp-ucb", "ei", "mpi", "random"]
 
 Direction = Literal["maximize", "minimize"]
 
-#: File of the options of a bandit.
-SETTINGS = "bandit.json"
+#: Files of a bandit: its options, and its events.
+SETTINGS, EVENTS = "bandit.json", "events.jsonl"
 
 #: Improvement, in standard deviations of the observed values, that "mpi" makes the most probable.
 LEAST_IMPROVEMENT = 0.01
@@ -189,8 +189,9 @@ class Bandit:
             "scale": scale,
             "seed": seed,
         }
-        self._folder = EventFolder(out, "bandit", SETTINGS, options, _known)
-        for event in self._folder.events():
+        self._folder = RunFolder(out, "bandit", SETTINGS, options)
+        self._log = self._folder.log(EVENTS, _event)
+        for event in self._log.events:
             self._apply(event)
 
     def _composed(
@@ -395,7 +396,8 @@ class Bandit:
     def _record(self, event: dict[str, Any]) -> None:
         """Apply an event, and write it if it could be applied."""
         self._apply(event)
-        self._folder.add(event)
+        with self._folder.locked():
+            self._log.add([event])
 
     def _apply(self, event: dict[str, Any]) -> None:
         """Bring the state up to date with an event."""
@@ -413,6 +415,8 @@ class Bandit:
         self.rounds.append(Round(x, np.array(own), value))
 
 
-def _known(event: Any) -> bool:
-    """Return whether an event is a point or observations."""
-    return "ask" in event or {"tell", "components", "value"} <= set(event)
+def _event(data: dict[str, Any]) -> dict[str, Any]:
+    """Return what a line of the log contains, if it is a point or observations."""
+    if not ("ask" in data or {"tell", "components", "value"} <= set(data)):
+        raise ValueError("unknown event")
+    return data

@@ -20,7 +20,7 @@ from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import BestSoFar
-from kem_pymc.search.record import CompositionRecord, opened
+from kem_pymc.search.record import CompositionRecord, search_folder
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random, Strategy
 
@@ -157,7 +157,10 @@ def search(
         "seed": seed,
     }
     rng = np.random.default_rng(seed)
-    with opened(out, options, x, y) as folder, Progress("models", progressbar) as bars:
+    with (
+        search_folder(out, options, x, y).locked() as folder,
+        Progress("models", progressbar) as bars,
+    ):
         record = CompositionRecord(folder, grammar.dimension)
         strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
         found = explore(strategy, evaluator, budget, first, record, BestSoFar(bars, budget).add)
@@ -252,7 +255,7 @@ def explore(
         expression = waiting.pop() if waiting else strategy.propose()
         if expression is None:
             break
-        evaluation = None if record is None else record.known(len(found), expression)
+        evaluation = None if record is None else record.evaluation(len(found), expression)
         if evaluation is None:
             evaluation = evaluator.evaluate(expression, most_similar(expression, found))
             evaluation = replace(evaluation, elapsed=time.perf_counter() - began)

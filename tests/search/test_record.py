@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from kem_pymc.search.record import EVALUATIONS, SETTINGS, opened
+from kem_pymc.search.record import EVALUATIONS, SETTINGS, search_folder
 from tests.refusals import refused
 from tests.search.conftest import paths, quiet, series
 
@@ -46,7 +46,7 @@ class TestFolders:
         again = lambda *data, **o: lambda: quiet(*data, budget=2, out=tmp_path / "a", **o)  # noqa: E731
         refused(again(X, Y + X), "different data")
         refused(again(X, Y, seed=5), "different seed")
-        refused(again(X, Y, method="boms"), "search by cks")
+        refused(again(X, Y, method="boms"), "different method")
         file = tmp_path / "a" / EVALUATIONS
         file.write_text("{}\n")
         refused(again(X, Y), "Line 1", "damaged")
@@ -66,5 +66,5 @@ class TestFolders:
 
     def test_one_process_at_a_time(self, tmp_path):
         pytest.importorskip("fcntl")
-        with opened(tmp_path, {}, X[:, None], Y):
+        with search_folder(tmp_path, {}, X[:, None], Y).locked():
             refused(lambda: quiet(X, Y, budget=2, out=tmp_path), "Another process writes to")

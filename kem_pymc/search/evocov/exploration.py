@@ -66,7 +66,7 @@ def explore(
         If workers keep dying.
     """
     executor = Serial() if executor is None else make_executor(cluster=executor)
-    record = EvolvedRecord(None) if record is None else record
+    record = EvolvedRecord() if record is None else record
 
     def fit(task: Task) -> list[Individual]:
         return [fitter.fit(offspring, np.random.default_rng(key)) for offspring, key in task]
@@ -79,7 +79,7 @@ def explore(
             break
         fitted = {}
         for number, offspring in enumerate(proposed):
-            known = record.known(len(found) + number, offspring)
+            known = record.evaluation(len(found) + number, offspring)
             if known is not None:
                 fitted[number] = known
                 began = time.perf_counter() - known.elapsed  # the clock goes on where it stopped

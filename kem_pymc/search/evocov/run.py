@@ -24,7 +24,7 @@ from kem_pymc.search.evocov.screening import KERNELS, SHARE, finalists, screenin
 from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch, Strategy
 from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import BestSoFar
-from kem_pymc.search.record import opened
+from kem_pymc.search.record import search_folder
 
 #: Strategies, by method.
 STRATEGIES: dict[str, type[Evolution] | type[RandomSearch] | type[GoWithTheFirst]] = {
@@ -132,7 +132,7 @@ def evolve(
     fitter = Fitter(x, y, metric, evaluations)
     coarse = screening(fitter, seed)
     with (
-        opened(out, options, x, y) as folder,
+        search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
         closing(make_executor(cores, cluster)) as executor,
     ):
