@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pymc.model import modelcontext
 from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
+from pymc.step_methods.compound import BlockedStep, Competence
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.traversal import ancestors
 from rich.progress import TextColumn
@@ -28,7 +27,6 @@ from kem_pymc.model.variables import (
 from kem_pymc.sampler.moves.sweep import (
     Schedule,
     compile_move,
-    heat,
     start,
     sweep,
     uncompiled_moves,
@@ -50,20 +48,6 @@ def point_names(engine: Engine) -> tuple[str, ...]:
     return (*NAMES, *engine.learned)
 
 
-@dataclass_state
-class EvolutionStepState(StepMethodState):
-    """State of a step, in addition to the point and the random generator.
-
-    Attributes
-    ----------
-    made, heated : int
-        Number of draws that the chain has made, and number of its first draws that are heated.
-    """
-
-    made: int
-    heated: int
-
-
 class EvolutionStep(BlockedStep):
     """PyMC step method that makes one sweep over all variables of an evolution model.
 
@@ -71,9 +55,7 @@ class EvolutionStep(BlockedStep):
     they are learned, alpha and population parameters.
 
     ``pm.sample`` assigns the step to every :class:`kem_pymc.EvolutionModel` automatically. Nothing
-    adapts: tuning draws are burn-in, of which up to the first half are made under a rising power of
-    the likelihood if the schedule contains heating. A step depends on the point, the random
-    generator and the number of draws that its chain has made.
+    adapts: tuning draws are burn-in. A step depends on the point and the random generator alone.
 
     Parameters
     ----------
@@ -100,7 +82,6 @@ class EvolutionStep(BlockedStep):
         "failed_factorisations": (np.int64, []),
         **{f"acceptance_{move}": (np.float64, []) for move in MOVES},
     }
-    _state_class = EvolutionStepState
 
     def __init__(
         self,
@@ -131,22 +112,6 @@ class EvolutionStep(BlockedStep):
         self.start_point = initial_point or model.initial_point()
         self.y = _observed_targets(model)
         self.rng = np.random.default_rng(rng)
-        self.made = self.heated = 0
-
-    def setup_chain(self, rng: Any, tune: int, draws: int, made: int = 0) -> None:
-        """Begin a chain, or continue one that has already made some draws.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        tune, draws : int
-            Numbers of tuning draws of the chain and of draws after tuning.
-        made : int
-            Number of draws that the chain has made.
-        """
-        super().setup_chain(rng, tune, draws)
-        self.heated = min(tune // 2, self.schedule.heating)
-        self.made = made
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict]]:
         """Make one sweep from a point; return the new point and the sampler statistics.
@@ -162,8 +127,6 @@ class EvolutionStep(BlockedStep):
         if self._is_default(point):
             state = start(study, self.schedule, self.rng)
         else:
-            if self.made == 0:  # heating would move the chain away from a given initial point
-                self.heated = 0
             state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
             if not np.isfinite(state.log_density[0]):
                 raise InputError(
@@ -171,14 +134,7 @@ class EvolutionStep(BlockedStep):
                     "Give initial values within the supports of the priors."
                 )
         state.counts[:] = 0
-        if self.made < self.heated:
-            first, last = (
-                draw * self.schedule.heating // self.heated for draw in (self.made, self.made + 1)
-            )
-            heat(study, state, self.schedule, first, last, self.rng)
-        else:
-            sweep(study, state, self.schedule, self.rng)
-        self.made += 1
+        sweep(study, state, self.schedule, self.rng)
         arrays = self.engine.dump(state, study)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 
@@ -209,10 +165,9 @@ class EvolutionStep(BlockedStep):
         if executor.cores > 1 and len(moves) > 1:
             for _ in executor.map_unordered(partial(_compile_move, self), moves):
                 pass
-        made, own = self.made, self.rng
-        self.rng = rng
+        generator, self.rng = self.rng, rng
         self.step(self.start_point)
-        self.made, self.rng = made, own
+        self.rng = generator
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:  # noqa: ARG004

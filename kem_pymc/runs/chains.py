@@ -80,7 +80,7 @@ def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segme
     """Sample a segment, which ends with the draws of one file, or after `longest` seconds."""
     rng = np.random.default_rng()
     rng.bit_generator.state = dict(segment.generator)
-    step.setup_chain(rng, plan.tune, plan.draws, segment.done)
+    step.setup_chain(rng, plan.tune, plan.draws)
     point = dict(step.start_point if segment.point is None else segment.point)
     draws: list[Draw] = []
     began = monotonic()

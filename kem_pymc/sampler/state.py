@@ -136,10 +136,10 @@ class State(NamedTuple):
 #: Moves whose proposals and acceptances are counted, in ``counts[2 + 2 i]`` and ``[3 + 2 i]``.
 MOVES = (
     *("seating", "add", "remove", "swap", "extend", "refit"),
-    *("hyperparameters", "split", "merge", "path split", "path merge", "path"),
+    *("hyperparameters", "split", "merge", "path"),
 )
 SEATING, ADD, REMOVE, SWAP, EXTEND, REFIT = range(6)
-HYPERPARAMETERS, SPLIT, MERGE, PATH_SPLIT, PATH_MERGE, PATH = range(6, len(MOVES))
+HYPERPARAMETERS, SPLIT, MERGE, PATH = range(6, len(MOVES))
 
 
 def empty_state(study: CompiledModel, spare_slots: int, spare_processes: int) -> State:

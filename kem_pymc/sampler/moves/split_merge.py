@@ -17,58 +17,83 @@ import math
 import numpy as np
 
 from kem_pymc._jit.decorators import compiled
-from kem_pymc.sampler.moves.copies import Spread, draw_copy, log_copy, same_origins
+from kem_pymc.sampler.moves.births import LOG_SQRT_2PI
 from kem_pymc.sampler.state import (
     MERGE,
     SPLIT,
+    active_candidates,
     allocate_slot,
     attach,
     dataset_log_likelihood,
     detach,
+    draw_noise,
+    draw_value,
     free_slot,
     kernel_changed,
     likelihood_upto,
     log_sum_exp,
+    noise_log_prior,
     same_row,
+    value_log_prior,
 )
 
 #: Probability that a user's datasets are allocated as one block.
 BLOCK_SHARE = 0.7
 
-SPREAD = Spread(prior=0.3, fine=0.1, coarse=0.6)
+#: Probability that the values of a split cluster are drawn from the prior, and the two standard
+#: deviations, equally probable, of their jitter around those of the other cluster otherwise, in
+#: units of min(prior sd, 1). All values share the choice, so a copy is about as plausible as its
+#: original.
+PRIOR_SHARE, FINE, COARSE = 0.3, 0.1, 0.6
 
 
 @compiled
-def _log_kernel(study, state, slot, origin):
-    """Return the log density of proposing a slot's values from those of `origin`."""
-    return log_copy(
-        study,
-        SPREAD,
-        same_origins(study, state.included[slot]),
-        state.parent[state.process[slot]],
-        state.h[slot],
-        state.log_noise[slot],
-        state.h[origin],
-        state.log_noise[origin],
-    )
+def log_copy(model, state, copy, original):
+    """Return the log density of proposing the values of a cluster from those of another.
+
+    Both have the same composition and belong to the same process.
+    """
+    layout = model.layout
+    theta, source = state.theta_unconstrained[copy], state.theta_unconstrained[original]
+    log_noise = state.log_noise[copy]
+    terms = np.empty(3)
+    scales = (FINE, COARSE)
+    terms[0] = math.log(PRIOR_SHARE)
+    terms[0] += noise_log_prior(model, state.parent[state.dp[copy]], log_noise)
+    for k in range(2):
+        z = (log_noise - state.log_noise[original]) / scales[k]
+        terms[k + 1] = math.log(0.5 * (1.0 - PRIOR_SHARE)) - 0.5 * z * z
+        terms[k + 1] -= math.log(scales[k]) + LOG_SQRT_2PI
+    for c in active_candidates(state.included[copy]):
+        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+            terms[0] += value_log_prior(model, p, theta[p])
+            for k in range(2):
+                width = scales[k] * model.priors.scale[p]
+                z = (theta[p] - source[p]) / width
+                terms[k + 1] -= 0.5 * z * z + math.log(width) + LOG_SQRT_2PI
+    return log_sum_exp(terms, 3)
 
 
 @compiled
-def _draw_kernel(study, state, slot, origin, rng):
-    """Fill a slot with the composition of `origin` and values proposed from those of `origin`."""
-    state.process[slot] = state.process[origin]
-    state.included[slot] = state.included[origin]
-    state.log_noise[slot] = draw_copy(
-        study,
-        SPREAD,
-        same_origins(study, state.included[slot]),
-        state.parent[state.process[slot]],
-        state.h[slot],
-        state.h[origin],
-        state.log_noise[origin],
-        rng,
-    )
-    kernel_changed(study, state, slot)
+def draw_copy(model, state, copy, original, rng):
+    """Fill a cluster with the composition of another and values proposed from its values."""
+    layout = model.layout
+    state.dp[copy] = state.dp[original]
+    state.included[copy] = state.included[original]
+    theta, source = state.theta_unconstrained[copy], state.theta_unconstrained[original]
+    from_prior = rng.random() < PRIOR_SHARE
+    scale = FINE if rng.random() < 0.5 else COARSE
+    for c in active_candidates(state.included[copy]):
+        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+            if from_prior:
+                theta[p] = draw_value(model, p, rng)
+            else:
+                theta[p] = source[p] + scale * model.priors.scale[p] * rng.normal()
+    if from_prior:
+        state.log_noise[copy] = draw_noise(model, state.parent[state.dp[copy]], rng)
+    else:
+        state.log_noise[copy] = state.log_noise[original] + scale * rng.normal()
+    kernel_changed(model, state, copy)
 
 
 @compiled
@@ -203,14 +228,14 @@ def _split(study, state, i, j, blocks, rng):
     state.counts[2 + 2 * SPLIT] += 1
     stay = state.assignment[i]
     leave = allocate_slot(state)
-    _draw_kernel(study, state, leave, stay, rng)
+    draw_copy(study, state, leave, stay, rng)
     order = members_in_order(study, state, i, j, blocks, rng)
     sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
     log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
     n_leave = np.sum(sides)
     n_stay = state.occupants[stay] - n_leave
     log_ratio = _log_split(state, n_stay, n_leave, state.log_prior[leave], log_q, gain)
-    log_ratio -= _log_kernel(study, state, leave, stay)
+    log_ratio -= log_copy(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         free_slot(state, leave)
         return False
@@ -241,7 +266,7 @@ def _merge(study, state, i, j, blocks, rng):
     log_ratio = -_log_split(
         state, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
     )
-    log_ratio += _log_kernel(study, state, leave, stay)
+    log_ratio += log_copy(study, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         return False
     for d in range(sides.shape[0]):

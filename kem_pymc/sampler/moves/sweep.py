@@ -20,7 +20,6 @@ from kem_pymc.sampler.moves.concentration import redraw_concentration
 from kem_pymc.sampler.moves.extension import extend_or_contract
 from kem_pymc.sampler.moves.local import local_step
 from kem_pymc.sampler.moves.path import redraw_path
-from kem_pymc.sampler.moves.path_split_merge import split_or_merge_paths
 from kem_pymc.sampler.moves.population import redraw_population
 from kem_pymc.sampler.moves.refit import refit_composition
 from kem_pymc.sampler.moves.seating import assign_all, gibbs_reassign, update_parents
@@ -55,13 +54,8 @@ class Schedule(NamedTuple):
         Number of auxiliary clusters of a cluster assignment (cut).
     split_merge : int
         Number of proposals to split or merge clusters.
-    path_split_merge : int
-        Number of proposals to split or merge paths (joint).
     particles : int
         Number of particles of a path update (joint).
-    heating : int
-        Number of sweeps at the start of a chain under a power of the likelihood that rises to the
-        study's.
     check : bool
         Whether to compare the running log density with one from scratch after every move.
     """
@@ -78,9 +72,7 @@ class Schedule(NamedTuple):
     refits: int
     auxiliaries: int
     split_merge: int
-    path_split_merge: int
     particles: int
-    heating: int
     check: bool
 
 
@@ -99,9 +91,7 @@ PAPER = Schedule(
     refits=0,
     auxiliaries=3,
     split_merge=0,
-    path_split_merge=0,
     particles=0,
-    heating=0,
     check=False,
 )
 
@@ -117,8 +107,8 @@ CUT = PAPER._replace(
     split_merge=10,
 )
 
-#: The default for `joint`: a path update of every user, splits and merges of paths, and steps on
-#: components of clusters. Swaps don't pay, because extensions propose similar changes.
+#: The default for `joint`: a path update of every user, and steps on components of clusters. Swaps
+#: don't pay, because extensions propose similar changes.
 JOINT = CUT._replace(
     joint=True,
     seating=0,
@@ -130,9 +120,7 @@ JOINT = CUT._replace(
     extensions=30,
     refits=0,
     split_merge=30,
-    path_split_merge=200,
     particles=8,
-    heating=3000,
 )
 
 
@@ -252,9 +240,6 @@ def _change_paths(study, state, schedule, level, rng):  # noqa: ARG001
     for user in rng.permutation(study.first.shape[0]):
         redraw_path(study, state, user, schedule.particles, rng)
         _verify(study, state, schedule)
-    for _ in range(schedule.path_split_merge):
-        split_or_merge_paths(study, state, rng)
-        _verify(study, state, schedule)
 
 
 @compiled
@@ -318,33 +303,6 @@ def _update_parents(study, state, schedule, level, rng):
     # Processes that begin at time step `level` determine the parents of all later time steps.
     update_parents(study, state, schedule.auxiliaries, level + 1, rng)
     _verify(study, state, schedule)
-
-
-#: Likelihood power at the start of heating, as a fraction of the study's, and number of powers that
-#: rise from there towards the study's, in equal ratios.
-LOWEST_POWER, POWERS = 0.1, 25
-
-
-def heat(
-    study: CompiledModel,
-    state: State,
-    schedule: Schedule,
-    first: int,
-    last: int,
-    rng: np.random.Generator,
-) -> None:
-    """Make sweeps `first` to ``last - 1`` of the heating, in place.
-
-    Under a low power users share few clusters, which separate as the power rises. Chains reach the
-    same grouping more often in this way than by merging clusters that turn out to be equal.
-    """
-    powers = study.power * np.geomspace(LOWEST_POWER, 1.0, POWERS, endpoint=False)
-    for k in range(first, last):
-        heated = study._replace(power=float(powers[k * POWERS // schedule.heating]))
-        if k == first or k * POWERS % schedule.heating < POWERS:
-            state.log_density[0] = log_joint(heated, state)
-        sweep(heated, state, schedule, rng)
-    state.log_density[0] = log_joint(study, state)
 
 
 #: Number of datasets above which a cluster is refitted less often.
