@@ -107,16 +107,16 @@ def seconds_of(size: Size) -> float:
         cohort_of(size), pool, priors=priors_of(size, pool), shared=None
     ).engine
     rng = np.random.default_rng(0)
-    state = start(engine.study, CUT, rng)
+    state = start(engine.model, CUT, rng)
     began = time.process_time()
     for _ in range(SETTLING):
-        sweep(engine.study, state, CUT, rng)
+        sweep(engine.model, state, CUT, rng)
         if time.process_time() - began > LONGEST:
             break
     times: list[float] = []
     while sum(times) < SECONDS or len(times) < FEWEST:
         began = time.process_time()
-        sweep(engine.study, state, CUT, rng)
+        sweep(engine.model, state, CUT, rng)
         times.append(time.process_time() - began)
     return float(np.median(times))
 

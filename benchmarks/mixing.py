@@ -28,7 +28,7 @@ from rich.table import Table
 
 import kem_pymc as kem
 from kem_pymc.model.engine import Engine
-from kem_pymc.sampler.moves.sweep import CUT, JOINT, PAPER, Schedule, heat, sweep
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, PAPER, Schedule, sweep
 from kem_pymc.sampler.moves.sweep import start as start_sequentially
 from kem_pymc.sampler.state import MOVES
 from tests.starts import start_from_users
@@ -37,15 +37,13 @@ from tests.starts import start_from_users
 SCHEDULES: dict[str, dict[str, Schedule]] = {
     "cut": {
         "paper's": PAPER,
-        "without refits": CUT._replace(seating=3, steps=30, refits=0),
+        "without refits": CUT._replace(seating=3, n_mh=30, refits=0),
         "default": CUT,
     },
     "joint": {
-        "without splits of paths": JOINT._replace(path_split_merge=0),
         "without splits of clusters": JOINT._replace(split_merge=0),
         "without extensions": JOINT._replace(extensions=0),
         "with swaps": JOINT._replace(p_swap=0.05),
-        "without heating": JOINT._replace(heating=0),
         "default": JOINT,
     },
 }
@@ -92,36 +90,33 @@ def run(job: Job) -> Chain:
     engine = engine_of(job)
     schedule = SCHEDULES[job.target][job.moves]
     rng = np.random.default_rng([job.data_seed, job.chain])
-    warm_up = start_sequentially(engine.study, schedule, np.random.default_rng(0))
-    sweep(engine.study, warm_up, schedule, np.random.default_rng(0))  # loads the compiled code
+    warm_up = start_sequentially(engine.model, schedule, np.random.default_rng(0))
+    sweep(engine.model, warm_up, schedule, np.random.default_rng(0))  # loads the compiled code
 
     began = time.process_time()
     if job.chain % 2:
         state = start_from_users(engine, schedule, rng)
     else:
-        state = start_sequentially(engine.study, schedule, rng)
-    heat(engine.study, state, schedule, 0, schedule.heating, rng)
+        state = start_sequentially(engine.model, schedule, rng)
     rows: list[tuple] = []
-    counts = state.counts.copy()
+    counts = np.array([state.proposed, state.accepted])
     while (spent := time.process_time() - began) < job.seconds:
-        sweep(engine.study, state, schedule, rng)
+        sweep(engine.model, state, schedule, rng)
         if spent < job.seconds / 2:
-            counts[:] = state.counts
+            counts[:] = state.proposed, state.accepted
             continue
-        slots = state.assignment
+        held = state.assignment
         rows.append(
             (
                 state.log_density[0],
                 state.sizes[0],
-                state.log_noise[slots].astype(np.float32),
-                state.included[slots],
+                state.log_noise[held].astype(np.float32),
+                state.included[held],
             )
         )
-    made = state.counts - counts
+    proposed, accepted = np.array([state.proposed, state.accepted]) - counts
     log_density, clusters, noise, inclusion = map(np.array, zip(*rows, strict=True))
-    return Chain(
-        job, log_density, clusters, noise, inclusion, made[2::2], made[3::2], job.seconds / 2
-    )
+    return Chain(job, log_density, clusters, noise, inclusion, proposed, accepted, job.seconds / 2)
 
 
 def edges(inclusion: np.ndarray, steps: int) -> dict[tuple[bytes, bytes], float]:

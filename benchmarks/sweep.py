@@ -30,17 +30,17 @@ def rows() -> list[Row]:
     pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     engine = kem.EvolutionModel(cohort, pool, priors=kem.priors.synthetic()).engine
     rng = np.random.default_rng(0)
-    state = start(engine.study, PAPER, rng)
+    state = start(engine.model, PAPER, rng)
     for _ in range(SETTLING):
-        sweep(engine.study, state, PAPER, rng)
+        sweep(engine.model, state, PAPER, rng)
     seconds = []
-    made = state.counts[0]
+    made = state.factorisations[0]
     for _ in range(BLOCKS):
         began = time.process_time()
         for _ in range(BLOCK):
-            sweep(engine.study, state, PAPER, rng)
+            sweep(engine.model, state, PAPER, rng)
         seconds.append((time.process_time() - began) / BLOCK)
-    factorisations = (state.counts[0] - made) / (BLOCKS * BLOCK)
+    factorisations = (state.factorisations[0] - made) / (BLOCKS * BLOCK)
     typical = float(np.median(seconds))
     figure = f"cut, the paper's schedule, one iteration ({factorisations:.0f} factorisations)"
     return [

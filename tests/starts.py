@@ -27,7 +27,7 @@ def start_from_users(
     )
     labels = structure[..., 0]
     structure[..., 0] = np.where(labels >= 0, labels + np.arange(users)[:, None] * steps, -1)
-    return engine.load(engine.study, structure, hyperparameters, noise, schedule=schedule)
+    return engine.load(engine.model, structure, hyperparameters, noise, schedule=schedule)
 
 
 def engine_of(engine: Engine, user: int) -> Engine:
@@ -51,11 +51,11 @@ def _alone(
 ) -> Arrays:
     """Return one user's arrays (1, T, ...) after some sweeps without the other users."""
     own = engine_of(engine, user)
-    study = own.at(own.study)
-    state = start(study, schedule, rng)
+    model = own.at(own.model)
+    state = start(model, schedule, rng)
     for _ in range(sweeps):
-        sweep(study, state, schedule, rng)
-    structure, hyperparameters, noise = own.dump(state, study)[:3]
+        sweep(model, state, schedule, rng)
+    structure, hyperparameters, noise = own.dump(state, model)[:3]
     steps = engine.shape[1]
     return _padded(structure, steps), _padded(hyperparameters, steps), _padded(noise, steps)
 

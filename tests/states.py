@@ -8,12 +8,12 @@ def copy_state(state: State) -> State:
     return State(*(array.copy() for array in state))
 
 
-def memberships_agree(study: CompiledModel, state: State) -> bool:
+def memberships_agree(model: CompiledModel, state: State) -> bool:
     """Return whether every dataset is in the process of its user's previous composition."""
-    parents = state.parent[state.process[state.assignment]]
+    parents = state.parent[state.dp[state.assignment]]
     previous = state.included[state.assignment]
     for d, parent in enumerate(parents):
-        expected = parent * 0 if study.step[d] == 0 else previous[d - 1]
+        expected = parent * 0 if model.time_step[d] == 0 else previous[d - 1]
         if (parent != expected).any():
             return False
     return True

@@ -72,7 +72,7 @@ def seconds_of(users: int, steps: int, dimension: int) -> list[float]:
     model = EvolutionModel(
         pilot(users, steps, dimension), pool, prior_tables.synthetic(), shared=None
     )
-    study, rng = model.engine.study, np.random.default_rng(0)
+    study, rng = model.engine.model, np.random.default_rng(0)
     state = start(study, CUT, rng)
     seconds = []
     for _ in range(SETTLING + DRAWS):

@@ -57,7 +57,7 @@ from kem_pymc.sampler.state import (
 )
 
 #: Attributes of an engine that hold pointers to compiled code.
-COMPILED = ("study", "prior_study", "prior_table")
+COMPILED = ("model", "prior_model", "prior_table")
 
 #: Structure, hyperparameters, noise, the concentration if it is learned, population parameters.
 Arrays = tuple[np.ndarray, ...]
@@ -143,7 +143,7 @@ class Engine:
         return self.priors.compile(self.pool)
 
     @cached_property
-    def study(self) -> CompiledModel:
+    def model(self) -> CompiledModel:
         """The model for compiled code, with the cohort's targets."""
         padded = self.cohort.padded()
         steps = padded.steps
@@ -157,8 +157,8 @@ class Engine:
             concentration_rate=self.concentration.rate,
             power=self.likelihood_power,
             user=np.repeat(np.arange(len(steps)), steps),
-            step=np.concatenate([np.arange(t) for t in steps]),
-            first=np.concatenate([[0], np.cumsum(steps)[:-1]]),
+            time_step=np.concatenate([np.arange(t) for t in steps]),
+            first_dataset=np.concatenate([[0], np.cumsum(steps)[:-1]]),
             fits=no_fits(int(steps.sum()), len(self.pool)),
             covariances=no_covariances(self.pool.layout, padded.x.shape[2]),
         )
@@ -175,7 +175,7 @@ class Engine:
         return np.ascontiguousarray(y - mean, dtype=np.float64)
 
     def with_targets(self, y: np.ndarray) -> CompiledModel:
-        """Return the study with other targets (U, T, n).
+        """Return the model with other targets (U, T, n).
 
         Targets may be drawn independently for every time step. If every dataset begins with the
         targets of the one before, one forward substitution serves all time steps.
@@ -186,7 +186,7 @@ class Engine:
             If the likelihood is sequential and a dataset doesn't begin with the targets of the one
             before.
         """
-        data = self.study.data
+        data = self.model.data
         nested = all(
             np.array_equal(y[u, t, : data.ends[u, t]], y[u, t + 1, : data.ends[u, t]])
             for u in range(len(data.steps))
@@ -199,92 +199,93 @@ class Engine:
                 "Give each point of a user the same target in all datasets."
             )
         y = self._residuals(np.asarray(y))
-        return self.study._replace(data=data._replace(y=y, nested=nested))
+        return self.model._replace(data=data._replace(y=y, nested=nested))
 
-    def at(self, study: CompiledModel, *learned: npt.ArrayLike) -> CompiledModel:
-        """Return the study at values of the parameters that all clusters share.
+    def at(self, model: CompiledModel, *learned: npt.ArrayLike) -> CompiledModel:
+        """Return the model at values of the parameters that all clusters share.
 
-        Values are in the order of :attr:`learned`; without any, the study's values are used. See
+        Values are in the order of :attr:`learned`; without any, the model's values are used. See
         :meth:`with_population`.
         """
         values = list(learned)
         if values and self.concentration.learned:
-            study = study._replace(concentration=float(np.asarray(values.pop(0))))
-        return self.with_population(study, *values)
+            model = model._replace(concentration=float(np.asarray(values.pop(0))))
+        return self.with_population(model, *values)
 
-    def with_population(self, study: CompiledModel, *values: npt.ArrayLike) -> CompiledModel:
-        """Return the study at values of the population parameters, by default the study's values.
+    def with_population(self, model: CompiledModel, *values: npt.ArrayLike) -> CompiledModel:
+        """Return the model at values of the population parameters, by default the model's values.
 
         The values are in a new array, because a sweep changes them in place.
         """
-        population = np.array([float(np.asarray(v)) for v in values or study.priors.population])
-        return study._replace(priors=study.priors._replace(population=population))
+        population = np.array([float(np.asarray(v)) for v in values or model.priors.population])
+        return model._replace(priors=model.priors._replace(population=population))
 
     @cached_property
-    def prior_study(self) -> CompiledModel:
+    def prior_model(self) -> CompiledModel:
         """The model for compiled code, without likelihood."""
-        return self.study._replace(power=0.0)
+        return self.model._replace(power=0.0)
 
     def load(
         self,
-        study: CompiledModel,
+        model: CompiledModel,
         structure: np.ndarray,
         hyperparameters: np.ndarray | None = None,
         noise: np.ndarray | None = None,
         *learned: npt.ArrayLike,
         schedule: Schedule | None = None,
     ) -> State:
-        """Return the state that arrays represent, with spare slots for the moves of a schedule.
+        """Return the state that arrays represent, with spare clusters for the moves of a schedule.
 
         A state depends on the arrays alone, so a chain that is resumed continues as it would have
         without interruption. Without hyperparameters or noise, their coordinates are zero. Without
-        values of the `learned` parameters, the study's values are used; moves of the state need a
-        study :meth:`at` the same values of the population parameters.
+        values of the `learned` parameters, the model's values are used; moves of the state need a
+        model :meth:`at` the same values of the population parameters.
         """
         if learned:
-            study = self.at(study, *learned)
+            model = self.at(model, *learned)
         here = self.present
         place = np.cumsum(here.ravel()) - 1  # from indices u T + t to indices of datasets
         labels = place[structure[..., 0][here]]
-        h = np.zeros((len(labels), len(study.layout.positive)))
+        theta = np.zeros((len(labels), len(model.layout.positive)))
         if hyperparameters is not None:
-            counts = np.diff(study.layout.hyper_start)
+            counts = np.diff(model.layout.hyper_start)
             active = np.repeat(structure[..., 1:][here] > 0, counts, axis=-1)
             values = np.where(active, hyperparameters[here], 1.0)
-            h = values.copy()
-            np.log(values, out=h, where=study.layout.positive)
-        state = empty_state(study, *((1, 0) if schedule is None else spare_room(study, schedule)))
+            theta = values.copy()
+            np.log(values, out=theta, where=model.layout.positive)
+        state = empty_state(model, *((1, 0) if schedule is None else spare_room(model, schedule)))
         _load(
-            study,
+            model,
             state,
             labels.astype(np.int64),
             np.ascontiguousarray(structure[..., 1:][here], dtype=np.bool_),
-            h,
+            theta,
             np.zeros(len(labels)) if noise is None else np.log(noise[here]),
         )
         return state
 
-    def dump(self, state: State, study: CompiledModel | None = None) -> Arrays:
-        """Return a state as arrays, with the population parameters of the state's study."""
-        study = self.study if study is None else study
+    def dump(self, state: State, model: CompiledModel | None = None) -> Arrays:
+        """Return a state as arrays, with the population parameters of the state's model."""
+        model = self.model if model is None else model
         users, steps = self.shape
-        slots = state.assignment
-        user, step = study.user, study.step
+        clusters = state.assignment
+        user, step = model.user, model.time_step
         flat = user * steps + step
-        _, first, members = np.unique(slots, return_index=True, return_inverse=True)
+        _, first, members = np.unique(clusters, return_index=True, return_inverse=True)
         structure = np.zeros((users, steps, 1 + len(self.pool)), dtype=np.int32)
         structure[..., 0] = -1
         structure[user, step, 0] = flat[first][members]
-        structure[user, step, 1:] = state.included[slots]
-        values = np.where(study.layout.positive, np.exp(state.h[slots]), state.h[slots])
-        active = np.repeat(state.included[slots], np.diff(study.layout.hyper_start), axis=1)
-        hyperparameters = np.full((users, steps, len(study.layout.positive)), np.nan)
+        structure[user, step, 1:] = state.included[clusters]
+        theta = state.theta_unconstrained[clusters]
+        values = np.where(model.layout.positive, np.exp(theta), theta)
+        active = np.repeat(state.included[clusters], np.diff(model.layout.hyper_start), axis=1)
+        hyperparameters = np.full((users, steps, len(model.layout.positive)), np.nan)
         hyperparameters[user, step] = np.where(active, values, np.nan)
         noise = np.full((users, steps), np.nan)
-        noise[user, step] = np.exp(state.log_noise[slots])
+        noise[user, step] = np.exp(state.log_noise[clusters])
         arrays = structure, hyperparameters, noise
         alpha = (state.concentration[0],) if self.concentration.learned else ()
-        return (*arrays, *alpha, *study.priors.population)
+        return (*arrays, *alpha, *model.priors.population)
 
     def simplest(self) -> Arrays:
         """Return an initial point: one cluster that is noise only and holds every dataset."""
@@ -293,7 +294,7 @@ class Engine:
         structure[..., 0] = np.where(self.present, 0, -1)
         hyperparameters = np.full((users, steps, len(self.pool.hyperparameters)), np.nan)
         parent = np.zeros(len(self.pool), dtype=np.bool_)
-        draws = noise_draws(self.prior_study, parent, np.random.default_rng(0), 999)
+        draws = noise_draws(self.prior_model, parent, np.random.default_rng(0), 999)
         noise = np.where(self.present, np.exp(np.median(draws)), np.nan)
         return structure, hyperparameters, noise
 
@@ -304,36 +305,36 @@ class Engine:
 
         Parameters that all clusters share are drawn first, except for alpha if it is given.
         """
-        study = self.with_population(self.prior_study)
+        model = self.with_population(self.prior_model)
         if concentration is not None:
-            study = study._replace(
+            model = model._replace(
                 concentration=float(np.asarray(concentration)),
                 concentration_shape=0.0,
                 concentration_rate=0.0,
             )
-        state = simulate(study, rng)
-        return self.dump(state, study)
+        state = simulate(model, rng)
+        return self.dump(state, model)
 
     def simulate_population(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the population parameters (P,) from their priors."""
-        study = self.with_population(self.prior_study)
-        draw_population(study, empty_state(study, 0, 0), rng)
-        return study.priors.population
+        model = self.with_population(self.prior_model)
+        draw_population(model, empty_state(model, 0, 0), rng)
+        return model.priors.population
 
     def simulate_kernels(
         self, structure: np.ndarray, rng: np.random.Generator, *population: npt.ArrayLike
     ) -> Arrays:
         """Draw hyperparameters and noise of every cluster of a structure from the prior."""
-        study = self.with_population(self.prior_study, *population)
-        state = self.load(study, structure)
-        draw_kernels(study, state, rng)
-        return self.dump(state, study)
+        model = self.with_population(self.prior_model, *population)
+        state = self.load(model, structure)
+        draw_kernels(model, state, rng)
+        return self.dump(state, model)
 
     def simulate_targets(self, arrays: Arrays, rng: np.random.Generator) -> np.ndarray:
         """Draw targets (U, T, n) from the likelihood given kernels, including the shared mean."""
-        y = simulate_targets(self.prior_study, self.load(self.prior_study, *arrays), rng)
+        y = simulate_targets(self.prior_model, self.load(self.prior_model, *arrays), rng)
         if self.shared_by_user is not None:
-            present = np.arange(y.shape[2]) < self.study.data.ends[:, :, None]
+            present = np.arange(y.shape[2]) < self.model.data.ends[:, :, None]
             y += np.where(present, self.shared_by_user.mean[:, None], 0.0)
         return y
 
@@ -342,7 +343,7 @@ class Engine:
         """Indicators (U, T) of the time steps that users have."""
         return np.arange(self.shape[1]) < self.cohort.steps[:, None]
 
-    def shared(self, structure: np.ndarray, values: np.ndarray) -> bool:
+    def constant_within_clusters(self, structure: np.ndarray, values: np.ndarray) -> bool:
         """Return whether members of every cluster have equal rows of `values` (U, T, ...).
 
         The result is also False if the assignments of the structure aren't valid.
@@ -363,7 +364,7 @@ class Engine:
         if not 0 < alpha < np.inf:
             return -np.inf
         # From the density of the log to that of the natural value.
-        return float(concentration_log_prior(self.prior_study, alpha) - np.log(alpha))
+        return float(concentration_log_prior(self.prior_model, alpha) - np.log(alpha))
 
     def log_structure(self, structure: np.ndarray, concentration: Any = None) -> float:
         """Return the log probability of assignments and compositions."""
@@ -371,12 +372,14 @@ class Engine:
             return -np.inf
         parent = np.zeros_like(structure[..., 1:])
         parent[:, 1:] = structure[:, :-1, 1:]
-        if not self.shared(structure, np.concatenate([parent, structure[..., 1:]], axis=-1)):
+        if not self.constant_within_clusters(
+            structure, np.concatenate([parent, structure[..., 1:]], axis=-1)
+        ):
             return -np.inf
-        study = self.prior_study
+        model = self.prior_model
         if concentration is not None:
-            study = study._replace(concentration=float(np.asarray(concentration)))
-        return float(log_assignments(study, self.load(study, structure)))
+            model = model._replace(concentration=float(np.asarray(concentration)))
+        return float(log_assignments(model, self.load(model, structure)))
 
     def log_hyperparameters(
         self, structure: np.ndarray, hyperparameters: np.ndarray, *population: npt.ArrayLike
@@ -384,36 +387,42 @@ class Engine:
         """Return the log density of all clusters' hyperparameters (natural values)."""
         active = np.repeat(structure[..., 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=-1)
         known = np.isfinite(hyperparameters)
-        if not self.shared(structure, hyperparameters) or (active != known)[self.present].any():
+        if (
+            not self.constant_within_clusters(structure, hyperparameters)
+            or (active != known)[self.present].any()
+        ):
             return -np.inf
         positive = self.pool.layout.positive
         if (hyperparameters[..., positive][known[..., positive]] <= 0).any():
             return -np.inf
-        study = self.with_population(self.prior_study, *population)
-        state = self.load(study, structure, hyperparameters)
+        model = self.with_population(self.prior_model, *population)
+        state = self.load(model, structure, hyperparameters)
         values = hyperparameters[self._first_members(state)][:, positive]
         # From densities of logs to densities of natural values.
-        return float(kernel_terms(study, state)[0] - np.log(values[np.isfinite(values)]).sum())
+        return float(kernel_terms(model, state)[0] - np.log(values[np.isfinite(values)]).sum())
 
     def log_noise(
         self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
     ) -> float:
         """Return the log density of all clusters' noise variances (natural values)."""
         own = noise[self.present]
-        if not self.shared(structure, noise) or not ((own > 0) & (own < np.inf)).all():
+        if (
+            not self.constant_within_clusters(structure, noise)
+            or not ((own > 0) & (own < np.inf)).all()
+        ):
             return -np.inf
-        study = self.with_population(self.prior_study, *population)
-        state = self.load(study, structure, None, noise)
+        model = self.with_population(self.prior_model, *population)
+        state = self.load(model, structure, None, noise)
         logs = np.log(noise[self._first_members(state)])
-        return float(kernel_terms(study, state)[1] - logs.sum())
+        return float(kernel_terms(model, state)[1] - logs.sum())
 
     def log_population(self, *population: npt.ArrayLike) -> np.ndarray:
         """Return the log prior densities (P,) of population parameters (natural values)."""
-        study = self.with_population(self.prior_study, *population)
-        values, logs = study.priors.population, study.priors.population_positive
+        model = self.with_population(self.prior_model, *population)
+        values, logs = model.priors.population, model.priors.population_positive
         if not (np.isfinite(values).all() and (values[logs] > 0).all()):
             return np.full(len(values), -np.inf)
-        terms = np.array([population_term(study, i) for i in range(len(values))])
+        terms = np.array([population_term(model, i) for i in range(len(values))])
         # From densities of logs to densities of natural values.
         terms[logs] -= np.log(values[logs])
         return terms
@@ -443,15 +452,15 @@ class Engine:
         """
         if not self._possible(*arrays[:3]):
             return np.where(self.present, -np.inf, 0.0)
-        study = self.study if y is None else self.with_targets(y)
-        return log_likelihoods(study, self.load(self.prior_study, *arrays))
+        model = self.model if y is None else self.with_targets(y)
+        return log_likelihoods(model, self.load(self.prior_model, *arrays))
 
     def _possible(
         self, structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
     ) -> bool:
         """Return whether arrays represent clusters with valid kernels, whatever their density."""
         here = self.present
-        if not self.shared(structure, structure[..., 1:]):
+        if not self.constant_within_clusters(structure, structure[..., 1:]):
             return False
         active = np.repeat(
             structure[here][:, 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=1
@@ -462,18 +471,18 @@ class Engine:
 
     def log_density_of_batches(self, arrays: Arrays) -> np.ndarray:
         """Return the log density (U, T) of datasets' last batches given the points before them."""
-        study = self.study._replace(data=self.study.data._replace(sequential=True))
-        return log_likelihoods(study, self.load(self.prior_study, *arrays))
+        model = self.model._replace(data=self.model.data._replace(sequential=True))
+        return log_likelihoods(model, self.load(self.prior_model, *arrays))
 
     def _first_members(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         _, first = np.unique(state.assignment, return_index=True)
-        return self.study.user[first], self.study.step[first]
+        return self.model.user[first], self.model.time_step[first]
 
 
 @compiled
-def _load(study, state, labels, included, h, log_noise):
-    slots = np.full(labels.shape[0], -1, dtype=np.int64)
+def _load(model, state, labels, included, theta, log_noise):
+    clusters = np.full(labels.shape[0], -1, dtype=np.int64)
     for d in range(labels.shape[0]):
-        if slots[labels[d]] < 0:
-            slots[labels[d]] = open_cluster(study, state, d, included[d], h[d], log_noise[d])
-        attach(study, state, d, slots[labels[d]])
+        if clusters[labels[d]] < 0:
+            clusters[labels[d]] = open_cluster(model, state, d, included[d], theta[d], log_noise[d])
+        attach(model, state, d, clusters[labels[d]])

@@ -123,19 +123,20 @@ class EvolutionStep(BlockedStep):
         """
         names = point_names(self.engine)
         learned = (point[name] for name in names[len(NAMES) :])
-        study = self.engine.at(self.engine.with_targets(self.y), *learned)
+        model = self.engine.at(self.engine.with_targets(self.y), *learned)
         if self._is_default(point):
-            state = start(study, self.schedule, self.rng)
+            state = start(model, self.schedule, self.rng)
         else:
-            state = self.engine.load(study, *(point[n] for n in NAMES), schedule=self.schedule)
+            state = self.engine.load(model, *(point[n] for n in NAMES), schedule=self.schedule)
             if not np.isfinite(state.log_density[0]):
                 raise InputError(
                     "The point to continue from has probability zero. "
                     "Give initial values within the supports of the priors."
                 )
-        state.counts[:] = 0
-        sweep(study, state, self.schedule, self.rng)
-        arrays = self.engine.dump(state, study)
+        for counts in (state.factorisations, state.proposed, state.accepted):
+            counts[:] = 0
+        sweep(model, state, self.schedule, self.rng)
+        arrays = self.engine.dump(state, model)
         return {**point, **dict(zip(names, arrays, strict=True))}, [_statistics(state)]
 
     def _is_default(self, point: dict[str, np.ndarray]) -> bool:
@@ -159,9 +160,9 @@ class EvolutionStep(BlockedStep):
 
     def compile(self, executor: Executor) -> None:
         """Compile all functions that a draw calls, on workers; the step isn't changed."""
-        study, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
-        start(study, self.schedule, rng)  # compiles the functions that all moves share
-        moves = uncompiled_moves(study, self.schedule)
+        model, rng = self.engine.at(self.engine.with_targets(self.y)), np.random.default_rng(0)
+        start(model, self.schedule, rng)  # compiles the functions that all moves share
+        moves = uncompiled_moves(model, self.schedule)
         if executor.cores > 1 and len(moves) > 1:
             for _ in executor.map_unordered(partial(_compile_move, self), moves):
                 pass
@@ -195,10 +196,10 @@ class EvolutionStep(BlockedStep):
 
 
 def _compile_move(step: EvolutionStep, name: str) -> None:
-    study = step.engine.at(step.engine.with_targets(step.y))
+    model = step.engine.at(step.engine.with_targets(step.y))
     # This process also compiles moves that are missing in the cache, so it raises any error.
     with suppress(Exception):
-        compile_move(study, step.schedule, name)
+        compile_move(model, step.schedule, name)
 
 
 def _check_nothing_below(model: Any) -> None:
@@ -227,16 +228,15 @@ def _observed_targets(model: Any) -> np.ndarray:
 
 
 def _statistics(state: State) -> dict[str, Any]:
-    proposed, accepted = state.counts[2::2], state.counts[3::2]
-    rates = accepted / np.maximum(proposed, 1)
+    rates = state.accepted / np.maximum(state.proposed, 1)
     return {
         "log_density": float(state.log_density[0]),
         "n_clusters": int(state.sizes[0]),
-        "factorisations": int(state.counts[0]),
-        "failed_factorisations": int(state.counts[1]),
+        "factorisations": int(state.factorisations[0]),
+        "failed_factorisations": int(state.factorisations[1]),
         **{
             f"acceptance_{move}": float(rate) if n else np.nan
-            for move, rate, n in zip(MOVES, rates, proposed, strict=True)
+            for move, rate, n in zip(MOVES, rates, state.proposed, strict=True)
         },
     }
 

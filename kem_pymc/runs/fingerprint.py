@@ -89,7 +89,7 @@ def _prior_text(model: EvolutionModel) -> str:
 
 def _prior_values(engine: Engine) -> Iterator[np.ndarray]:
     """Yield prior densities of every hyperparameter, and of the noise for some parents."""
-    priors = engine.study.priors
+    priors = engine.model.priors
     size = len(engine.pool)
     # Population parameters at their reference values, then with one of them shifted at a time.
     shifts = np.vstack([np.zeros_like(priors.reference), np.diag(priors.population_width)])
@@ -108,7 +108,7 @@ def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
         if kernel.name in used:
             h = np.linspace(0.7, 1.3, len(kernel.hyperparameters))
             values = np.ones((len(PLACES), len(PLACES)))
-            engine.study.kernels.cross(code, PLACES, PLACES, h, values)
+            engine.model.kernels.cross(code, PLACES, PLACES, h, values)
             yield kernel.name
             yield _digits(values)
 

@@ -12,7 +12,7 @@ MEMORY, LARGEST = 4096, 32
 
 @by_reference
 class Fits(NamedTuple):
-    """Hash table of fits; a new entry replaces the one in the same slot.
+    """Hash table of fits; a new entry replaces the one in the same cluster.
 
     Attributes
     ----------

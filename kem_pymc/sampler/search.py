@@ -58,33 +58,33 @@ def one_data_set(
         concentration_rate=0.0,
         power=1.0,
         user=one,
-        step=one.copy(),
-        first=one.copy(),
+        time_step=one.copy(),
+        first_dataset=one.copy(),
         fits=no_fits(1, len(pool)),
         covariances=no_covariances(pool.layout, len(y)),
     )
 
 
 def best_kernel(
-    study: CompiledModel,
+    model: CompiledModel,
     included: np.ndarray,
-    h: np.ndarray,
+    theta: np.ndarray,
     log_noise: float,
-    steps: int,
+    n_mh: int,
     rng: np.random.Generator,
 ) -> float:
     """Search for the kernel with the largest posterior density, starting from a given kernel.
 
     Parameters
     ----------
-    study : CompiledModel
+    model : CompiledModel
         Model with a single data set, from :func:`one_data_set`.
-    included, h : ndarray, shapes (C,) bool and (H,) float64
+    included, theta : ndarray, shapes (C,) bool and (H,) float64
         Inclusion indicators and hyperparameters of the kernel to start from. They are overwritten
         with those of the best draw, if it has a larger density.
     log_noise : float
         Log noise variance to start from.
-    steps : int
+    n_mh : int
         Number of Metropolis-Hastings steps.
     rng : Generator
 
@@ -93,20 +93,20 @@ def best_kernel(
     float
         Log noise variance of the best draw.
     """
-    state = empty_state(study, 2, 1)
-    return _search(study, state, included, h, log_noise, steps, rng)
+    state = empty_state(model, 2, 1)
+    return _search(model, state, included, theta, log_noise, n_mh, rng)
 
 
 @compiled
-def _search(study, state, included, h, log_noise, steps, rng):
-    slot = open_cluster(study, state, 0, included, h, log_noise)
-    attach(study, state, 0, slot)
+def _search(model, state, included, theta, log_noise, n_mh, rng):
+    cluster = open_cluster(model, state, 0, included, theta, log_noise)
+    attach(model, state, 0, cluster)
     best = state.log_density[0]
-    for _ in range(steps):
-        local_step(study, state, slot, False, ODDS, 0.0, rng)
+    for _ in range(n_mh):
+        local_step(model, state, cluster, False, ODDS, 0.0, rng)
         if state.log_density[0] > best:
             best = state.log_density[0]
-            included[:] = state.included[slot]
-            h[:] = state.h[slot]
-            log_noise = state.log_noise[slot]
+            included[:] = state.included[cluster]
+            theta[:] = state.theta_unconstrained[cluster]
+            log_noise = state.log_noise[cluster]
     return log_noise

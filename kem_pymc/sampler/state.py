@@ -1,10 +1,11 @@
 """The state of the sampler, and the basic operations from which moves are built.
 
-A *slot* holds a cluster: its composition, hyperparameters and noise, and the process (of a parent
-composition) that it belongs to. Every dataset is assigned to a slot. The operations here keep
-counts, lists and the running log density up to date, so that moves need little bookkeeping.
+A cluster has a composition, hyperparameters and noise, and belongs to the Dirichlet process (``dp``
+in code) of a parent composition. Every dataset is assigned to a cluster. The arrays of a state have
+a row for each cluster, occupied or free. The operations here keep counts, lists and the running log
+density up to date, so that moves need little bookkeeping.
 
-States are NamedTuples of arrays that moves change in place. A move depends only on the study, the
+States are NamedTuples of arrays that moves change in place. A move depends only on the model, the
 state, its arguments and a random generator.
 """
 
@@ -31,7 +32,7 @@ class CompiledModel(NamedTuple):
     ----------
     kernels, layout, priors : Kernels, Layout, PriorTable
         One move changes ``priors.population`` in place, so states that are sampled side by side
-        need studies with separate arrays of these parameters.
+        need models with separate arrays of these parameters.
     data : Data
     concentration : float
         alpha of every process; its initial value if it is learned.
@@ -39,10 +40,10 @@ class CompiledModel(NamedTuple):
         Shape and rate of the Gamma prior of alpha; both zero if alpha is fixed.
     power : float
         Power of the likelihood; 1 is the paper's model, 0 gives the prior.
-    user, step : (N,) int64
+    user, time_step : (N,) int64
         User and time step of each dataset. Datasets are numbered user by user, and within a user
         time step by time step.
-    first : (U,) int64
+    first_dataset : (U,) int64
         Index of each user's first dataset.
     fits, covariances : Fits, Covariances
         Caches of computations: they change, but draws don't depend on them.
@@ -57,8 +58,8 @@ class CompiledModel(NamedTuple):
     concentration_rate: float
     power: float
     user: np.ndarray
-    step: np.ndarray
-    first: np.ndarray
+    time_step: np.ndarray
+    first_dataset: np.ndarray
     fits: Fits
     covariances: Covariances
 
@@ -67,28 +68,28 @@ class CompiledModel(NamedTuple):
 class State(NamedTuple):
     """State of the sampler, as arrays that moves change in place.
 
-    Their shapes are given by N datasets, U users, T time steps, S slots, P processes, C candidates
-    and H hyperparameters.
+    Their shapes are given by N datasets, U users, T time steps, S clusters (occupied or free), P
+    Dirichlet processes, C candidates and H hyperparameters.
 
     Attributes
     ----------
     assignment : (N,) int64
-        Slot of each dataset; -1 while it is detached.
+        Cluster of each dataset; -1 while it is detached.
     occupants : (S,) int64
-        Number of datasets in each slot.
-    process : (S,) int64
-        Process that each slot belongs to.
+        Number of datasets in each cluster.
+    dp : (S,) int64
+        Dirichlet process that each cluster belongs to.
     included : (S, C) bool
-        Inclusion indicators of each slot's composition.
-    h : (S, H) float64
+        Inclusion indicators of each cluster's composition.
+    theta_unconstrained : (S, H) float64
         Logs of positive hyperparameters, values of the others; only those of candidates that are in
         have a meaning.
     log_noise : (S,) float64
-        Log noise variance of each slot.
+        Log noise variance of each cluster.
     log_prior : (S,) float64
-        log G_P of each slot's kernel.
+        log G_P of each cluster's kernel.
     log_likelihood : (S, U, T) float64
-        Log likelihood of each dataset under each slot's kernel.
+        Log likelihood of each dataset under each cluster's kernel.
     valid : (S, U) int64
         Number of leading time steps for which `log_likelihood` is up to date.
     parent : (P, C) bool
@@ -98,25 +99,26 @@ class State(NamedTuple):
     members : (P,) int64
         Number of datasets in each process.
     live, place : (S,) int64
-        ``live[:n_live]`` are the occupied slots; ``live[place[s]] == s``.
+        ``live[:n_live]`` are the occupied clusters; ``live[place[s]] == s``.
     free : (S,) int64
-        ``free[:n_free]`` are the slots that are not in use.
+        ``free[:n_free]`` are the clusters that are not in use.
     sizes : (2,) int64
         n_live, n_free.
     concentration : (1,) float64
         alpha of every process.
     log_density : (1,) float64
         Running log of the joint density.
-    counts : (2 + 2 len(MOVES),) int64
-        Numbers of factorisations, of failed ones, then of proposals and acceptances by move (see
-        `MOVES`).
+    factorisations : (2,) int64
+        Numbers of factorisations, and of failed ones.
+    proposed, accepted : (len(MOVES),) int64
+        Numbers of proposals and of acceptances by move.
     """
 
     assignment: np.ndarray
     occupants: np.ndarray
-    process: np.ndarray
+    dp: np.ndarray
     included: np.ndarray
-    h: np.ndarray
+    theta_unconstrained: np.ndarray
     log_noise: np.ndarray
     log_prior: np.ndarray
     log_likelihood: np.ndarray
@@ -130,10 +132,12 @@ class State(NamedTuple):
     sizes: np.ndarray
     concentration: np.ndarray
     log_density: np.ndarray
-    counts: np.ndarray
+    factorisations: np.ndarray
+    proposed: np.ndarray
+    accepted: np.ndarray
 
 
-#: Moves whose proposals and acceptances are counted, in ``counts[2 + 2 i]`` and ``[3 + 2 i]``.
+#: Moves whose proposals and acceptances are counted.
 MOVES = (
     *("seating", "add", "remove", "swap", "extend", "refit"),
     *("hyperparameters", "split", "merge", "path"),
@@ -142,38 +146,40 @@ SEATING, ADD, REMOVE, SWAP, EXTEND, REFIT = range(6)
 HYPERPARAMETERS, SPLIT, MERGE, PATH = range(6, len(MOVES))
 
 
-def empty_state(study: CompiledModel, spare_slots: int, spare_processes: int) -> State:
-    """Return a state in which no dataset is assigned to a slot.
+def empty_state(model: CompiledModel, spare_clusters: int, spare_dps: int) -> State:
+    """Return a state in which no dataset is assigned to a cluster.
 
-    There are as many slots as datasets, so that the number of clusters isn't truncated, and spare
-    slots for auxiliary clusters.
+    There is room for as many clusters as datasets, so that their number isn't truncated, and for
+    spare ones: auxiliary clusters.
     """
-    n = len(study.user)
-    users, steps = study.data.ends.shape
-    candidates = len(study.layout.factor_start) - 1
-    slots, processes = n + spare_slots, n + 1 + spare_processes
+    n = len(model.user)
+    users, n_steps = model.data.ends.shape
+    candidates = len(model.layout.factor_start) - 1
+    clusters, dps = n + spare_clusters, n + 1 + spare_dps
     state = State(
         assignment=np.full(n, -1, dtype=np.int64),
-        occupants=np.zeros(slots, dtype=np.int64),
-        process=np.zeros(slots, dtype=np.int64),
-        included=np.zeros((slots, candidates), dtype=np.bool_),
-        h=np.zeros((slots, len(study.layout.positive))),
-        log_noise=np.zeros(slots),
-        log_prior=np.zeros(slots),
-        log_likelihood=np.zeros((slots, users, steps)),
-        valid=np.zeros((slots, users), dtype=np.int64),
-        parent=np.zeros((processes, candidates), dtype=np.bool_),
-        used=np.zeros(processes, dtype=np.bool_),
-        members=np.zeros(processes, dtype=np.int64),
-        live=np.zeros(slots, dtype=np.int64),
-        place=np.zeros(slots, dtype=np.int64),
-        free=np.arange(slots)[::-1].copy(),
-        sizes=np.array([0, slots]),
-        concentration=np.array([study.concentration]),
+        occupants=np.zeros(clusters, dtype=np.int64),
+        dp=np.zeros(clusters, dtype=np.int64),
+        included=np.zeros((clusters, candidates), dtype=np.bool_),
+        theta_unconstrained=np.zeros((clusters, len(model.layout.positive))),
+        log_noise=np.zeros(clusters),
+        log_prior=np.zeros(clusters),
+        log_likelihood=np.zeros((clusters, users, n_steps)),
+        valid=np.zeros((clusters, users), dtype=np.int64),
+        parent=np.zeros((dps, candidates), dtype=np.bool_),
+        used=np.zeros(dps, dtype=np.bool_),
+        members=np.zeros(dps, dtype=np.int64),
+        live=np.zeros(clusters, dtype=np.int64),
+        place=np.zeros(clusters, dtype=np.int64),
+        free=np.arange(clusters)[::-1].copy(),
+        sizes=np.array([0, clusters]),
+        concentration=np.array([model.concentration]),
         log_density=np.array(
-            [concentration_log_prior(study, study.concentration) + population_log_prior(study)]
+            [concentration_log_prior(model, model.concentration) + population_log_prior(model)]
         ),
-        counts=np.zeros(2 + 2 * len(MOVES), dtype=np.int64),
+        factorisations=np.zeros(2, dtype=np.int64),
+        proposed=np.zeros(len(MOVES), dtype=np.int64),
+        accepted=np.zeros(len(MOVES), dtype=np.int64),
     )
     state.used[0] = True
     return state
@@ -195,126 +201,147 @@ def active_candidates(included):
 
 
 @compiled
-def value_log_prior(study, p, value):
+def hyperparameter_places(layout, included):
+    """Return the indices (k,) of the hyperparameters of the candidates that are in."""
+    places = np.empty(layout.positive.shape[0], dtype=np.int64)
+    k = 0
+    for c in range(included.shape[0]):
+        if included[c]:
+            for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
+                places[k] = p
+                k += 1
+    return places[:k]
+
+
+@compiled
+def value_log_prior(model, p, value):
     """Return the log prior of one hyperparameter, at the present population parameters."""
-    priors = study.priors
+    priors = model.priors
     return priors.log_density(priors.entry[p], value, priors.population)
 
 
 @compiled
-def noise_log_prior(study, parent, log_noise):
+def noise_log_prior(model, parent, log_noise):
     """Return the log prior density of a cluster's log noise, given the parent composition."""
-    return study.priors.noise_log_density(parent, log_noise, study.priors.population)
+    return model.priors.noise_log_density(parent, log_noise, model.priors.population)
 
 
 @compiled
-def draw_value(study, p, rng):
+def draw_value(model, p, rng):
     """Draw one hyperparameter from its prior."""
-    priors = study.priors
+    priors = model.priors
     return priors.draw(priors.entry[p], rng, priors.population)
 
 
 @compiled
-def draw_noise(study, parent, rng):
+def draw_noise(model, parent, rng):
     """Draw the log noise from its prior, given the parent composition."""
-    return study.priors.noise_draw(parent, rng, study.priors.population)
+    return model.priors.noise_draw(parent, rng, model.priors.population)
 
 
 @compiled
-def population_log_prior(study):
+def population_log_prior(model):
     """Return the log prior density of the unconstrained coordinates of population parameters."""
     total = 0.0
-    for i in range(study.priors.population.shape[0]):
-        total += population_term(study, i)
+    for i in range(model.priors.population.shape[0]):
+        total += population_term(model, i)
     return total
 
 
 @compiled
-def population_term(study, i):
+def population_term(model, i):
     """Return the log prior density of the unconstrained coordinate of a population parameter."""
-    priors = study.priors
+    priors = model.priors
     value = priors.population[i]
     coordinate = math.log(value) if priors.population_positive[i] else value
     return priors.log_density(priors.population_entry[i], coordinate, priors.population)
 
 
 @compiled
-def candidate_log_prior(study, c, h):
+def candidate_log_prior(model, c, theta):
     """Return the log prior of the hyperparameters of one candidate."""
     total = 0.0
-    for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-        total += value_log_prior(study, p, h[p])
+    for p in range(model.layout.hyper_start[c], model.layout.hyper_start[c + 1]):
+        total += value_log_prior(model, p, theta[p])
     return total
 
 
 @compiled
-def inclusion_log_prior(study, parent, included):
+def inclusion_log_prior(model, parent, included):
     """Return the log probability of a composition, given the parent composition."""
     total = 0.0
     for c in range(included.shape[0]):
-        p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
+        p = model.priors.stay[c] if parent[c] else model.priors.enter[c]
         total += math.log(p) if included[c] else math.log1p(-p)
     return total
 
 
 @compiled
-def kernel_log_prior(study, parent, included, h, log_noise):
+def kernel_log_prior(model, parent, included, theta, log_noise):
     """Return log G_P of a kernel: inclusion, active hyperparameters, noise (paper, eqs. 3 to 6)."""
-    total = inclusion_log_prior(study, parent, included)
-    total += noise_log_prior(study, parent, log_noise)
+    total = inclusion_log_prior(model, parent, included)
+    total += noise_log_prior(model, parent, log_noise)
     for c in range(included.shape[0]):
         if included[c]:
-            total += candidate_log_prior(study, c, h)
+            total += candidate_log_prior(model, c, theta)
     return total
 
 
 @compiled
-def draw_candidate(study, c, rng, h):
+def draw_candidate(model, c, rng, theta):
     """Draw the hyperparameters of one candidate from their prior."""
-    for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-        h[p] = draw_value(study, p, rng)
+    for p in range(model.layout.hyper_start[c], model.layout.hyper_start[c + 1]):
+        theta[p] = draw_value(model, p, rng)
 
 
 @compiled
-def draw_kernel(study, state, process, slot, rng):
-    """Fill a slot with a kernel drawn from the base distribution G of a process."""
-    parent = state.parent[process]
+def draw_kernel(model, state, dp, cluster, rng):
+    """Fill a cluster with a kernel drawn from the base distribution G of a process."""
+    parent = state.parent[dp]
     for c in range(parent.shape[0]):
-        p = study.priors.stay[c] if parent[c] else study.priors.enter[c]
-        state.included[slot, c] = rng.random() < p
-        if state.included[slot, c]:
-            draw_candidate(study, c, rng, state.h[slot])
-    state.log_noise[slot] = draw_noise(study, parent, rng)
-    state.process[slot] = process
-    kernel_changed(study, state, slot)
+        p = model.priors.stay[c] if parent[c] else model.priors.enter[c]
+        state.included[cluster, c] = rng.random() < p
+        if state.included[cluster, c]:
+            draw_candidate(model, c, rng, state.theta_unconstrained[cluster])
+    state.log_noise[cluster] = draw_noise(model, parent, rng)
+    state.dp[cluster] = dp
+    kernel_changed(model, state, cluster)
 
 
 @compiled
-def kernel_changed(study, state, slot):
-    """Recompute a slot's log prior and invalidate its likelihoods; the slot has to be empty."""
-    state.valid[slot] = 0
-    state.log_prior[slot] = kernel_log_prior(
-        study,
-        state.parent[state.process[slot]],
-        state.included[slot],
-        state.h[slot],
-        state.log_noise[slot],
+def kernel_changed(model, state, cluster):
+    """Recompute an empty cluster's log prior, and invalidate its likelihoods."""
+    state.valid[cluster] = 0
+    state.log_prior[cluster] = kernel_log_prior(
+        model,
+        state.parent[state.dp[cluster]],
+        state.included[cluster],
+        state.theta_unconstrained[cluster],
+        state.log_noise[cluster],
     )
 
 
 @compiled
-def allocate_slot(state):
-    """Remove a slot from the list of free slots, and return it."""
+def allocate_cluster(state):
+    """Remove a cluster from the list of free clusters, and return it."""
     if state.sizes[1] == 0:
-        raise RuntimeError("The sampler ran out of slots. Increase the number of spare ones.")
+        raise RuntimeError("The sampler has no free cluster left. Please report this fault.")
     state.sizes[1] -= 1
     return state.free[state.sizes[1]]
 
 
 @compiled
-def free_slot(state, slot):
-    """Return a slot to the list of free slots; it has to be empty."""
-    state.free[state.sizes[1]] = slot
+def new_cluster(model, state, dp, rng):
+    """Return a free cluster with a kernel drawn from the base distribution of a process."""
+    cluster = allocate_cluster(state)
+    draw_kernel(model, state, dp, cluster, rng)
+    return cluster
+
+
+@compiled
+def free_cluster(state, cluster):
+    """Return a cluster to the list of free clusters; it has to be empty."""
+    state.free[state.sizes[1]] = cluster
     state.sizes[1] += 1
 
 
@@ -328,7 +355,7 @@ def same_row(a, b):
 
 
 @compiled
-def process_of_parent(state, included):
+def dp_of_parent(state, included):
     """Return the process of a parent composition, and open it if there is none."""
     vacant = -1
     for p in range(state.used.shape[0]):
@@ -338,7 +365,7 @@ def process_of_parent(state, included):
         elif vacant < 0:
             vacant = p
     if vacant < 0:
-        raise RuntimeError("The sampler ran out of processes. Increase the number of spare ones.")
+        raise RuntimeError("The sampler has no free process left. Please report this fault.")
     state.used[vacant] = True
     state.parent[vacant] = included
     state.members[vacant] = 0
@@ -346,7 +373,7 @@ def process_of_parent(state, included):
 
 
 @compiled
-def close_processes(state):
+def close_dps(state):
     """Close every process without members, except that of the empty composition."""
     for p in range(1, state.used.shape[0]):
         if state.members[p] == 0:
@@ -354,57 +381,59 @@ def close_processes(state):
 
 
 @compiled
-def process_above(study, state, dataset):
+def dp_above(model, state, dataset):
     """Return the process of a dataset, given its user's cluster one time step earlier."""
-    if study.step[dataset] == 0:
+    if model.time_step[dataset] == 0:
         return 0
-    return process_of_parent(state, state.included[state.assignment[dataset - 1]])
+    return dp_of_parent(state, state.included[state.assignment[dataset - 1]])
 
 
 @compiled
-def likelihood_upto(study, state, slot, user, upto):
-    """Compute a slot's log likelihoods of a user's first `upto` datasets, unless they are valid."""
-    if study.power == 0.0:
-        state.log_likelihood[slot, user, :upto] = 0.0
-    elif state.valid[slot, user] < upto:
-        if state.valid[slot, user] > 0:  # needed for more datasets a second time: compute all
-            upto = study.data.steps[user]
+def likelihood_upto(model, state, cluster, user, upto):
+    """Compute a user's first `upto` log likelihoods under a cluster, unless they are valid."""
+    if model.power == 0.0:
+        state.log_likelihood[cluster, user, :upto] = 0.0
+    elif state.valid[cluster, user] < upto:
+        if state.valid[cluster, user] > 0:  # needed for more datasets a second time: compute all
+            upto = model.data.steps[user]
         prefix_log_likelihood(
-            study.kernels,
-            study.layout,
-            active_candidates(state.included[slot]),
-            state.h[slot],
-            state.log_noise[slot],
-            study.data,
+            model.kernels,
+            model.layout,
+            active_candidates(state.included[cluster]),
+            state.theta_unconstrained[cluster],
+            state.log_noise[cluster],
+            model.data,
             user,
             upto,
-            state.log_likelihood[slot, user],
-            state.counts,
+            state.log_likelihood[cluster, user],
+            state.factorisations,
         )
-    state.valid[slot, user] = max(state.valid[slot, user], upto)
+    state.valid[cluster, user] = max(state.valid[cluster, user], upto)
 
 
 @compiled
-def dataset_log_likelihood(study, state, slot, dataset):
-    """Return the log likelihood of a dataset under a slot's kernel, times the likelihood power."""
-    user, step = study.user[dataset], study.step[dataset]
-    likelihood_upto(study, state, slot, user, step + 1)
-    return study.power * state.log_likelihood[slot, user, step] if study.power > 0.0 else 0.0
+def dataset_log_likelihood(model, state, cluster, dataset):
+    """Return the log likelihood of a dataset under a cluster, times the likelihood power."""
+    user, time_step = model.user[dataset], model.time_step[dataset]
+    likelihood_upto(model, state, cluster, user, time_step + 1)
+    return (
+        model.power * state.log_likelihood[cluster, user, time_step] if model.power > 0.0 else 0.0
+    )
 
 
 @compiled
-def concentration_log_prior(study, alpha):
+def concentration_log_prior(model, alpha):
     """Return the log prior density of log alpha (with the Jacobian); zero if alpha is fixed."""
-    shape, rate = study.concentration_shape, study.concentration_rate
+    shape, rate = model.concentration_shape, model.concentration_rate
     if shape == 0.0:
         return 0.0
     return shape * math.log(rate * alpha) - math.lgamma(shape) - rate * alpha
 
 
 @compiled
-def log_concentration_terms(study, state, alpha):
+def log_concentration_terms(model, state, alpha):
     """Return the log of the factors of the joint density that depend on alpha."""
-    total = concentration_log_prior(study, alpha) + state.sizes[0] * math.log(alpha)
+    total = concentration_log_prior(model, alpha) + state.sizes[0] * math.log(alpha)
     for p in range(state.used.shape[0]):
         if state.members[p] > 0:
             total += math.lgamma(alpha) - math.lgamma(alpha + state.members[p])
@@ -412,56 +441,56 @@ def log_concentration_terms(study, state, alpha):
 
 
 @compiled
-def change_concentration(study, state, alpha):
+def change_concentration(model, state, alpha):
     """Set alpha of all processes, and update the running log density."""
-    before = log_concentration_terms(study, state, state.concentration[0])
-    state.log_density[0] += log_concentration_terms(study, state, alpha) - before
+    before = log_concentration_terms(model, state, state.concentration[0])
+    state.log_density[0] += log_concentration_terms(model, state, alpha) - before
     state.concentration[0] = alpha
 
 
 @compiled
-def attach(study, state, dataset, slot):
-    """Assign a dataset to a slot, and update counts, lists and the running log density.
+def attach(model, state, dataset, cluster):
+    """Assign a dataset to a cluster, and update counts, lists and the running log density.
 
     The density changes by the Chinese restaurant predictive, the base density of a new cluster and
     the likelihood of the dataset.
     """
-    process = state.process[slot]
-    change = dataset_log_likelihood(study, state, slot, dataset)
-    change -= math.log(state.concentration[0] + state.members[process])
-    if state.occupants[slot] == 0:
-        change += math.log(state.concentration[0]) + state.log_prior[slot]
-        state.live[state.sizes[0]] = slot
-        state.place[slot] = state.sizes[0]
+    dp = state.dp[cluster]
+    change = dataset_log_likelihood(model, state, cluster, dataset)
+    change -= math.log(state.concentration[0] + state.members[dp])
+    if state.occupants[cluster] == 0:
+        change += math.log(state.concentration[0]) + state.log_prior[cluster]
+        state.live[state.sizes[0]] = cluster
+        state.place[cluster] = state.sizes[0]
         state.sizes[0] += 1
     else:
-        change += math.log(state.occupants[slot])
-    state.occupants[slot] += 1
-    state.members[process] += 1
-    state.assignment[dataset] = slot
+        change += math.log(state.occupants[cluster])
+    state.occupants[cluster] += 1
+    state.members[dp] += 1
+    state.assignment[dataset] = cluster
     state.log_density[0] += change
 
 
 @compiled
-def detach(study, state, dataset):
-    """Undo `attach`, and return the slot; if it is empty now, the caller has to use or free it."""
-    slot = state.assignment[dataset]
-    process = state.process[slot]
-    state.occupants[slot] -= 1
-    state.members[process] -= 1
+def detach(model, state, dataset):
+    """Undo `attach`, and return the cluster; if it is empty, the caller has to use or free it."""
+    cluster = state.assignment[dataset]
+    dp = state.dp[cluster]
+    state.occupants[cluster] -= 1
+    state.members[dp] -= 1
     state.assignment[dataset] = -1
-    change = dataset_log_likelihood(study, state, slot, dataset)
-    change -= math.log(state.concentration[0] + state.members[process])
-    if state.occupants[slot] == 0:
-        change += math.log(state.concentration[0]) + state.log_prior[slot]
+    change = dataset_log_likelihood(model, state, cluster, dataset)
+    change -= math.log(state.concentration[0] + state.members[dp])
+    if state.occupants[cluster] == 0:
+        change += math.log(state.concentration[0]) + state.log_prior[cluster]
         state.sizes[0] -= 1
         last = state.live[state.sizes[0]]
-        state.live[state.place[slot]] = last
-        state.place[last] = state.place[slot]
+        state.live[state.place[cluster]] = last
+        state.place[last] = state.place[cluster]
     else:
-        change += math.log(state.occupants[slot])
+        change += math.log(state.occupants[cluster])
     state.log_density[0] -= change
-    return slot
+    return cluster
 
 
 @compiled

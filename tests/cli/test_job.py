@@ -161,7 +161,7 @@ def test_transforms_go_with_priors_for_scaled_targets(cohort):
 
 
 def test_another_likelihood_keeps_the_schedule_of_a_model(cohort, pool, request):
-    own, priors = CUT._replace(steps=3), request.getfixturevalue("table")
+    own, priors = CUT._replace(n_mh=3), request.getfixturevalue("table")
     model = EvolutionModel(cohort, pool, priors, schedule=own)
     found = _with_target(model, None, "sequential")
     assert found.likelihood == "sequential"

@@ -98,7 +98,7 @@ def table():
 def sampled(cohort, pool, table):
     """A small model, and draws from it."""
     model = EvolutionModel(
-        cohort, pool, table, schedule=CUT._replace(seating=1, steps=5), shared=None
+        cohort, pool, table, schedule=CUT._replace(seating=1, n_mh=5), shared=None
     )
     options = {"progressbar": False, "compute_convergence_checks": False}
     with model:

@@ -8,7 +8,7 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.sampler.moves.sweep import CUT
 from tests.tiny_study import CONCENTRATION
 
-QUICK = CUT._replace(seating=1, steps=5)
+QUICK = CUT._replace(seating=1, n_mh=5)
 SAMPLING = {"progressbar": False, "compute_convergence_checks": False}
 
 

@@ -47,7 +47,7 @@ def test_cluster_density_equals_the_samplers(likelihood, shared, cohort, pool, t
             h[place] = start.get(f"{name}_log__", start.get(name, 0.0))
         log_noise = float(start["noise_log__"])
         prior = kernel_log_prior(
-            engine.study, pool.inclusion(cluster.parent_composition), included, h, log_noise
+            engine.model, pool.inclusion(cluster.parent_composition), included, h, log_noise
         )
         prior -= kernel_log_prior_of_inclusion(engine, pool, cluster)
         structure, hyperparameters, noise = engine.simplest()

@@ -22,7 +22,7 @@ from tests.states import copy_state
 from tests.tiny_study import make_cohort
 
 GAMMA = pm.Gamma.dist(alpha=3, beta=2)
-QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
+QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
 SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
 
@@ -83,7 +83,7 @@ def test_other_things_are_refused(given):
 
 def seated(engine, seed):
     """Return a state from the prior."""
-    return simulate(engine.prior_study, np.random.default_rng(seed))
+    return simulate(engine.prior_model, np.random.default_rng(seed))
 
 
 @compiled
@@ -113,7 +113,7 @@ def conditional_scores(pool, table, draws, seed):
     state = seated(engine, 3)
     assert (state.members > 0).sum() > 1
     shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-    values = _many(engine.prior_study, state, draws, np.random.default_rng(seed))
+    values = _many(engine.prior_model, state, draws, np.random.default_rng(seed))
     below = values[:, None] < exact_quantiles(state, 3, 2, shares)
     batches = below.reshape(100, -1, len(shares)).mean(axis=1)
     t = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 10)
@@ -134,32 +134,32 @@ def test_where_alpha_is_fixed_nothing_happens(engine):
     state = seated(engine, 0)
     before = copy_state(state)
     rng = np.random.default_rng(0)
-    redraw_concentration(engine.prior_study, state, rng)
+    redraw_concentration(engine.prior_model, state, rng)
     for one, other in zip(before, state, strict=True):
         np.testing.assert_array_equal(one, other)
     assert rng.random() == np.random.default_rng(0).random()
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(n_mh=3, particles=4)])
 def test_the_running_density_follows_alpha(learning, schedule):
     rng = np.random.default_rng(0)
     checked = schedule._replace(check=True)
-    state = start(learning.study, checked, rng)
+    state = start(learning.model, checked, rng)
     assert state.concentration[0] == 1.5
     values = set()
     for _ in range(5):
-        sweep(learning.study, state, checked, rng)
+        sweep(learning.model, state, checked, rng)
         values.add(float(state.concentration[0]))
     assert len(values) == 5
 
 
 def test_the_density_contains_the_prior_of_log_alpha(learning, engine):
     state = seated(learning, 5)
-    check_density(learning.prior_study, state)
+    check_density(learning.prior_model, state)
     alpha = float(state.concentration[0])
-    with_prior = log_joint(learning.prior_study, state)
-    without = log_joint(engine.prior_study, state)
+    with_prior = log_joint(learning.prior_model, state)
+    without = log_joint(engine.prior_model, state)
     prior = stats.gamma.logpdf(alpha, 3, scale=1 / 2) + np.log(alpha)
     assert with_prior - without == pytest.approx(prior)
 
@@ -173,12 +173,12 @@ def test_a_tiny_alpha_has_a_density(cohort, pool, table):
     engine = Engine(cohort, pool, table, pm.Gamma.dist(1e-5, 1), likelihood_power=0.0)
     state = seated(engine, 0)
     assert state.concentration[0] == 1e-300
-    check_density(engine.study, state)
+    check_density(engine.model, state)
 
 
 def test_states_as_arrays_keep_alpha(learning):
     arrays = learning.simulate(np.random.default_rng(2))
-    again = learning.dump(learning.load(learning.study, *arrays))
+    again = learning.dump(learning.load(learning.model, *arrays))
     assert len(arrays) == 4
     for one, other in zip(arrays, again, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -219,7 +219,7 @@ def test_sampling_carries_alpha(idata, learning):
     assert len(np.unique(alpha)) == alpha.size
     here = idata["posterior"].isel(chain=1, draw=-1)
     names = ("structure", "hyperparameters", "noise", "concentration")
-    state = learning.load(learning.study, *(here[name].to_numpy() for name in names))
+    state = learning.load(learning.model, *(here[name].to_numpy() for name in names))
     # The running density is one of logs.
     logs = state.log_noise[state.live[: state.sizes[0]]].sum() + np.log(here["concentration"])
     first = np.unique(state.assignment, return_index=True)[1]
@@ -257,7 +257,7 @@ def test_the_posterior_is_read_with_its_alpha(idata):
 def test_a_start_from_users_begins_at_the_prior_mean(learning):
     state = start_from_users(learning, QUICK, np.random.default_rng(0), sweeps=1)
     assert state.concentration[0] == 1.5
-    check_density(learning.study, state)
+    check_density(learning.model, state)
 
 
 @pytest.mark.integration

@@ -16,7 +16,7 @@ def test_states_are_arrays_and_back(engine):
     """Fails where a label, value or noise is at another dataset, or absent ones have values."""
     for seed in range(3):
         arrays = engine.simulate(np.random.default_rng(seed))
-        again = engine.dump(engine.load(engine.study, *arrays))
+        again = engine.dump(engine.load(engine.model, *arrays))
         for one, other in zip(arrays, again, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
     simplest = engine.simplest()

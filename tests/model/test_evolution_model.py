@@ -62,7 +62,7 @@ def test_serial_and_parallel_chains_are_the_same(model, idata):
 
 
 def test_joint_feedback_samples_too(cohort, pool, table):
-    quick = JOINT._replace(steps=2, particles=4, heating=10)
+    quick = JOINT._replace(n_mh=2, particles=4)
     with EvolutionModel(cohort, pool, table, feedback="joint", schedule=quick, shared=None):
         idata = pm.sample(draws=10, tune=0, chains=1, random_seed=1, **SAMPLING)
     assert idata["posterior"].sizes["draw"] == 10

@@ -25,7 +25,7 @@ from tests.runs.runs import same_draws
 from tests.starts import start_from_users
 from tests.tiny_study import make_cohort
 
-QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
+QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
 SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
 
@@ -174,12 +174,12 @@ def test_means_have_the_conjugate_conditional(pool, table):
     )
     engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
     rng = np.random.default_rng(4)
-    study = engine.at(engine.study)
+    study = engine.at(engine.model)
     state = engine.load(study, *engine.simulate(rng)[:3])
     live = state.live[: state.sizes[0]]
     place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
-    lengthscales = state.h[live[state.included[live, 1]], place]
-    sizes = state.parent[state.process[live]].sum(axis=1)
+    lengthscales = state.theta_unconstrained[live[state.included[live, 1]], place]
+    sizes = state.parent[state.dp[live]].sum(axis=1)
     levels = state.log_noise[live] + 0.2 * sizes
     assert len(lengthscales) > 1 and len(live) > len(lengthscales)  # noqa: PT018
     draws = _many(study, state, 40_000, rng)
@@ -214,11 +214,11 @@ def test_within_a_bounded_support(pool, table, prior):
     engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
     rng = np.random.default_rng(5)
     arrays = engine.simulate(rng)
-    study = engine.at(engine.study, *arrays[3:])
+    study = engine.at(engine.model, *arrays[3:])
     state = engine.load(study, *arrays)
     live = state.live[: state.sizes[0]]
     place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
-    logs = state.h[live[state.included[live, 1]], place]
+    logs = state.theta_unconstrained[live[state.included[live, 1]], place]
     assert len(logs) > 1
     i = [p.name for p in engine.population].index("bounded")
     draws = _many(study, state, 40_000, rng)[:, i]
@@ -237,10 +237,10 @@ def test_within_a_bounded_support(pool, table, prior):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(steps=3, particles=4, heating=50)])
+@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(n_mh=3, particles=4)])
 def test_the_running_density_follows(engine, schedule):
     checked, rng = schedule._replace(check=True), np.random.default_rng(0)
-    study = engine.at(engine.study)
+    study = engine.at(engine.model)
     state = start(study, checked, rng)
     np.testing.assert_array_equal(study.priors.population, study.priors.reference)
     seen = set()
@@ -248,12 +248,12 @@ def test_the_running_density_follows(engine, schedule):
         sweep(study, state, checked, rng)
         seen.add(tuple(study.priors.population))
     assert len(seen) == 5
-    np.testing.assert_array_equal(engine.study.priors.population, study.priors.reference)
+    np.testing.assert_array_equal(engine.model.priors.population, study.priors.reference)
 
 
 def test_a_start_from_users_begins_at_the_reference(engine):
     state = start_from_users(engine, QUICK, np.random.default_rng(0), sweeps=1)
-    check_density(engine.study, state)
+    check_density(engine.model, state)
 
 
 # The variables.
@@ -287,7 +287,7 @@ def test_draws_tell_the_log_density(model, engine, idata):
     here = idata["posterior"].isel(chain=1, draw=-1)
     point = {name: here[name].to_numpy() for name in point_names(engine)}
     assert here["log_joint"] == pytest.approx(logp(point), abs=1e-9)
-    state = engine.load(engine.study, *point.values())
+    state = engine.load(engine.model, *point.values())
     assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
 
 
@@ -426,7 +426,7 @@ def test_a_population_is_recovered():
         kem.CandidatePool(["SE0"]),
         priors,
         1000.0,
-        schedule=QUICK._replace(steps=10),
+        schedule=QUICK._replace(n_mh=10),
         shared=None,
     )
     idata = kem.sample(model, draws=400, tune=200, chains=1, cores=1, random_seed=0, progress=False)
@@ -440,7 +440,7 @@ def test_a_population_is_recovered():
 
 def test_states_as_arrays_keep_them(engine):
     arrays = engine.simulate(np.random.default_rng(2))
-    study = engine.at(engine.study, *arrays[3:])
+    study = engine.at(engine.model, *arrays[3:])
     again = engine.dump(engine.load(study, *arrays), study)
     assert engine.learned == ("median", "spread", "level")
     for one, other in zip(arrays, again, strict=True):

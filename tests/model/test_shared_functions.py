@@ -22,7 +22,7 @@ from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.shared import FixedMean, learn_shared
 from tests.tiny_study import make_cohort
 
-QUICK = CUT._replace(seating=1, steps=2, split_merge=1, refits=1)
+QUICK = CUT._replace(seating=1, n_mh=2, split_merge=1, refits=1)
 GRID = np.linspace(0, 3, 7)[:, None]
 
 

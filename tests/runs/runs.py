@@ -28,6 +28,35 @@ def same_draws(idata: xr.DataTree, other: xr.DataTree) -> None:
             np.testing.assert_array_equal(mine[name], theirs[name], strict=True)
 
 
+class Counting(EvolutionStep):
+    """A step that counts the draws of every chain in a folder, because steps have no memory.
+
+    Attributes
+    ----------
+    folder : Path
+    made : int
+        Number of draws of the present chain, those that are made again included.
+    """
+
+    folder: Path | None = None
+    made = 0
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        super().setup_chain(rng, tune, draws)
+        assert self.folder is not None
+        self.folder.mkdir(exist_ok=True)
+        self.file = self.folder / str(rng.bit_generator.state["state"]["inc"])
+        self.made = self.file.stat().st_size if self.file.exists() else 0
+
+    def step(self, point: Any) -> Any:
+        result = super().step(point)
+        if self.folder is not None and hasattr(self, "file"):
+            self.made += 1
+            with self.file.open("ab") as file:
+                file.write(b".")
+        return result
+
+
 class Moments:
     """Counts what a run does: steps, and what happens while a file is written.
 

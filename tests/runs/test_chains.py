@@ -14,7 +14,7 @@ from kem_pymc.runs.folder import Plan, RunFolder
 from kem_pymc.runs.sampling import Outcome, begin, go_on, ready_step
 from kem_pymc.runs.storage import ChainFiles
 from kem_pymc.sampler.moves.sweep import CUT
-from tests.runs.runs import same_draws
+from tests.runs.runs import Counting, same_draws
 
 PLAN = Plan(draws=12, tune=8, chains=3, random_seed=11, chunk=4)
 
@@ -28,7 +28,7 @@ def patient(monkeypatch):
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
     return EvolutionModel(
-        cohort, pool, table, schedule=CUT._replace(seating=1, steps=3, split_merge=2), shared=None
+        cohort, pool, table, schedule=CUT._replace(seating=1, n_mh=3, split_merge=2), shared=None
     )
 
 
@@ -64,7 +64,7 @@ def test_by_address(model, address, whole):
         kem.sample(model, **settings, cluster=address, cores=2)
 
 
-class Strange(EvolutionStep):
+class Strange(Counting):
     """A step to which something happens at the tenth draw of a chain, once if there is a flag."""
 
     def happen(self) -> None:
@@ -85,9 +85,9 @@ class Deadly(Strange):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def strange(kind, model, flag=None) -> EvolutionStep:
+def strange(kind, model, tmp_path, flag=None) -> EvolutionStep:
     step = kind(model=model, rng=0)
-    step.flag = flag
+    step.folder, step.flag = tmp_path / "counts", flag
     return step
 
 
@@ -96,7 +96,7 @@ def strange(kind, model, flag=None) -> EvolutionStep:
 def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request):
     executor = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
     flag = tmp_path / "died"
-    outcome = on(executor, model, strange(Deadly, model, flag), tmp_path / "run")
+    outcome = on(executor, model, strange(Deadly, model, tmp_path, flag), tmp_path / "run")
     assert flag.exists()
     assert outcome.complete
     same_draws(outcome.idata, whole)
@@ -105,8 +105,8 @@ def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request)
 @pytest.mark.faults
 def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match="died in a row"):
-        on(Processes(2), model, strange(Deadly, model), tmp_path)
-    run = RunFolder.open(tmp_path)
+        on(Processes(2), model, strange(Deadly, model, tmp_path), tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
     assert all(run.length(chain) in (0, 4, 8) for chain in range(3))
     outcome = go_on(model, step, run, Serial(), False)
     same_draws(outcome.idata, whole)
@@ -115,10 +115,11 @@ def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path)
 @pytest.mark.integration
 def test_a_failing_chain_keeps_what_it_drew(executor, model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match=r"chain 0 failed at draw 9 .*no room"):
-        on(executor, model, strange(Strange, model), tmp_path)
-    assert "no room for it" in (tmp_path / "chain-1" / "error.txt").read_text()
-    outcome = go_on(model, step, RunFolder.open(tmp_path), executor, False)
-    assert not (tmp_path / "chain-1" / "error.txt").exists()
+        on(executor, model, strange(Strange, model, tmp_path), tmp_path / "run")
+    error = tmp_path / "run" / "chain-1" / "error.txt"
+    assert "no room for it" in error.read_text()
+    outcome = go_on(model, step, RunFolder.open(tmp_path / "run"), executor, False)
+    assert not error.exists()
     same_draws(outcome.idata, whole)
 
 
@@ -150,5 +151,5 @@ def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
 @pytest.mark.cluster
 def test_resume_by_address(model, address, whole, tmp_path):
     with pytest.raises(SamplingError):
-        on(Serial(), model, strange(Strange, model), tmp_path)
-    same_draws(kem.resume(tmp_path, model, cluster=address, progress=False), whole)
+        on(Serial(), model, strange(Strange, model, tmp_path), tmp_path / "run")
+    same_draws(kem.resume(tmp_path / "run", model, cluster=address, progress=False), whole)

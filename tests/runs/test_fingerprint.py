@@ -51,7 +51,7 @@ def test_what_differs_is_reported(usual, cohort, pool, table, change, message):
 
 
 def test_other_settings_are_reported(usual, cohort, pool, table):
-    fewer = CUT._replace(steps=7)
+    fewer = CUT._replace(n_mh=7)
     now = described(
         cohort, pool, table, schedule=fewer, likelihood_power=0.5, scaling=Scaling.unit(cohort)
     )

@@ -14,16 +14,15 @@ import kem_pymc as kem
 from kem_pymc._system.executors import Processes, Serial, make_executor
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
-from kem_pymc.model.step import EvolutionStep
 from kem_pymc.runs import chains, sampling
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import RunFolder
 from kem_pymc.runs.sampling import begin
 from kem_pymc.runs.storage import ChainFiles
 from kem_pymc.sampler.moves.sweep import CUT, JOINT
-from tests.runs.runs import WORK, Moments, in_child, killed_at, same_draws
+from tests.runs.runs import WORK, Counting, Moments, in_child, killed_at, same_draws
 
-QUICK = CUT._replace(seating=1, steps=3, split_merge=2)
+QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
 
 #: A short run: 20 draws a chain in 5 files, the first 2 of which hold draws to settle.
 SHORT = {"draws": 12, "tune": 8, "chains": 2, "random_seed": 11, "chunk": 4}
@@ -155,7 +154,7 @@ def test_killed_twice(model, whole, moments, tmp_path):
     same_draws(kem.resume(folder, model, cores=2, progress=False), whole)
 
 
-class Killing(EvolutionStep):
+class Killing(Counting):
     """A step that kills the process that waits for it, at the tenth draw of a chain."""
 
     def step(self, point):
@@ -168,16 +167,15 @@ class Killing(EvolutionStep):
 def test_killed_with_chains_in_processes(model, whole, tmp_path):
     """Only the parent process is killed; its workers end."""
     step = Killing(model=model, rng=0)
-    folder = tmp_path / "run"
+    step.folder, folder = tmp_path / "counts", tmp_path / "run"
     doomed = partial(begin, model, step, PLAN, folder, Processes(2), False)
     assert in_child(doomed) == -signal.SIGKILL
     same_draws(kem.resume(folder, model, cores=2), whole)
 
 
-@pytest.mark.parametrize("draw", [3, 9], ids=["while heated", "later"])
 @pytest.mark.faults
-def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
-    schedule = JOINT._replace(steps=2, particles=3, split_merge=2, path_split_merge=2, heating=20)
+def test_killed_with_joint_feedback(cohort, pool, table, tmp_path):
+    schedule = JOINT._replace(n_mh=2, particles=3, split_merge=2)
     model = EvolutionModel(cohort, pool, table, feedback="joint", schedule=schedule, shared=None)
     few = SHORT | {"draws": 4, "tune": 8, "chains": 1, "chunk": 3}
     with pytest.MonkeyPatch.context() as patch:
@@ -185,7 +183,7 @@ def test_killed_with_joint_feedback(cohort, pool, table, tmp_path, draw):
         whole = kem.sample(model, **few, folder=tmp_path / "whole")
     folder = tmp_path / "run"
     steps = [i for i, name in enumerate(moments.names) if name == "after step"]
-    moment = steps[draw + len(steps) - 12]  # the first one may be for compiling
+    moment = steps[9 + len(steps) - 12]  # the first one may be for compiling
     killed_at(moment, lambda: kem.sample(model, **few, folder=folder))
     same_draws(kem.resume(folder, model), whole)
 
@@ -241,7 +239,7 @@ def test_ctrl_c_while_tuning(model, whole, tmp_path, monkeypatch):
 # Chains that fail.
 
 
-class Failing(EvolutionStep):
+class Failing(Counting):
     """A step that fails at a draw of some chains, identified by their generators."""
 
     chains = (0,)
@@ -262,6 +260,7 @@ class Failing(EvolutionStep):
 @pytest.mark.faults
 def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
     step = Failing(model=model, rng=0)
+    step.folder = tmp_path / "counts"
     outcome = begin(model, step, PLAN, tmp_path / "run", make_executor(cores), False)
     assert [str(failure) for failure in outcome.failures] == [
         "chain 0 failed at draw 13 (MemoryError: no room for it)"
@@ -283,13 +282,14 @@ def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
 def test_a_failure_is_a_warning(model, tmp_path, monkeypatch):
     monkeypatch.setattr(sampling, "EvolutionStep", Failing)
     monkeypatch.setattr(Failing, "compile", lambda *_: None)
+    monkeypatch.setattr(Failing, "folder", tmp_path / "counts")
     with pytest.warns(SamplingWarning, match="chain 0 failed at draw 13 .*no room for it"):
         kem.sample(model, **SHORT, cores=1, folder=tmp_path / "run")
 
 
 def test_all_chains_fail(model, whole, tmp_path):
     step = Failing(model=model, rng=0)
-    step.chains, step.draw = (0, 1), 10
+    step.folder, step.chains, step.draw = tmp_path / "counts", (0, 1), 10
     message = r"chain 0 failed at draw 9 \(MemoryError.*chain 1 failed at draw 9"
     with pytest.raises(SamplingError, match=message):
         begin(model, step, PLAN, tmp_path / "run", Serial(), False)

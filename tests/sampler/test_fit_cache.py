@@ -14,19 +14,19 @@ INCLUDED = np.array([False, True, False])
 @pytest.fixture
 def crowded(engine):
     """A cluster of first datasets, in a study with targets and a cache of its own."""
-    data = engine.study.data
-    study = engine.study._replace(
-        data=data._replace(y=data.y.copy()), fits=no_fits(len(engine.study.user), len(engine.pool))
+    data = engine.model.data
+    model = engine.model._replace(
+        data=data._replace(y=data.y.copy()), fits=no_fits(len(engine.model.user), len(engine.pool))
     )
-    state = seated(engine, ["aaa", "aa", "aab"], {"a": [], "b": ["LIN0"]}, study=study)
-    slot = state.assignment[0]
-    parent = state.parent[state.process[slot]]
-    place = place_of(np.concatenate((state.assignment == slot, INCLUDED, parent)))
-    return study, state, slot, parent, place
+    state = seated(engine, ["aaa", "aa", "aab"], {"a": [], "b": ["LIN0"]}, model=model)
+    cluster = state.assignment[0]
+    parent = state.parent[state.dp[cluster]]
+    place = place_of(np.concatenate((state.assignment == cluster, INCLUDED, parent)))
+    return model, state, cluster, parent, place
 
 
 def test_there_is_room_for_a_power_of_two_of_fits():
-    """Catches a number of slots of which the mask of digests leaves some unused."""
+    """Catches a number of clusters of which the mask of digests leaves some unused."""
     fits = no_fits(5, 3)
     assert MEMORY & (MEMORY - 1) == 0
     assert fits.key.shape == (MEMORY, 5 + 2 * 3)
@@ -37,15 +37,15 @@ def test_there_is_room_for_a_power_of_two_of_fits():
 
 
 def test_a_hit_returns_what_is_stored(crowded):
-    study, state, slot, parent, place = crowded
-    places, centre, factor = fit_cluster(study, state, slot, INCLUDED, parent)
+    model, state, cluster, parent, place = crowded
+    places, centre, factor = fit_cluster(model, state, cluster, INCLUDED, parent)
     d = len(places) + 1
-    np.testing.assert_array_equal(study.fits.centre[place, :d], centre)
-    np.testing.assert_array_equal(study.fits.factor[place, :d, :d], factor)
-    assert np.flatnonzero(study.fits.data.any(axis=1)).tolist() == [place]
-    study.fits.centre[place, :d] = [1.0, 2.0, 3.0]
-    study.fits.factor[place, :d, :d] = np.eye(d)
-    again, centre, factor = fit_cluster(study, state, slot, INCLUDED, parent)
+    np.testing.assert_array_equal(model.fits.centre[place, :d], centre)
+    np.testing.assert_array_equal(model.fits.factor[place, :d, :d], factor)
+    assert np.flatnonzero(model.fits.data.any(axis=1)).tolist() == [place]
+    model.fits.centre[place, :d] = [1.0, 2.0, 3.0]
+    model.fits.factor[place, :d, :d] = np.eye(d)
+    again, centre, factor = fit_cluster(model, state, cluster, INCLUDED, parent)
     np.testing.assert_array_equal(again, places)
     assert centre.tolist() == [1.0, 2.0, 3.0]
     np.testing.assert_array_equal(factor, np.eye(d))
@@ -53,21 +53,21 @@ def test_a_hit_returns_what_is_stored(crowded):
 
 def test_a_fit_that_occupies_the_same_slot_is_no_answer(crowded):
     """Catches a hit by the digest of the data alone, whatever the key."""
-    study, state, slot, parent, place = crowded
-    _, expected, _ = fit_cluster(study, state, slot, INCLUDED, parent)
-    study.fits.key[place, -1] ^= True
-    study.fits.centre[place] = 7.0
-    _, centre, _ = fit_cluster(study, state, slot, INCLUDED, parent)
+    model, state, cluster, parent, place = crowded
+    _, expected, _ = fit_cluster(model, state, cluster, INCLUDED, parent)
+    model.fits.key[place, -1] ^= True
+    model.fits.centre[place] = 7.0
+    _, centre, _ = fit_cluster(model, state, cluster, INCLUDED, parent)
     np.testing.assert_array_equal(centre, expected)
-    np.testing.assert_array_equal(study.fits.centre[place, : len(centre)], expected)
+    np.testing.assert_array_equal(model.fits.centre[place, : len(centre)], expected)
 
 
 def test_other_targets_miss_and_replace_what_is_stored(crowded):
-    study, state, slot, parent, place = crowded
-    fit_cluster(study, state, slot, INCLUDED, parent)
-    study.fits.centre[place] = 7.0
-    digest = study.fits.data[place].copy()
-    study.data.y[:] *= 1.5
-    _, centre, _ = fit_cluster(study, state, slot, INCLUDED, parent)
+    model, state, cluster, parent, place = crowded
+    fit_cluster(model, state, cluster, INCLUDED, parent)
+    model.fits.centre[place] = 7.0
+    digest = model.fits.data[place].copy()
+    model.data.y[:] *= 1.5
+    _, centre, _ = fit_cluster(model, state, cluster, INCLUDED, parent)
     assert (np.abs(centre - 7.0) > 1e-3).all()
-    assert (study.fits.data[place] != digest).any()
+    assert (model.fits.data[place] != digest).any()

@@ -34,14 +34,14 @@ def conditional(covariance, y, known):
 
 def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=False, shared=None):
     """The spec's joint density, written with dictionaries and scipy."""
-    processes = defaultdict(lambda: defaultdict(list))
+    dps = defaultdict(lambda: defaultdict(list))
     for u, ends in enumerate(cohort.ends):
         parent = Composition()
         for t in range(len(ends)):
-            processes[parent][structure[u, t, 0]].append((u, t))
+            dps[parent][structure[u, t, 0]].append((u, t))
             parent = pool.composition(structure[u, t, 1:])
     prior, likelihood = 0.0, 0.0
-    for parent, clusters in processes.items():
+    for parent, clusters in dps.items():
         members = sum(len(m) for m in clusters.values())
         prior -= sum(math.log(CONCENTRATION + i) for i in range(members))
         for datasets in clusters.values():
@@ -52,16 +52,20 @@ def joint_by_hand(cohort, pool, structure, hyperparameters, noise, sequential=Fa
                 p = 0.9 if candidate in parent else 0.02 if candidate.is_interaction else 0.1
                 prior += math.log(p if candidate in own else 1 - p)
             values = dict(
-                zip((h.name for h in pool.hyperparameters), hyperparameters[u, t], strict=True)
+                zip(
+                    (theta.name for theta in pool.hyperparameters),
+                    hyperparameters[u, t],
+                    strict=True,
+                )
             )
-            for h in own.hyperparameters:
-                prior += PRIORS[h.kind].logpdf(values[h.name])
+            for theta in own.hyperparameters:
+                prior += PRIORS[theta.kind].logpdf(values[theta.name])
             below = NOISE[len(parent)] if len(parent) < 2 else stats.lognorm(s=2)
             prior += below.logpdf(noise[u, t])
             for user, step in datasets:
                 n = cohort.ends[user][step]
                 x = cohort.inputs[user][:n, 0]
-                active = {h.name: values[h.name] for h in own.hyperparameters}
+                active = {theta.name: values[theta.name] for theta in own.hyperparameters}
                 k = covariance(str(own), active, x, x) if len(own) else np.zeros((n, n))
                 mean, points = np.zeros(n), cohort.inputs[user][:n]
                 if shared is not None:
@@ -145,7 +149,7 @@ def test_running_density_is_the_joint_density_of_logs(engine, cohort, pool, sequ
     positive = pool.layout.positive
     jacobian = np.nansum(np.log(hyperparameters[places][:, positive]))
     jacobian += np.log(noise[places]).sum()
-    running = engine.load(engine.study, *arrays).log_density[0]
+    running = engine.load(engine.model, *arrays).log_density[0]
     assert running == pytest.approx(prior + likelihood + jacobian, abs=1e-8)
 
 
@@ -170,7 +174,7 @@ def test_arrays_that_no_state_has_get_density_zero(engine):
 def test_load_and_dump_are_inverse(engine):
     for seed in range(5):
         arrays = engine.simulate(np.random.default_rng(seed))
-        again = engine.dump(engine.load(engine.study, *arrays))
+        again = engine.dump(engine.load(engine.model, *arrays))
         for before, after in zip(arrays, again, strict=True):
             np.testing.assert_allclose(before, after, rtol=1e-12)
 
@@ -181,12 +185,12 @@ def many(pool, table):
     cohort = make_cohort(ends=((1, 2),) * 8)
     engine = Engine(cohort, pool, table, concentration=CONCENTRATION, likelihood_power=0.0)
     rng = np.random.default_rng(0)
-    return engine, [simulate(engine.prior_study, rng) for _ in range(3000)]
+    return engine, [simulate(engine.prior_model, rng) for _ in range(3000)]
 
 
 def test_simulated_structure_has_the_moments_of_the_process(many):
     engine, states = many
-    first = engine.study.step == 0
+    first = engine.model.time_step == 0
     clusters = np.array([len(np.unique(s.assignment[first])) for s in states])
     expected = sum(CONCENTRATION / (CONCENTRATION + i) for i in range(8))
     error = clusters.std() / math.sqrt(len(states))
@@ -199,7 +203,7 @@ def test_simulated_structure_has_the_moments_of_the_process(many):
 def test_a_child_keeps_what_its_parent_has(many):
     # Below an empty parent a dataset may sit with its own past, which tells of the parent.
     engine, states = many
-    d = engine.study.first[0]
+    d = engine.model.first_dataset[0]
     kept, entered = [], []
     for s in states:
         before, after = s.included[s.assignment[d]], s.included[s.assignment[d + 1]]
@@ -213,8 +217,8 @@ def test_noise_depends_on_the_size_of_the_parent(many):
     _, states = many
     by_size = defaultdict(list)
     for s in states[:1500]:
-        for slot in s.live[: s.sizes[0]]:
-            by_size[int(s.parent[s.process[slot]].sum())].append(s.log_noise[slot])
+        for cluster in s.live[: s.sizes[0]]:
+            by_size[int(s.parent[s.dp[cluster]].sum())].append(s.log_noise[cluster])
     for size, (mean, sd) in {0: (2, 0.5), 1: (1, 1)}.items():
         draws = np.array(by_size[size])
         assert stats.kstest(draws, stats.norm(mean, sd).cdf).pvalue > 1e-3
@@ -229,9 +233,9 @@ def test_simulated_targets_have_the_covariance_of_the_kernel(engine, pool):
     hyperparameters[..., :2][engine.present] = values
     # All datasets in one cluster would have to share a process: give each its parent's.
     structure[:, 1:, 0] = np.where(structure[:, 1:, 0] >= 0, 1, -1)
-    state = engine.load(engine.prior_study, structure, hyperparameters, noise)
+    state = engine.load(engine.prior_model, structure, hyperparameters, noise)
     rng = np.random.default_rng(2)
-    draws = np.array([simulate_targets(engine.prior_study, state, rng) for _ in range(6000)])
+    draws = np.array([simulate_targets(engine.prior_model, state, rng) for _ in range(6000)])
     x = engine.cohort.inputs[0][:6, 0]
     expected = 0.7 * np.outer(x - 0.4, x - 0.4) + noise[0, 0] * np.eye(6)
     sample = draws[:, 0, 2].T @ draws[:, 0, 2] / len(draws)
@@ -249,8 +253,8 @@ def test_sequential_targets_are_drawn_given_those_before(engine):
     hyperparameters[:, 1:, :2][engine.present[:, 1:]] = [0.7, 0.4]
     noise *= np.array([1.0, 0.3, 0.05])
     rng = np.random.default_rng(2)
-    state = engine.load(engine.study, structure, hyperparameters, noise)
-    draws = np.array([simulate_targets(engine.study, state, rng)[0] for _ in range(6000)])
+    state = engine.load(engine.model, structure, hyperparameters, noise)
+    draws = np.array([simulate_targets(engine.model, state, rng)[0] for _ in range(6000)])
     for t in (1, 2):  # a dataset begins with the one before, exactly
         known = engine.cohort.ends[0][t - 1]
         np.testing.assert_array_equal(draws[:, t, :known], draws[:, t - 1, :known])

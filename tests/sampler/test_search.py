@@ -34,10 +34,10 @@ def test_what_is_searched_is_the_posterior(selector):
     for text in ("WHITE", "LIN0", "LIN0 + PER0", "PER0 + SE0"):
         where = Coordinates(SMALL, Composition.parse(text))
         values = np.full(len(where), 0.3)
-        h, log_noise = where.expand(values)
-        study = one_data_set(SMALL, selector._table, x, y)
-        state = empty_state(study, 2, 1)
-        attach(study, state, 0, open_cluster(study, state, 0, where.inclusion, h, log_noise))
+        theta, log_noise = where.expand(values)
+        model = one_data_set(SMALL, selector._table, x, y)
+        state = empty_state(model, 2, 1)
+        attach(model, state, 0, open_cluster(model, state, 0, where.inclusion, theta, log_noise))
 
         class Kernel:
             composition = where.composition
@@ -51,20 +51,20 @@ def test_a_search_only_improves(selector):
     found = []
     for steps in (1, 100, 5000):
         included = np.zeros(3, dtype=np.bool_)
-        h, rng = np.zeros(len(SMALL.hyperparameters)), np.random.default_rng(3)
-        study = one_data_set(SMALL, selector._table, x, y)
-        log_noise = best_kernel(study, included, h, 0.0, steps, rng)
-        state = empty_state(study, 2, 1)
-        attach(study, state, 0, open_cluster(study, state, 0, included, h, log_noise))
+        theta, rng = np.zeros(len(SMALL.hyperparameters)), np.random.default_rng(3)
+        model = one_data_set(SMALL, selector._table, x, y)
+        log_noise = best_kernel(model, included, theta, 0.0, steps, rng)
+        state = empty_state(model, 2, 1)
+        attach(model, state, 0, open_cluster(model, state, 0, included, theta, log_noise))
         found.append(state.log_density[0])
     assert found == sorted(found)
     assert found[2] > found[0] + 5
 
 
-def log_density(study, included, h, log_noise):
+def log_density(model, included, theta, log_noise):
     """Return the log density of the state of a single cluster with this kernel."""
-    state = empty_state(study, 2, 1)
-    attach(study, state, 0, open_cluster(study, state, 0, included, h, log_noise))
+    state = empty_state(model, 2, 1)
+    attach(model, state, 0, open_cluster(model, state, 0, included, theta, log_noise))
     return state.log_density[0]
 
 
@@ -79,11 +79,11 @@ def test_the_best_composition_is_that_of_an_exhaustive_search(selector):
             starts = np.random.default_rng(0).normal(0, 1, (12, len(where)))
             inclusion = size * math.log(0.1) + (3 - size) * math.log(0.9)
             modes[where.composition] = fit(Objective(where, x, y, prior), starts).height + inclusion
-    included, h = np.zeros(3, dtype=np.bool_), np.zeros(len(SMALL.hyperparameters))
-    study = one_data_set(SMALL, selector._table, x, y)
-    log_noise = best_kernel(study, included, h, 0.0, 8000, np.random.default_rng(1))
+    included, theta = np.zeros(3, dtype=np.bool_), np.zeros(len(SMALL.hyperparameters))
+    model = one_data_set(SMALL, selector._table, x, y)
+    log_noise = best_kernel(model, included, theta, 0.0, 8000, np.random.default_rng(1))
     assert SMALL.composition(included) == max(modes, key=modes.__getitem__)
-    reached = log_density(study, included, h, log_noise)
+    reached = log_density(model, included, theta, log_noise)
     assert max(modes.values()) - 2 < reached < max(modes.values()) + 1e-6
 
 
@@ -94,13 +94,13 @@ def test_a_start_that_nothing_beats_stays(selector):
     prior = study_prior(selector._table, where, Composition())
     starts = np.random.default_rng(0).normal(0, 1, (12, len(where)))
     start = where.expand(fit(Objective(where, x, y, prior), starts).values)
-    study = one_data_set(SMALL, selector._table, x, y)
-    highest = log_density(study, where.inclusion, *start)
+    model = one_data_set(SMALL, selector._table, x, y)
+    highest = log_density(model, where.inclusion, *start)
     for seed in range(20):  # some of the first steps are accepted
-        h, included = start[0].copy(), where.inclusion.copy()
-        log_noise = best_kernel(study, included, h, start[1], 1, np.random.default_rng(seed))
+        theta, included = start[0].copy(), where.inclusion.copy()
+        log_noise = best_kernel(model, included, theta, start[1], 1, np.random.default_rng(seed))
         assert SMALL.composition(included) == where.composition
-        assert highest <= log_density(study, included, h, log_noise) < highest + 1e-4
+        assert highest <= log_density(model, included, theta, log_noise) < highest + 1e-4
 
 
 def test_what_users_share_is_in_the_likelihood(selector):

@@ -188,10 +188,10 @@ def _key(n: int, labels: dict[int, int], compositions: dict[int, Composition]) -
 
 
 def visited(assignment: np.ndarray, included: np.ndarray) -> Clustering:
-    """Return the clustering of a sampler's state, from slots (N,) and composition by slot."""
-    slots = assignment.tolist()
-    labels = tuple(slots.index(slot) for slot in slots)
-    return labels, tuple(tuple(bool(v) for v in included[slot]) for slot in slots)
+    """Return the clustering of a sampler's state, from clusters (N,) and composition by cluster."""
+    clusters = assignment.tolist()
+    labels = tuple(clusters.index(cluster) for cluster in clusters)
+    return labels, tuple(tuple(bool(v) for v in included[cluster]) for cluster in clusters)
 
 
 class Estimate(NamedTuple):

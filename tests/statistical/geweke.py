@@ -29,15 +29,15 @@ from kem_pymc.sampler.moves.sweep import JOINT, Schedule, spare_room
 from kem_pymc.sampler.state import (
     CompiledModel,
     State,
-    allocate_slot,
+    allocate_cluster,
     attach,
+    dp_above,
+    dp_of_parent,
     draw_kernel,
     empty_state,
-    free_slot,
+    free_cluster,
     likelihood_upto,
     pick,
-    process_above,
-    process_of_parent,
 )
 from tests.tiny_study import CONCENTRATION, make_cohort
 
@@ -74,14 +74,14 @@ class Setting(NamedTuple):
 
     Attributes
     ----------
-    study : CompiledModel
+    model : CompiledModel
     parents : (N, C) bool
         Fixed parent composition of each dataset, where memberships are; empty otherwise.
     schedule : Schedule
         What there has to be room for.
     """
 
-    study: CompiledModel
+    model: CompiledModel
     parents: np.ndarray
     schedule: Schedule
 
@@ -101,76 +101,76 @@ def make_setting(
     cohort = make_cohort(ends)
     fixed = SharedByUser.at([SharedFunction()] * len(ends), cohort) if shared else None
     engine = Engine(cohort, pool, table, concentration, power, sequential=sequential, shared=fixed)
-    study = engine.study
+    model = engine.model
     # Under the cumulative likelihood targets are drawn independently by time step, so a dataset
     # doesn't begin with the one before.
-    study = study._replace(data=study.data._replace(nested=sequential))
+    model = model._replace(data=model.data._replace(nested=sequential))
     if parents is None:
         parents = np.zeros((0, len(pool)), dtype=np.bool_)
-    return Setting(study, parents, schedule)
+    return Setting(model, parents, schedule)
 
 
 @compiled
-def _seat_forward(study, state, parents, rng):
+def _seat_forward(model, state, parents, rng):
     """Seat all datasets by the prior: by their user's path, or in processes that are given."""
-    draw_concentration(study, state, rng)
-    draw_population(study, state, rng)
-    slots = np.empty(state.live.shape[0], dtype=np.int64)
+    draw_concentration(model, state, rng)
+    draw_population(model, state, rng)
+    clusters = np.empty(state.live.shape[0], dtype=np.int64)
     log_weights = np.empty(state.live.shape[0])
-    for step in range(study.data.ends.shape[1]):
-        for user in range(study.data.ends.shape[0]):
-            if step >= study.data.steps[user]:
+    for step in range(model.data.ends.shape[1]):
+        for user in range(model.data.ends.shape[0]):
+            if step >= model.data.steps[user]:
                 continue
-            dataset = study.first[user] + step
+            dataset = model.first_dataset[user] + step
             if parents.shape[0] > 0:
-                process = process_of_parent(state, parents[dataset])
+                dp = dp_of_parent(state, parents[dataset])
             else:
-                process = process_above(study, state, dataset)
+                dp = dp_above(model, state, dataset)
             n = 0
             for k in range(state.sizes[0]):
-                if state.process[state.live[k]] == process:
-                    slots[n] = state.live[k]
-                    log_weights[n] = math.log(state.occupants[slots[n]])
+                if state.dp[state.live[k]] == dp:
+                    clusters[n] = state.live[k]
+                    log_weights[n] = math.log(state.occupants[clusters[n]])
                     n += 1
-            slots[n] = allocate_slot(state)
+            clusters[n] = allocate_cluster(state)
             log_weights[n] = math.log(state.concentration[0])
-            draw_kernel(study, state, process, slots[n], rng)
+            draw_kernel(model, state, dp, clusters[n], rng)
             chosen = pick(log_weights, n + 1, rng)
             if chosen < n:
-                free_slot(state, slots[n])
-            attach(study, state, dataset, slots[chosen])
+                free_cluster(state, clusters[n])
+            attach(model, state, dataset, clusters[chosen])
 
 
 @compiled
-def _refresh(study, state, rng, out):
+def _refresh(model, state, rng, out):
     """Replace the targets, in place, by a draw given the state; write the statistics."""
-    study.data.y[:] = simulate_targets(study, state, rng)
+    model.data.y[:] = simulate_targets(model, state, rng)
     state.valid[:] = 0
     for d in range(state.assignment.shape[0]):
-        likelihood_upto(study, state, state.assignment[d], study.user[d], study.step[d] + 1)
-    state.log_density[0] = log_joint(study, state)
-    write_statistics(study, state, out)
+        likelihood_upto(model, state, state.assignment[d], model.user[d], model.time_step[d] + 1)
+    state.log_density[0] = log_joint(model, state)
+    write_statistics(model, state, out)
 
 
 def forward(setting: Setting, rng: np.random.Generator, out: np.ndarray) -> State:
     """Return a state from the prior, with targets to go with it, and write its statistics."""
-    study = setting.study
-    prior = study._replace(power=0.0)
-    state = empty_state(prior, *spare_room(study, setting.schedule))
+    model = setting.model
+    prior = model._replace(power=0.0)
+    state = empty_state(prior, *spare_room(model, setting.schedule))
     _seat_forward(prior, state, setting.parents, rng)
-    _refresh(study, state, rng, out)
+    _refresh(model, state, rng, out)
     return state
 
 
-def statistic_names(study: CompiledModel) -> list[str]:
+def statistic_names(model: CompiledModel) -> list[str]:
     """Return the names of the statistics, in their order."""
     candidates = range(len(CANDIDATES))
-    hyper = range(len(study.layout.positive))
+    hyper = range(len(model.layout.positive))
     return [
         *("clusters", "parents", "same cluster: one user", "same cluster: two users"),
         *("noise", "noise squared", "noise x size", "members of the root"),
         *("noise x size of the parent", "agreement with the parent"),
-        *(f"size at step {t}" for t in range(study.data.ends.shape[1])),
+        *(f"size at step {t}" for t in range(model.data.ends.shape[1])),
         *(f"inclusion {c}" for c in candidates),
         *(f"inclusion {c} x size" for c in candidates),
         *(f"stays {c}" for c in candidates),
@@ -178,19 +178,19 @@ def statistic_names(study: CompiledModel) -> list[str]:
         *(f"hyperparameter {p} squared" for p in hyper),
         *("first target", "last target", "targets x size", "product of targets"),
         *("concentration", "log concentration", "concentration x clusters"),
-        *(f"population {i}" for i in range(len(study.priors.population))),
-        *(f"population {i} squared" for i in range(len(study.priors.population))),
-        *(f"population {i} x noise" for i in range(len(study.priors.population))),
-        *(f"population {i} x hyperparameters" for i in range(len(study.priors.population))),
+        *(f"population {i}" for i in range(len(model.priors.population))),
+        *(f"population {i} squared" for i in range(len(model.priors.population))),
+        *(f"population {i} x noise" for i in range(len(model.priors.population))),
+        *(f"population {i} x hyperparameters" for i in range(len(model.priors.population))),
     ]
 
 
 @compiled
-def write_statistics(study, state, out):
+def write_statistics(model, state, out):
     """Write what is compared, in the order of `statistic_names`."""
     n, candidates = state.assignment.shape[0], state.included.shape[1]
-    hyper, steps = state.h.shape[1], study.data.ends.shape[1]
-    sizes, noise, y = 10, 10 + steps, study.data.y
+    hyper, steps = state.theta_unconstrained.shape[1], model.data.ends.shape[1]
+    sizes, noise, y = 10, 10 + steps, model.data.y
     values = noise + 3 * candidates
     targets = values + 2 * hyper
     out[:] = 0.0
@@ -198,14 +198,14 @@ def write_statistics(study, state, out):
     for p in range(state.used.shape[0]):
         out[1] += state.used[p] and state.members[p] > 0
     out[2] = state.assignment[0] == state.assignment[1]
-    out[3] = state.assignment[0] == state.assignment[study.first[1]]
+    out[3] = state.assignment[0] == state.assignment[model.first_dataset[1]]
     datasets_at = np.zeros(steps)
     for d in range(n):
-        datasets_at[study.step[d]] += 1.0
+        datasets_at[model.time_step[d]] += 1.0
     for d in range(n):
-        slot, user, step = state.assignment[d], study.user[d], study.step[d]
-        included, log_noise = state.included[slot], state.log_noise[slot]
-        parent = state.parent[state.process[slot]]
+        cluster, user, step = state.assignment[d], model.user[d], model.time_step[d]
+        included, log_noise = state.included[cluster], state.log_noise[cluster]
+        parent = state.parent[state.dp[cluster]]
         size = float(np.sum(included))
         out[4] += log_noise / n
         out[5] += log_noise * log_noise / n
@@ -218,7 +218,7 @@ def write_statistics(study, state, out):
             out[noise + c] += included[c] / n
             out[noise + candidates + c] += included[c] * size / n
             out[noise + 2 * candidates + c] += (included[c] and parent[c]) / n
-        last = study.data.ends[user, step] - 1
+        last = model.data.ends[user, step] - 1
         first = math.log1p(y[user, step, 0] ** 2)
         out[targets] += first / n
         out[targets + 1] += math.log1p(y[user, step, last] ** 2) / n
@@ -230,13 +230,13 @@ def write_statistics(study, state, out):
     out[last_ones + 1] = math.log(alpha)
     out[last_ones + 2] = alpha * state.sizes[0]
     for k in range(state.sizes[0]):
-        slot = state.live[k]
+        cluster = state.live[k]
         for c in range(candidates):
-            if state.included[slot, c]:
-                for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-                    out[values + p] += state.h[slot, p]
-                    out[values + hyper + p] += state.h[slot, p] ** 2
-    population, shared = study.priors.population, last_ones + 3
+            if state.included[cluster, c]:
+                for p in range(model.layout.hyper_start[c], model.layout.hyper_start[c + 1]):
+                    out[values + p] += state.theta_unconstrained[cluster, p]
+                    out[values + hyper + p] += state.theta_unconstrained[cluster, p] ** 2
+    population, shared = model.priors.population, last_ones + 3
     size = population.shape[0]
     for i in range(size):
         out[shared + i] = population[i]
@@ -247,7 +247,7 @@ def write_statistics(study, state, out):
 
 def forward_statistics(setting: Setting, draws: int, rng: np.random.Generator) -> np.ndarray:
     """Return the statistics (draws, k) of independent draws from the joint distribution."""
-    out = np.empty((draws, len(statistic_names(setting.study))))
+    out = np.empty((draws, len(statistic_names(setting.model))))
     for row in out:
         forward(setting, rng, row)
     return out
@@ -257,11 +257,11 @@ def chain_statistics(
     setting: Setting, move: Move, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the statistics (draws, k) of a chain that alternates a move with new targets."""
-    out = np.empty((draws, len(statistic_names(setting.study))))
+    out = np.empty((draws, len(statistic_names(setting.model))))
     state = forward(setting, rng, out[0])
     for row in out:
-        move(setting.study, state, rng)
-        _refresh(setting.study, state, rng, row)
+        move(setting.model, state, rng)
+        _refresh(setting.model, state, rng, row)
     return out
 
 
@@ -272,15 +272,15 @@ def changes(
 
     A chain's mean minus its start: what a chain keeps doesn't blur what a wrong move does.
     """
-    names = statistic_names(setting.study)
+    names = statistic_names(setting.model)
     out = np.empty((draws // restart, len(names)))
     begin, here = np.empty(len(names)), np.empty(len(names))
     for row in out:
         state = forward(setting, rng, begin)
         row[:] = -begin
         for _ in range(restart):
-            move(setting.study, state, rng)
-            _refresh(setting.study, state, rng, here)
+            move(setting.model, state, rng)
+            _refresh(setting.model, state, rng, here)
             row += here / restart
     return out
 
@@ -328,7 +328,7 @@ def compare(
     else:
         reference = forward_statistics(setting, draws, rng)
         z = z_scores(reference, chain_statistics(setting, move, draws, rng))
-    scores = dict(zip(statistic_names(setting.study), z.tolist(), strict=True))
+    scores = dict(zip(statistic_names(setting.model), z.tolist(), strict=True))
     return dict(sorted(scores.items(), key=lambda item: -abs(item[1])))
 
 

@@ -24,9 +24,7 @@ pytestmark = pytest.mark.statistical
 
 POOL = CandidatePool(list(CANDIDATES))
 COHORT = make_cohort(((2, 4), (2, 4), (1, 3)))
-SCHEDULE = JOINT._replace(
-    steps=4, extensions=3, split_merge=3, path_split_merge=10, particles=5, heating=0
-)
+SCHEDULE = JOINT._replace(n_mh=4, extensions=3, split_merge=3, particles=5)
 
 MODELS = pytest.mark.parametrize(
     ("concentration", "sequential"),
@@ -52,13 +50,13 @@ EVOLUTION = {
 }
 
 
-def quantities(engine, study, state):
+def quantities(engine, model, state):
     structure, _, noise, *concentration = engine.dump(state)
     return (
         float(state.sizes[0]),
         noise[USER, STEP],
         float(structure[USER, STEP, 1 + CANDIDATE]),
-        log_joint(study, state),
+        log_joint(model, state),
         *concentration,
     )
 
@@ -70,14 +68,14 @@ def engine_ranks(concentration, sequential, simulations, draws, thin, seed):
     found = []
     for _ in range(simulations):
         truth = engine.simulate(rng)
-        study = engine.with_targets(engine.simulate_targets(truth, rng))
-        true = quantities(engine, study, engine.load(study, *truth))
-        state = start(study, SCHEDULE, rng)
+        model = engine.with_targets(engine.simulate_targets(truth, rng))
+        true = quantities(engine, model, engine.load(model, *truth))
+        state = start(model, SCHEDULE, rng)
         kept = []
         for i in range(thin * (draws + 3)):
-            sweep(study, state, SCHEDULE, rng)
+            sweep(model, state, SCHEDULE, rng)
             if i >= 3 * thin and (i + 1) % thin == 0:
-                kept.append(quantities(engine, study, state))
+                kept.append(quantities(engine, model, state))
         columns = zip(np.array(kept).T, true, strict=True)
         found.append([rank_among(values, value, rng) for values, value in columns])
     return np.array(found)

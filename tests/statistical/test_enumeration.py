@@ -66,16 +66,16 @@ def make_problem(ends, enter, alpha=0.9, stay=0.7, sequential=False):
 
 
 def _values(candidate):
-    return {h.name: VALUES[h.kind] for h in candidate.hyperparameters}
+    return {theta.name: VALUES[theta.kind] for theta in candidate.hyperparameters}
 
 
 def visits(engine, schedule, sweeps, seed):
     rng = np.random.default_rng(seed)
-    study = engine.study
-    state = start(study, schedule, rng)
+    model = engine.model
+    state = start(model, schedule, rng)
     found = []
     for i in range(sweeps + 50):
-        sweep(study, state, schedule, rng)
+        sweep(model, state, schedule, rng)
         if i >= 50:
             found.append(visited(state.assignment, state.included))
     return found
@@ -92,7 +92,7 @@ NEVER_EMPTY = (((1, 3), (2, 3)), (1 - 1e-9, 0.4))
 
 FEW = {"steps": 6, "split_merge": 4, "refits": 1}
 FEW_CUT = CUT._replace(seating=2, **FEW)
-FEW_JOINT = JOINT._replace(particles=5, path_split_merge=10, **FEW)
+FEW_JOINT = JOINT._replace(particles=5, **FEW)
 
 
 @pytest.mark.parametrize("schedule", [FEW_CUT, FEW_JOINT], ids=["cut", "joint"])

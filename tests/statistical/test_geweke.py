@@ -1,6 +1,6 @@
 """Sweeps and single moves leave the distribution invariant that they are said to (Geweke's test).
 
-About 50 statistics of 27 cases are compared, most of them correlated with others. If all were
+About 50 statistics of 26 cases are compared, most of them correlated with others. If all were
 independent, one |z| of the 1,300 would pass 4 with probability 0.08, and 3.5 with 0.45.
 """
 
@@ -16,7 +16,6 @@ from kem_pymc.sampler.moves.concentration import redraw_concentration
 from kem_pymc.sampler.moves.extension import extend_or_contract
 from kem_pymc.sampler.moves.local import local_step
 from kem_pymc.sampler.moves.path import redraw_path
-from kem_pymc.sampler.moves.path_split_merge import split_or_merge_paths
 from kem_pymc.sampler.moves.population import redraw_population
 from kem_pymc.sampler.moves.refit import refit_composition
 from kem_pymc.sampler.moves.seating import gibbs_reassign
@@ -28,17 +27,15 @@ from kem_pymc.sampler.moves.sweep import (
     PAPER,
     redraw_shared,
     sweep,
-    within_processes,
+    within_dps,
 )
 from tests.statistical.geweke import TABLE, compare, largest, make_setting
 
 pytestmark = pytest.mark.statistical
 
 #: With swaps, which the default leaves out.
-JOINT_SWEEP = JOINT._replace(
-    steps=4, p_swap=0.05, extensions=3, split_merge=3, path_split_merge=10, particles=5
-)
-CUT_SWEEP = CUT._replace(steps=6, seating=1, split_merge=4, refits=1)
+JOINT_SWEEP = JOINT._replace(n_mh=4, p_swap=0.05, extensions=3, split_merge=3, particles=5)
+CUT_SWEEP = CUT._replace(n_mh=6, seating=1, split_merge=4, refits=1)
 
 #: Whether steps change compositions; the paper's probabilities depend on the size.
 ALWAYS, NEVER = Odds(0.4, 0.4, 0.2, 1.0), Odds(0.0, 0.0, 0.0, 0.0)
@@ -49,94 +46,88 @@ STEPS = np.array([0, 1, 2, 0, 1, 0, 1, 2])
 PARENTS = np.column_stack([STEPS > 0, np.zeros((8, 2), dtype=bool)])
 
 
-def joint_sweep(study, state, rng):
-    sweep(study, state, JOINT_SWEEP, rng)
+def joint_sweep(model, state, rng):
+    sweep(model, state, JOINT_SWEEP, rng)
 
 
-def cut_sweep(study, state, rng):
-    sweep(study, state, CUT_SWEEP, rng)
+def cut_sweep(model, state, rng):
+    sweep(model, state, CUT_SWEEP, rng)
 
 
-def processes_alone(study, state, rng):
+def processes_alone(model, state, rng):
     """A cut sweep that leaves memberships as they are."""
-    within_processes(study, state, CUT_SWEEP, EVERYWHERE, rng)
-    redraw_shared(study, state, CUT_SWEEP, rng)
+    within_dps(model, state, CUT_SWEEP, EVERYWHERE, rng)
+    redraw_shared(model, state, CUT_SWEEP, rng)
 
 
 @compiled
-def paths(study, state, rng):
-    for user in range(study.first.shape[0]):
-        redraw_path(study, state, user, 5, rng)
+def paths(model, state, rng):
+    for user in range(model.first_dataset.shape[0]):
+        redraw_path(model, state, user, 5, rng)
 
 
 @compiled
-def seatings(study, state, rng):
-    gibbs_reassign(study, state, np.arange(state.assignment.shape[0]), 3, rng)
+def seatings(model, state, rng):
+    gibbs_reassign(model, state, np.arange(state.assignment.shape[0]), 3, rng)
 
 
 @compiled
-def splits(study, state, rng):
+def splits(model, state, rng):
     for _ in range(6):
-        split_or_merge(study, state, int(rng.random() * study.user.shape[0]), rng)
+        split_or_merge(model, state, int(rng.random() * model.user.shape[0]), rng)
 
 
 @compiled
-def path_splits(study, state, rng):
-    for _ in range(100):
-        split_or_merge_paths(study, state, rng)
-
-
-@compiled
-def _steps(study, state, joint, odds, step, rng):
-    for slot in state.live[: state.sizes[0]].copy():
+def _steps(model, state, joint, odds, scale, rng):
+    for cluster in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            local_step(study, state, slot, joint, odds, step, rng)
+            local_step(model, state, cluster, joint, odds, scale, rng)
 
 
-def components(study, state, rng):
-    _steps(study, state, True, ALWAYS, 0.0, rng)
+def components(model, state, rng):
+    _steps(model, state, True, ALWAYS, 0.0, rng)
 
 
-def compositions(study, state, rng):
-    _steps(study, state, False, ALWAYS, 0.0, rng)
+def compositions(model, state, rng):
+    _steps(model, state, False, ALWAYS, 0.0, rng)
 
 
-def paper_steps(study, state, rng):
-    _steps(study, state, False, PAPER_ODDS, PAPER.walk, rng)
+def paper_steps(model, state, rng):
+    _steps(model, state, False, PAPER_ODDS, PAPER.walk, rng)
 
 
-def extensions(study, state, rng):
-    _extensions(study, state, True, rng)
+def extensions(model, state, rng):
+    _extensions(model, state, True, rng)
 
 
-def extensions_of_clusters(study, state, rng):
-    _extensions(study, state, False, rng)
+def extensions_of_clusters(model, state, rng):
+    _extensions(model, state, False, rng)
 
 
 @compiled
-def _extensions(study, state, joint, rng):
-    for slot in state.live[: state.sizes[0]].copy():
+def _extensions(model, state, joint, rng):
+    for cluster in state.live[: state.sizes[0]].copy():
         for _ in range(4):
-            extend_or_contract(study, state, slot, joint, rng)
+            extend_or_contract(model, state, cluster, joint, rng)
 
 
 @compiled
-def _refits(study, state, joint, rng):
+def _refits(model, state, joint, rng):
     for _ in range(3):
         dataset = int(rng.random() * state.assignment.shape[0])
-        refit_composition(study, state, state.assignment[dataset], joint, ALWAYS, rng)
+        refit_composition(model, state, state.assignment[dataset], joint, ALWAYS, rng)
 
 
-def refitted_components(study, state, rng):
-    _refits(study, state, True, rng)
+def refitted_components(model, state, rng):
+    _refits(model, state, True, rng)
 
 
-def refits(study, state, rng):
-    _refits(study, state, False, rng)
+def refits(model, state, rng):
+    _refits(model, state, False, rng)
 
 
-def random_walks(study, state, rng):
-    _steps(study, state, True, NEVER, 0.0, rng)
+def random_walks(model, state, rng):
+    _steps(model, state, True, NEVER, 0.0, rng)
 
 
 #: All that may depend on population parameters does: hyperparameters and noise, on several.
@@ -162,9 +153,6 @@ FREE = {"schedule": JOINT_SWEEP}
 FIXED = {"schedule": CUT_SWEEP, "parents": PARENTS}
 ONE_STEP = {"schedule": CUT_SWEEP, "ends": ((4,), (3,), (4,), (2,))}  # cut and joint are the same
 PRIOR = {"schedule": JOINT_SWEEP, "power": 0.0}
-#: Users often share whole paths.
-SHARED = {"schedule": JOINT_SWEEP, "concentration": 0.4, "ends": ((2, 4), (2, 4), (1, 3))}
-SHARED_ONE = SHARED | {"ends": ((3,), (2,), (3,))}
 
 # The move, its setting, draws of the fast version, moves after which it starts again.
 CASES = {
@@ -185,8 +173,6 @@ CASES = {
     "refit of a cluster": (refits, FIXED, 2000, 10),
     "random walk": (random_walks, FREE, 6000, 10),
     "split and merge": (splits, FIXED, 6000, 10),
-    "split and merge of paths": (path_splits, SHARED, 6000, 3),
-    "split and merge of paths, one time step": (path_splits, SHARED_ONE, 4000, 3),
     "concentration": (redraw_concentration, FREE | LEARNED, 6000, 3),
     "population": (redraw_population, FREE | SHARED_BY_ALL, 6000, 3),
     "joint sweep, population": (joint_sweep, FREE | SHARED_BY_ALL, 5000, None),
@@ -194,7 +180,6 @@ CASES = {
     "joint sweep, sequential": (joint_sweep, FREE | SEQUENTIAL, 5000, None),
     "processes of the cut sweep, sequential": (processes_alone, FIXED | SEQUENTIAL, 2500, None),
     "refit of a cluster, sequential": (refits, FIXED | SEQUENTIAL, 2000, 10),
-    "split and merge of paths, sequential": (path_splits, SHARED | SEQUENTIAL, 6000, 3),
     "joint sweep, users share a mean": (joint_sweep, FREE | {"shared": True}, 5000, None),
     "refit of a cluster, users share a mean": (refits, FIXED | {"shared": True}, 2000, 10),
 }

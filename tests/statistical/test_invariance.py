@@ -1,4 +1,4 @@
-"""The joint density doesn't depend on the order of users, nor on the labels of slots."""
+"""The joint density doesn't depend on the order of users, nor on the labels of clusters."""
 
 import numpy as np
 import pytest
@@ -36,20 +36,20 @@ def test_order_of_users_does_not_matter(engine, pool, table, seed):  # noqa: F81
     )
     other = Engine(shuffled, pool, table, CONCENTRATION, likelihood_power=1.0)
     arrays = relabelled(structure, order), hyperparameters[order], noise[order]
-    exact = log_joint(engine.study, engine.load(engine.study, structure, hyperparameters, noise))
-    assert log_joint(other.study, other.load(other.study, *arrays)) == pytest.approx(
+    exact = log_joint(engine.model, engine.load(engine.model, structure, hyperparameters, noise))
+    assert log_joint(other.model, other.load(other.model, *arrays)) == pytest.approx(
         exact, abs=1e-8
     )
 
 
-def test_labels_of_slots_do_not_matter(engine):  # noqa: F811
+def test_labels_of_clusters_do_not_matter(engine):  # noqa: F811
     rng = np.random.default_rng(3)
-    state = engine.load(engine.study, *engine.simulate(rng))
-    exact = log_joint(engine.study, state)
-    order = rng.permutation(len(state.occupants))  # new slot s holds what order[s] held
+    state = engine.load(engine.model, *engine.simulate(rng))
+    exact = log_joint(engine.model, state)
+    order = rng.permutation(len(state.occupants))  # new cluster s holds what order[s] held
     new_name = np.argsort(order)
     permuted = copy_state(state)
-    for name in ("occupants", "process", "included", "h", "log_noise", "log_prior"):
+    for name in ("occupants", "dp", "included", "theta_unconstrained", "log_noise", "log_prior"):
         getattr(permuted, name)[:] = getattr(state, name)[order]
     permuted.log_likelihood[:] = state.log_likelihood[order]
     permuted.valid[:] = state.valid[order]
@@ -58,4 +58,4 @@ def test_labels_of_slots_do_not_matter(engine):  # noqa: F811
     permuted.live[:n_live] = new_name[state.live[:n_live]]
     permuted.place[permuted.live[:n_live]] = np.arange(n_live)
     assert (permuted.assignment != state.assignment).any()
-    assert log_joint(engine.study, permuted) == pytest.approx(exact, abs=1e-10)
+    assert log_joint(engine.model, permuted) == pytest.approx(exact, abs=1e-10)

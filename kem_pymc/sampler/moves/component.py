@@ -26,12 +26,12 @@ import numpy as np
 
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.moves.kernel_change import commit, member_reach, propose_likelihoods
-from kem_pymc.sampler.state import close_processes, kernel_log_prior, process_of_parent
+from kem_pymc.sampler.state import close_dps, dp_of_parent, kernel_log_prior
 
 
 @compiled
-def closure(study, state, slot, changed, moved):
-    """Mark the component of a slot: S in `changed` and D in `moved`, both (S_slots,) bool.
+def closure(model, state, cluster, changed, moved):
+    """Mark the component of a cluster: S in `changed` and D in `moved`, both (S,) bool.
 
     Returns
     -------
@@ -40,12 +40,12 @@ def closure(study, state, slot, changed, moved):
         process is always that of the empty composition.
     """
     n = state.assignment.shape[0]
-    changed[slot] = True
+    changed[cluster] = True
     growing = True
     while growing:
         growing = False
         for d in range(n):
-            if study.step[d] == 0:
+            if model.time_step[d] == 0:
                 continue
             before, after = state.assignment[d - 1], state.assignment[d]
             if changed[before] and not moved[after]:
@@ -55,7 +55,7 @@ def closure(study, state, slot, changed, moved):
                 changed[before] = True
                 growing = True
     for d in range(n):
-        if study.step[d] == 0 and moved[state.assignment[d]]:
+        if model.time_step[d] == 0 and moved[state.assignment[d]]:
             return False
     return True
 
@@ -67,20 +67,20 @@ def rising(alpha, n):
 
 
 @compiled
-def component(study, state, slot, joint):
-    """Return whether a slot's component can change, and the indicators (S_slots,) of S and D.
+def component(model, state, cluster, joint):
+    """Return whether a cluster's component can change, and the indicators (S,) of S and D.
 
-    Unless `joint`, S is the slot alone and D is empty.
+    Unless `joint`, S is the cluster alone and D is empty.
     """
     changed = np.zeros(state.included.shape[0], dtype=np.bool_)
     moved = changed.copy()
-    changed[slot] = True
-    possible = not joint or closure(study, state, slot, changed, moved)
+    changed[cluster] = True
+    possible = not joint or closure(model, state, cluster, changed, moved)
     return possible, changed, moved
 
 
 @compiled
-def move_processes(state, moved, old, new):
+def move_between_dps(state, moved, old, new):
     """Return the process that D moves to, and the resulting change in log probability.
 
     The process of K' (`new`) is opened if there is none.
@@ -98,7 +98,7 @@ def move_processes(state, moved, old, new):
             migrants += state.occupants[state.live[k]]
     if migrants == 0:
         return -1, 0.0
-    source, target = process_of_parent(state, old), process_of_parent(state, new)
+    source, target = dp_of_parent(state, old), dp_of_parent(state, new)
     if source == target:
         return target, 0.0
     alpha = state.concentration[0]
@@ -109,13 +109,13 @@ def move_processes(state, moved, old, new):
 
 
 class Change(NamedTuple):
-    """A proposed change of a component with A slots, for a pool with H hyperparameters.
+    """A proposed change of a component with A clusters, for a pool with H hyperparameters.
 
     Attributes
     ----------
-    slots : (A,) int64
-        Slots of S and D in increasing order, so that both directions agree on the first.
-    changed, moved : (S_slots,) bool
+    clusters : (A,) int64
+        Clusters of S and D in increasing order, so that both directions agree on the first.
+    changed, moved : (S,) bool
         Indicators of S and of D.
     included : (C,) bool
         New composition K'.
@@ -123,31 +123,35 @@ class Change(NamedTuple):
         Process of K', to which D moves; -1 where D is empty.
     log_assignments : float
         Change in the log probability of the assignments.
-    h, log_noise : (A, H), (A,) float64
-        Values of the affected slots: at first the present ones, which the move overwrites.
+    first : int
+        Index of the first of these clusters that is in S.
+    theta, log_noise : (A, H), (A,) float64
+        Values of the affected clusters: at first the present ones, which the move overwrites.
     """
 
-    slots: np.ndarray
+    clusters: np.ndarray
     changed: np.ndarray
     moved: np.ndarray
     included: np.ndarray
     target: int
     log_assignments: float
-    h: np.ndarray
+    first: int
+    theta: np.ndarray
     log_noise: np.ndarray
 
 
 @compiled
 def change_to(state, changed, moved, old, new):
     """Return the change of a component from K to K' that keeps all values."""
-    slots = np.flatnonzero(changed | moved)
-    target, log_assignments = move_processes(state, moved, old, new)
-    h, log_noise = state.h[slots], state.log_noise[slots]
-    return Change(slots, changed, moved, new, target, log_assignments, h, log_noise)
+    clusters = np.flatnonzero(changed | moved)
+    target, log_assignments = move_between_dps(state, moved, old, new)
+    theta, log_noise = state.theta_unconstrained[clusters], state.log_noise[clusters]
+    first = np.flatnonzero(changed[clusters])[0]
+    return Change(clusters, changed, moved, new, target, log_assignments, first, theta, log_noise)
 
 
 @compiled
-def complete(study, state, proposal, log_ratio, rng):
+def complete(model, state, proposal, log_ratio, rng):
     """Accept or reject a proposal for a component, apply it if accepted, and return acceptance.
 
     Parameters
@@ -156,50 +160,57 @@ def complete(study, state, proposal, log_ratio, rng):
     log_ratio : float
         Log acceptance ratio without the change of the log density.
     """
-    accepted = _decide(study, state, proposal, log_ratio, rng)
-    close_processes(state)
+    accepted = _decide(model, state, proposal, log_ratio, rng)
+    close_dps(state)
     return accepted
 
 
 @compiled
-def _decide(study, state, proposal, log_ratio, rng):
-    slots, changed, moved = proposal.slots, proposal.changed, proposal.moved
-    h, log_noise, target = proposal.h, proposal.log_noise, proposal.target
-    n = slots.shape[0]
+def _decide(model, state, proposal, log_ratio, rng):
+    clusters, changed, moved = proposal.clusters, proposal.changed, proposal.moved
+    theta, log_noise, target = proposal.theta, proposal.log_noise, proposal.target
+    n = clusters.shape[0]
     log_prior = np.empty(n)
     change = proposal.log_assignments
     for i in range(n):
-        slot = slots[i]
-        included = proposal.included if changed[slot] else state.included[slot]
-        parent = state.parent[target if moved[slot] else state.process[slot]]
-        log_prior[i] = kernel_log_prior(study, parent, included, h[i], log_noise[i])
-        change += log_prior[i] - state.log_prior[slot]
+        cluster = clusters[i]
+        included = proposal.included if changed[cluster] else state.included[cluster]
+        parent = state.parent[target if moved[cluster] else state.dp[cluster]]
+        log_prior[i] = kernel_log_prior(model, parent, included, theta[i], log_noise[i])
+        change += log_prior[i] - state.log_prior[cluster]
     if change == -math.inf:
         return False
-    users, steps = state.log_likelihood.shape[1:]
+    users, n_steps = state.log_likelihood.shape[1:]
     reach = np.zeros((n, users), dtype=np.int64)
-    proposed = np.empty((n, users, steps))
+    proposed = np.empty((n, users, n_steps))
     for i in range(n):
-        slot = slots[i]
-        if changed[slot]:
-            reach[i] = member_reach(study, state, slot)
+        cluster = clusters[i]
+        if changed[cluster]:
+            reach[i] = member_reach(model, state, cluster)
             change += propose_likelihoods(
-                study, state, slot, proposal.included, h[i], log_noise[i], reach[i], proposed[i]
+                model,
+                state,
+                cluster,
+                proposal.included,
+                theta[i],
+                log_noise[i],
+                reach[i],
+                proposed[i],
             )
     if not math.log(rng.random()) < log_ratio + change:
         return False
     state.log_density[0] += change
     for i in range(n):
-        slot = slots[i]
-        state.log_prior[slot] = log_prior[i]
-        if moved[slot]:
-            source = state.process[slot]
-            state.members[source] -= state.occupants[slot]
-            state.members[target] += state.occupants[slot]
-            state.process[slot] = target
-        if changed[slot]:
-            state.included[slot] = proposal.included
-            state.h[slot] = h[i]
-            state.log_noise[slot] = log_noise[i]
-            commit(state, slot, reach[i], proposed[i])
+        cluster = clusters[i]
+        state.log_prior[cluster] = log_prior[i]
+        if moved[cluster]:
+            source = state.dp[cluster]
+            state.members[source] -= state.occupants[cluster]
+            state.members[target] += state.occupants[cluster]
+            state.dp[cluster] = target
+        if changed[cluster]:
+            state.included[cluster] = proposal.included
+            state.theta_unconstrained[cluster] = theta[i]
+            state.log_noise[cluster] = log_noise[i]
+            commit(state, cluster, reach[i], proposed[i])
     return True

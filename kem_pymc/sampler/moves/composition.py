@@ -64,6 +64,17 @@ def nth(included, value, n):
 
 
 @compiled
+def exchanged(included, removed, added):
+    """Return a composition without one candidate and with another; -1 stands for none."""
+    new = included.copy()
+    if removed >= 0:
+        new[removed] = False
+    if added >= 0:
+        new[added] = True
+    return new
+
+
+@compiled
 def neighbour(included, odds, rng):
     """Draw a change of a composition: a candidate to add, one to remove, or both.
 
@@ -117,38 +128,33 @@ def neighbour_probability(included, wanted, odds):
 
 
 @compiled
-def change_composition(study, state, slot, joint, odds, rng):
-    """Propose another composition for a slot (and its component, if joint); return acceptance.
+def change_composition(model, state, cluster, joint, odds, rng):
+    """Propose another composition for a cluster (and its component, if joint); return acceptance.
 
     The acceptance ratio is correct if this function is called with the probability
     `probability_of_change`. It is also correct if neither the probability of the call nor
     `probability_of_change` under these odds depends on the composition.
     """
-    old = state.included[slot].copy()
+    old = state.included[cluster].copy()
     removed, added, log_ratio = neighbour(old, odds, rng)
     move = SWAP if removed >= 0 and added >= 0 else (ADD if added >= 0 else REMOVE)
-    state.counts[2 + 2 * move] += 1
-    possible, changed, moved = component(study, state, slot, joint)
+    state.proposed[move] += 1
+    possible, changed, moved = component(model, state, cluster, joint)
     if not possible:
         return False
-    new = old.copy()
-    if removed >= 0:
-        new[removed] = False
-    if added >= 0:
-        new[added] = True
+    new = exchanged(old, removed, added)
     change = change_to(state, changed, moved, old, new)
-    h, first = change.h, -1
-    for i in range(change.slots.shape[0]):
-        if not changed[change.slots[i]]:
+    theta, first = change.theta, change.first
+    for i in range(change.clusters.shape[0]):
+        if not changed[change.clusters[i]]:
             continue
-        first = i if first < 0 else first
         if added >= 0:
-            draw_birth(study, state, added, old, changed, first, h, i, rng)
-            log_ratio -= log_birth(study, state, added, old, changed, first, h, i)
+            draw_birth(model, state, added, old, changed, first, theta, i, rng)
+            log_ratio -= log_birth(model, state, added, old, changed, first, theta, i)
         if removed >= 0:
-            log_ratio += log_birth(study, state, removed, new, changed, first, h, i)
+            log_ratio += log_birth(model, state, removed, new, changed, first, theta, i)
         if rng.random() < NOISE_SHARE:
             change.log_noise[i] += NOISE_STEP * rng.normal()
-    accepted = complete(study, state, change, log_ratio, rng)
-    state.counts[3 + 2 * move] += accepted
+    accepted = complete(model, state, change, log_ratio, rng)
+    state.accepted[move] += accepted
     return accepted

@@ -21,16 +21,16 @@ from kem_pymc.sampler.state import change_concentration
 
 
 @compiled
-def redraw_concentration(study, state, rng):
+def redraw_concentration(model, state, rng):
     """Draw alpha from its conditional given the assignments, if it is learned."""
-    if study.concentration_shape == 0.0:
+    if model.concentration_shape == 0.0:
         return
     alpha = state.concentration[0]
-    shape = study.concentration_shape + state.sizes[0]
-    rate = study.concentration_rate
+    shape = model.concentration_shape + state.sizes[0]
+    rate = model.concentration_rate
     for p in range(state.used.shape[0]):
         members = float(state.members[p])
         if members > 0.0:
             shape -= rng.random() < members / (members + alpha)
             rate -= math.log(rng.beta(alpha + 1.0, members))
-    change_concentration(study, state, draw_gamma(shape, rate, rng))
+    change_concentration(model, state, draw_gamma(shape, rate, rng))

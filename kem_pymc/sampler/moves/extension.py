@@ -20,6 +20,7 @@ import numpy as np
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.moves.births import log_normal_step
 from kem_pymc.sampler.moves.component import change_to, complete, component
+from kem_pymc.sampler.moves.composition import exchanged
 from kem_pymc.sampler.state import (
     EXTEND,
     active_candidates,
@@ -58,8 +59,8 @@ def extensions(layout, included, candidate):
     Each row has the index of the replacement and that of the factor that enters or leaves.
     """
     candidates = included.shape[0]
-    own = layout.factor_start[candidate + 1] - layout.factor_start[candidate]
-    found = np.empty((layout.factor_base.shape[0] + candidates * own, 2), dtype=np.int64)
+    factors = layout.factor_start[candidate + 1] - layout.factor_start[candidate]
+    pairs = np.empty((layout.factor_base.shape[0] + candidates * factors, 2), dtype=np.int64)
     n = 0
     for other in range(candidates):
         if included[other]:
@@ -67,10 +68,9 @@ def extensions(layout, included, candidate):
         for longer, shorter in ((candidate, other), (other, candidate)):
             for f in range(layout.factor_start[longer], layout.factor_start[longer + 1]):
                 if is_product(layout, longer, f, shorter):
-                    found[n, 0] = other
-                    found[n, 1] = f
+                    pairs[n] = other, f
                     n += 1
-    return found[:n]
+    return pairs[:n]
 
 
 @compiled
@@ -94,44 +94,44 @@ def keep_shared(layout, source, target, factor, values):
 
 
 @compiled
-def log_factor(study, factor, h, first, row):
-    """Return the log density of proposing the values of a factor in ``h[row]``.
+def log_factor(model, factor, theta, first, row):
+    """Return the log density of proposing the values of a factor in ``theta[row]``.
 
-    ``h[first]`` has the values of the first cluster of the component.
+    ``theta[first]`` has the values of the first cluster of the component.
     """
-    start = study.layout.factor_hyper[factor]
-    stop = start + study.layout.factor_size[factor]
+    start = model.layout.factor_hyper[factor]
+    stop = start + model.layout.factor_size[factor]
     terms = np.zeros(2)
     for p in range(start, stop):
-        terms[0] += value_log_prior(study, p, h[row, p])
+        terms[0] += value_log_prior(model, p, theta[row, p])
     if row == first:
         return terms[0]
     terms[0] += math.log(1.0 - COPY_SHARE)
     terms[1] = math.log(COPY_SHARE)
-    terms[1] += log_normal_step(study, start, stop, h[row], h[first], 0, JITTER)
+    terms[1] += log_normal_step(model, start, stop, theta[row], theta[first], 0, JITTER)
     return log_sum_exp(terms, 2)
 
 
 @compiled
-def draw_factor(study, factor, h, first, row, rng):
-    """Draw values for a factor into ``h[row]``; the arguments are those of `log_factor`."""
-    start = study.layout.factor_hyper[factor]
+def draw_factor(model, factor, theta, first, row, rng):
+    """Draw values for a factor into ``theta[row]``; the arguments are those of `log_factor`."""
+    start = model.layout.factor_hyper[factor]
     copied = row != first and rng.random() < COPY_SHARE
-    for p in range(start, start + study.layout.factor_size[factor]):
+    for p in range(start, start + model.layout.factor_size[factor]):
         if copied:
-            h[row, p] = h[first, p] + JITTER * study.priors.scale[p] * rng.normal()
+            theta[row, p] = theta[first, p] + JITTER * model.priors.scale[p] * rng.normal()
         else:
-            h[row, p] = draw_value(study, p, rng)
+            theta[row, p] = draw_value(model, p, rng)
 
 
 @compiled
-def extend_or_contract(study, state, slot, joint, rng):
-    """Propose to add or remove a factor of a candidate of a slot (and its component, if joint).
+def extend_or_contract(model, state, cluster, joint, rng):
+    """Propose to add or remove a factor of a candidate of a cluster (and its component, if joint).
 
     Returns whether the proposal was accepted.
     """
-    layout = study.layout
-    old = state.included[slot].copy()
+    layout = model.layout
+    old = state.included[cluster].copy()
     active = active_candidates(old)
     if active.shape[0] == 0:
         return False
@@ -139,29 +139,26 @@ def extend_or_contract(study, state, slot, joint, rng):
     choices = extensions(layout, old, leaving)
     if choices.shape[0] == 0:
         return False
-    state.counts[2 + 2 * EXTEND] += 1
-    possible, changed, moved = component(study, state, slot, joint)
+    state.proposed[EXTEND] += 1
+    possible, changed, moved = component(model, state, cluster, joint)
     if not possible:
         return False
     chosen = int(rng.random() * choices.shape[0])
     entering, factor = choices[chosen, 0], choices[chosen, 1]
     longer = layout.factor_start[entering] <= factor < layout.factor_start[entering + 1]
-    new = old.copy()
-    new[leaving] = False
-    new[entering] = True
+    new = exchanged(old, leaving, entering)
     log_ratio = math.log(choices.shape[0] / extensions(layout, new, entering).shape[0])
     change = change_to(state, changed, moved, old, new)
-    first = -1
-    for i in range(change.slots.shape[0]):
-        if not changed[change.slots[i]]:
+    first = change.first
+    for i in range(change.clusters.shape[0]):
+        if not changed[change.clusters[i]]:
             continue
-        first = i if first < 0 else first
-        keep_shared(layout, leaving, entering, factor, change.h[i])
+        keep_shared(layout, leaving, entering, factor, change.theta[i])
         if longer:
-            draw_factor(study, factor, change.h, first, i, rng)
-            log_ratio -= log_factor(study, factor, change.h, first, i)
+            draw_factor(model, factor, change.theta, first, i, rng)
+            log_ratio -= log_factor(model, factor, change.theta, first, i)
         else:
-            log_ratio += log_factor(study, factor, change.h, first, i)
-    accepted = complete(study, state, change, log_ratio, rng)
-    state.counts[3 + 2 * EXTEND] += accepted
+            log_ratio += log_factor(model, factor, change.theta, first, i)
+    accepted = complete(model, state, change, log_ratio, rng)
+    state.accepted[EXTEND] += accepted
     return accepted

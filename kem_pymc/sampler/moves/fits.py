@@ -20,7 +20,7 @@ from kem_pymc.gp.likelihood import first_point
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.problem import Prior, Problem, evaluate
 from kem_pymc.sampler.fit_cache import LARGEST, MEMORY
-from kem_pymc.sampler.state import active_candidates, same_row
+from kem_pymc.sampler.state import active_candidates, hyperparameter_places, same_row
 
 #: Degrees of freedom of the Student t proposal, so that its tails are heavier than those of the
 #: posterior that it approximates.
@@ -47,26 +47,14 @@ RIDGE = 0.05
 
 
 @compiled
-def hyperparameter_places(layout, active):
-    """Return the indices (k,) of active candidates' hyperparameters among those of the pool."""
-    places = np.empty(layout.positive.shape[0], dtype=np.int64)
-    k = 0
-    for c in active:
-        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
-            places[k] = p
-            k += 1
-    return places[:k]
-
-
-@compiled
-def problem_of(study, members, included, parent):
+def problem_of(model, members, included, parent):
     """Return the log likelihood and prior of `members` (N,) under a composition, as a Problem."""
-    layout = study.layout
+    layout = model.layout
     active = active_candidates(included)
-    places = hyperparameter_places(layout, active)
+    places = hyperparameter_places(layout, included)
     size = places.shape[0]
-    x, y, weights, starts, shared = _data(study, members)
-    priors = study.priors
+    x, y, weights, starts, shared = _data(model, members)
+    priors = model.priors
     prior = Prior(
         np.zeros(size + 1),
         np.zeros(size + 1),
@@ -79,26 +67,26 @@ def problem_of(study, members, included, parent):
         priors.reference,
         True,
     )
-    return Problem(study.kernels, layout, active, places, x, y, weights, starts, shared, prior)
+    return Problem(model.kernels, layout, active, places, x, y, weights, starts, shared, prior)
 
 
 @compiled
-def _data(study, members):
+def _data(model, members):
     """Return points, targets, weights, starts and shared covariances of members.
 
     Where datasets are prefixes of one another, all members of a user are combined into one data
     set, in which each point is weighted by the number of members that have it in their likelihood.
     All weights are multiplied by the likelihood power.
     """
-    data = study.data
-    last = np.full(study.first.shape[0], -1)  # last member of every user
+    data = model.data
+    last = np.full(model.first_dataset.shape[0], -1)  # last member of every user
     for d in np.flatnonzero(members):
-        last[study.user[d]] = d
+        last[model.user[d]] = d
     whole = np.zeros(members.shape[0], dtype=np.bool_)  # members that become data sets
     points = 0
     for d in np.flatnonzero(members):
-        whole[d] = study.power > 0.0 and (not data.nested or d == last[study.user[d]])
-        points += whole[d] * data.ends[study.user[d], study.step[d]]
+        whole[d] = model.power > 0.0 and (not data.nested or d == last[model.user[d]])
+        points += whole[d] * data.ends[model.user[d], model.time_step[d]]
     x = np.empty((data.x.shape[1], points))
     y = np.empty(points)
     weights = np.empty(points)
@@ -106,33 +94,33 @@ def _data(study, members):
     shares = data.shared.shape[0] > 0
     shared = np.empty((points, data.shared.shape[1]) if shares else (0, 0))
     for b, d in enumerate(np.flatnonzero(whole)):
-        user, step, start = study.user[d], study.step[d], starts[b]
-        n = data.ends[user, step]
+        user, time_step, start = model.user[d], model.time_step[d], starts[b]
+        n = data.ends[user, time_step]
         x[:, start : start + n] = data.x[user, :, :n]
-        y[start : start + n] = data.y[user, step, :n]
+        y[start : start + n] = data.y[user, time_step, :n]
         if shares:
             shared[start : start + n] = data.shared[user, :n]
-        weights[start : start + n] = 0.0 if data.nested else study.power
+        weights[start : start + n] = 0.0 if data.nested else model.power
         if data.nested:
-            for earlier in range(study.first[user], d + 1):
+            for earlier in range(model.first_dataset[user], d + 1):
                 if members[earlier]:
-                    begin = first_point(data, user, study.step[earlier])
-                    end = data.ends[user, study.step[earlier]]
-                    weights[start + begin : start + end] += study.power
+                    begin = first_point(data, user, model.time_step[earlier])
+                    end = data.ends[user, model.time_step[earlier]]
+                    weights[start + begin : start + end] += model.power
         starts[b + 1] = start + n
     return x, y, weights, starts, shared
 
 
 @compiled
-def own_scale(study, problem, candidate):
+def own_scale(model, problem, candidate):
     """Return the log of a candidate's mean variance at unit amplitude and prior medians."""
     n = min(problem.y.shape[0], SAMPLE)
     covariances, scratch = np.empty((n, n)), np.empty((n, n))
     only = np.array([candidate])
-    h = study.priors.centre.copy()
-    h[study.layout.hyper_start[candidate]] = 0.0
+    theta = model.priors.centre.copy()
+    theta[model.layout.hyper_start[candidate]] = 0.0
     x = np.ascontiguousarray(problem.x[:, :n])
-    covariance(study.kernels, study.layout, only, h, x, covariances, scratch)
+    covariance(model.kernels, model.layout, only, theta, x, covariances, scratch)
     total = 1e-6
     for i in range(n):
         total += covariances[i, i] / n
@@ -140,28 +128,28 @@ def own_scale(study, problem, candidate):
 
 
 @compiled
-def starting_points(study, problem):
+def starting_points(model, problem):
     """Return the starting points (s, d) of searches, see `LEVELS`.
 
     In all of them amplitudes and noise are scaled to the variance of the targets.
     """
-    layout, places = study.layout, problem.places
+    layout, places = model.layout, problem.places
     points = np.empty((LEVELS.shape[0], places.shape[0] + 1))
     variance = math.log(1e-3 + np.mean(problem.y * problem.y)) if problem.y.shape[0] > 0 else 0.0
     size = problem.active.shape[0]
     for s in range(points.shape[0]):
-        points[s, :-1] = study.priors.centre[places] + LEVELS[s, 0] * study.priors.scale[places]
+        points[s, :-1] = model.priors.centre[places] + LEVELS[s, 0] * model.priors.scale[places]
         points[s, -1] = variance + LEVELS[s, 1]
     k = 0
     for c in problem.active:
         if problem.y.shape[0] > 0:
-            points[:, k] = variance - math.log(size) - own_scale(study, problem, c)
+            points[:, k] = variance - math.log(size) - own_scale(model, problem, c)
         k += layout.hyper_start[c + 1] - layout.hyper_start[c]
     return points
 
 
 @compiled
-def approximate(study, problem, counts):
+def approximate(model, problem, counts):
     """Return the Laplace approximation to a problem, and add factorisations to ``counts[0]``.
 
     Returns
@@ -174,7 +162,7 @@ def approximate(study, problem, counts):
         Log density at the mode.
     """
     problem = reference(problem)
-    points = starting_points(study, problem)
+    points = starting_points(model, problem)
     n, d = points.shape
     gradient = np.empty(d)
     heights = np.empty(n)
@@ -208,7 +196,7 @@ def approximate(study, problem, counts):
         for i in range(d):
             for j in range(d):
                 factor[i, j] = 0.5 * (curvature[i, j] + curvature[j, i])
-            scale = study.priors.scale[problem.places[i]] if i < d - 1 else 1.0
+            scale = model.priors.scale[problem.places[i]] if i < d - 1 else 1.0
             factor[i, i] += ridge / (scale * scale)
         if cholesky(factor, d, 0) == d:
             return centre, np.ascontiguousarray(factor[:, :d]), best
@@ -225,8 +213,8 @@ def place_of(key):
 
 
 @compiled
-def fit_cluster(study, state, slot, included, parent):
-    """Return the Laplace approximation for a slot's members under a composition, cached if small.
+def fit_cluster(model, state, cluster, included, parent):
+    """Return the Laplace approximation for members under a composition, from a cache if small.
 
     Returns
     -------
@@ -237,20 +225,20 @@ def fit_cluster(study, state, slot, included, parent):
     factor : (k + 1, k + 1) float64
         Upper triangle U with curvature U'U.
     """
-    members = state.assignment == slot
-    problem = problem_of(study, members, included, parent)
+    members = state.assignment == cluster
+    problem = problem_of(model, members, included, parent)
     d = problem.places.shape[0] + 1
     if d > LARGEST:
-        centre, factor, _ = approximate(study, problem, state.counts)
+        centre, factor, _ = approximate(model, problem, state.factorisations)
         return problem.places, centre, factor
-    fits = study.fits
+    fits = model.fits
     key = np.concatenate((members, included, parent))
     place = place_of(key)
     high, low = digest_of(problem)
-    known = fits.data[place, 0] == high and fits.data[place, 1] == low
-    if known and same_row(fits.key[place], key):
+    same_data = fits.data[place, 0] == high and fits.data[place, 1] == low
+    if same_data and same_row(fits.key[place], key):
         return problem.places, fits.centre[place, :d].copy(), fits.factor[place, :d, :d].copy()
-    centre, factor, _ = approximate(study, problem, state.counts)
+    centre, factor, _ = approximate(model, problem, state.factorisations)
     fits.key[place] = key
     fits.data[place, 0], fits.data[place, 1] = high, low
     fits.centre[place, :d] = centre

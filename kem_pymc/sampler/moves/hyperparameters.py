@@ -13,7 +13,7 @@ from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.moves.kernel_change import commit, member_reach, propose_likelihoods
 from kem_pymc.sampler.state import (
     HYPERPARAMETERS,
-    active_candidates,
+    hyperparameter_places,
     kernel_log_prior,
 )
 
@@ -30,53 +30,47 @@ def random_scale(rng):
 
 
 @compiled
-def random_walk(study, state, slot, step, rng):
-    """Propose new hyperparameters or a new noise for an occupied slot; return acceptance.
+def random_walk(model, state, cluster, scale, rng):
+    """Propose new hyperparameters or a new noise for an occupied cluster; return acceptance.
 
-    `step` is the standard deviation of the paper's steps; if it is zero, the scale is random.
+    `scale` is the standard deviation of the paper's steps; if it is zero, the scale is random.
     """
-    layout = study.layout
-    active = active_candidates(state.included[slot])
-    places = 0
-    for c in active:
-        places += layout.hyper_start[c + 1] - layout.hyper_start[c]
-    h = state.h[slot].copy()
-    log_noise = state.log_noise[slot]
-    scale, jointly = step, True
-    if step == 0.0:
+    places = hyperparameter_places(model.layout, state.included[cluster])
+    size = places.shape[0]
+    theta = state.theta_unconstrained[cluster].copy()
+    log_noise = state.log_noise[cluster]
+    paper, jointly = scale > 0.0, True
+    if not paper:
         scale = random_scale(rng)
         jointly = rng.random() < JOINTLY
         if jointly:
-            scale /= math.sqrt(places + 1.0)
-    chosen = int(rng.random() * (places + 1))
-    k = 0
-    for c in active:
-        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
-            if jointly or k == chosen:
-                unit = study.priors.scale[p] if step == 0.0 else 1.0
-                h[p] += scale * unit * rng.normal()
-            k += 1
-    if jointly or chosen == places:
+            scale /= math.sqrt(size + 1.0)
+    chosen = int(rng.random() * (size + 1))
+    for k in range(size):
+        if jointly or k == chosen:
+            unit = 1.0 if paper else model.priors.scale[places[k]]
+            theta[places[k]] += scale * unit * rng.normal()
+    if jointly or chosen == size:
         log_noise += scale * rng.normal()
-    state.counts[2 + 2 * HYPERPARAMETERS] += 1
+    state.proposed[HYPERPARAMETERS] += 1
 
-    parent = state.parent[state.process[slot]]
-    log_prior = kernel_log_prior(study, parent, state.included[slot], h, log_noise)
-    log_ratio = log_prior - state.log_prior[slot]
+    parent = state.parent[state.dp[cluster]]
+    log_prior = kernel_log_prior(model, parent, state.included[cluster], theta, log_noise)
+    log_ratio = log_prior - state.log_prior[cluster]
     threshold = math.log(rng.random())
     if log_ratio == -math.inf:
         return False
-    reach = member_reach(study, state, slot)
+    reach = member_reach(model, state, cluster)
     proposed = np.empty(state.log_likelihood.shape[1:])
     log_ratio += propose_likelihoods(
-        study, state, slot, state.included[slot], h, log_noise, reach, proposed
+        model, state, cluster, state.included[cluster], theta, log_noise, reach, proposed
     )
     if not threshold < log_ratio:
         return False
     state.log_density[0] += log_ratio
-    state.h[slot] = h
-    state.log_noise[slot] = log_noise
-    state.log_prior[slot] = log_prior
-    commit(state, slot, reach, proposed)
-    state.counts[3 + 2 * HYPERPARAMETERS] += 1
+    state.theta_unconstrained[cluster] = theta
+    state.log_noise[cluster] = log_noise
+    state.log_prior[cluster] = log_prior
+    commit(state, cluster, reach, proposed)
+    state.accepted[HYPERPARAMETERS] += 1
     return True

@@ -8,13 +8,13 @@ from kem_pymc.sampler.state import active_candidates
 
 
 @compiled
-def member_reach(study, state, slot):
-    """Return for each user (U,) the last time step with a dataset in the slot, plus one; else 0."""
-    reach = np.zeros(study.first.shape[0], dtype=np.int64)
-    left = state.occupants[slot]
+def member_reach(model, state, cluster):
+    """Return each user's last time step in the cluster plus one (U,); 0 for users without any."""
+    reach = np.zeros(model.first_dataset.shape[0], dtype=np.int64)
+    left = state.occupants[cluster]
     for d in range(state.assignment.shape[0]):
-        if state.assignment[d] == slot:
-            reach[study.user[d]] = study.step[d] + 1  # datasets are numbered in order of time
+        if state.assignment[d] == cluster:
+            reach[model.user[d]] = model.time_step[d] + 1  # datasets are numbered in order of time
             left -= 1
             if left == 0:
                 break
@@ -22,7 +22,7 @@ def member_reach(study, state, slot):
 
 
 @compiled
-def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
+def propose_likelihoods(model, state, cluster, included, theta, log_noise, reach, out):
     """Compute members' log likelihoods under another kernel.
 
     Parameters
@@ -38,7 +38,7 @@ def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
         Log likelihood of the members under the proposed kernel minus that under the present one,
         times the likelihood power.
     """
-    if study.power == 0.0:
+    if model.power == 0.0:
         return 0.0
     active = active_candidates(included)
     change = 0.0
@@ -46,28 +46,28 @@ def propose_likelihoods(study, state, slot, included, h, log_noise, reach, out):
         if reach[user] == 0:
             continue
         prefix_log_likelihood(
-            study.kernels,
-            study.layout,
+            model.kernels,
+            model.layout,
             active,
-            h,
+            theta,
             log_noise,
-            study.data,
+            model.data,
             user,
             reach[user],
             out[user],
-            state.counts,
-            study.covariances,
+            state.factorisations,
+            model.covariances,
         )
-        first = study.first[user]
-        for step in range(reach[user]):
-            if state.assignment[first + step] == slot:
-                change += out[user, step] - state.log_likelihood[slot, user, step]
-    return study.power * change
+        first_dataset = model.first_dataset[user]
+        for time_step in range(reach[user]):
+            if state.assignment[first_dataset + time_step] == cluster:
+                change += out[user, time_step] - state.log_likelihood[cluster, user, time_step]
+    return model.power * change
 
 
 @compiled
-def commit(state, slot, reach, proposed):
-    """Replace a slot's log likelihoods by those of its new kernel."""
+def commit(state, cluster, reach, proposed):
+    """Replace a cluster's log likelihoods by those of its new kernel."""
     for user in range(reach.shape[0]):
-        state.valid[slot, user] = reach[user]
-        state.log_likelihood[slot, user, : reach[user]] = proposed[user, : reach[user]]
+        state.valid[cluster, user] = reach[user]
+        state.log_likelihood[cluster, user, : reach[user]] = proposed[user, : reach[user]]

@@ -6,13 +6,13 @@ from kem_pymc.sampler.moves.hyperparameters import random_walk
 
 
 @inlined
-def local_step(study, state, slot, joint, odds, step, rng):
-    """Propose a new composition or new values for an occupied slot.
+def local_step(model, state, cluster, joint, odds, scale, rng):
+    """Propose a new composition or new values for an occupied cluster.
 
     The probabilities are those of `odds`. If `joint`, a new composition is proposed for the
     cluster's whole component.
     """
-    if rng.random() < probability_of_change(state.included[slot], odds):
-        change_composition(study, state, slot, joint, odds, rng)
+    if rng.random() < probability_of_change(state.included[cluster], odds):
+        change_composition(model, state, cluster, joint, odds, rng)
     else:
-        random_walk(study, state, slot, step, rng)
+        random_walk(model, state, cluster, scale, rng)

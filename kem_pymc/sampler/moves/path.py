@@ -25,67 +25,64 @@ import numpy as np
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.state import (
     PATH,
-    allocate_slot,
     attach,
-    close_processes,
+    close_dps,
     dataset_log_likelihood,
     detach,
-    draw_kernel,
-    free_slot,
+    dp_of_parent,
+    free_cluster,
     likelihood_upto,
     log_sum_exp,
+    new_cluster,
     pick,
-    process_of_parent,
     same_row,
 )
 
 
 @compiled
-def _reach(study, state, user, process, kept, options, reached, rng):
+def _reach(model, state, user, dp, kept, options, reached, rng):
     """Build the list of options of a process, unless the process has been reached before."""
-    if reached[process] > 0:
+    if reached[dp] > 0:
         return
-    steps = study.data.steps[user]
+    n_steps = model.data.steps[user]
     n = 0
     for k in range(state.sizes[0]):
-        slot = state.live[k]
-        if state.process[slot] == process:
-            options[process, n] = slot
+        cluster = state.live[k]
+        if state.dp[cluster] == dp:
+            options[dp, n] = cluster
             n += 1
     auxiliaries = 0
-    for slot in kept:
-        if state.process[slot] == process:
-            options[process, n] = slot
+    for cluster in kept:
+        if state.dp[cluster] == dp:
+            options[dp, n] = cluster
             n += 1
             auxiliaries += 1
-    while auxiliaries < steps:
-        slot = allocate_slot(state)
-        draw_kernel(study, state, process, slot, rng)
-        options[process, n] = slot
+    while auxiliaries < n_steps:
+        options[dp, n] = new_cluster(model, state, dp, rng)
         n += 1
         auxiliaries += 1
     for k in range(n):
-        likelihood_upto(study, state, options[process, k], user, steps)
-    reached[process] = n
+        likelihood_upto(model, state, options[dp, k], user, n_steps)
+    reached[dp] = n
 
 
 @compiled
 def _log_seats(state, path, upto, options, auxiliaries, out):
-    """Write the log Chinese restaurant weights of options, given the first `upto` slots of a path.
+    """Write the log Chinese restaurant weights of options, given the first `upto` steps of a path.
 
     Parameters
     ----------
     options : (k,) int64
-        Slots of one process.
+        Clusters of one process.
     auxiliaries : int
         Number of auxiliary clusters of the process.
     out : (k,) float64
         Output: log weights.
     """
-    process = state.process[options[0]]
+    dp = state.dp[options[0]]
     visits, used = 0, 0  # visits to the process, and auxiliary clusters of it in use
     for s in range(upto):
-        if state.process[path[s]] == process:
+        if state.dp[path[s]] == dp:
             visits += 1
             if state.occupants[path[s]] == 0:
                 first_visit = True
@@ -94,7 +91,7 @@ def _log_seats(state, path, upto, options, auxiliaries, out):
                         first_visit = False
                 used += first_visit
     alpha = state.concentration[0]
-    log_total = math.log(alpha + state.members[process] + visits)
+    log_total = math.log(alpha + state.members[dp] + visits)
     for k in range(options.shape[0]):
         count = state.occupants[options[k]]
         for s in range(upto):
@@ -103,135 +100,137 @@ def _log_seats(state, path, upto, options, auxiliaries, out):
 
 
 @compiled
-def _ancestor(state, paths, step, retained, rng):
+def _ancestor(state, paths, time_step, retained, rng):
     """Draw the particle whose history precedes the rest of the retained path.
 
     Only histories whose last composition is the parent of the retained path's next process are
     possible. Likelihoods cancel; the Chinese restaurant weights of the rest of the path don't.
     """
-    particles, steps = paths.shape
+    particles, n_steps = paths.shape
     log_weights = np.empty(particles)
-    joined = np.empty(steps, dtype=np.int64)
+    joined = np.empty(n_steps, dtype=np.int64)
     log_seat = np.empty(1)
-    needed = state.process[retained[step]]
+    needed = state.dp[retained[time_step]]
     for i in range(particles):
-        if process_of_parent(state, state.included[paths[i, step - 1]]) != needed:
+        if dp_of_parent(state, state.included[paths[i, time_step - 1]]) != needed:
             log_weights[i] = -math.inf
             continue
-        joined[:step] = paths[i, :step]
-        joined[step:] = retained[step:]
+        joined[:time_step] = paths[i, :time_step]
+        joined[time_step:] = retained[time_step:]
         total = 0.0
-        for s in range(step, steps):
-            _log_seats(state, joined, s, joined[s : s + 1], steps, log_seat)
+        for s in range(time_step, n_steps):
+            _log_seats(state, joined, s, joined[s : s + 1], n_steps, log_seat)
             total += log_seat[0]
         log_weights[i] = total
     return pick(log_weights, particles, rng)
 
 
 @compiled
-def _twin(paths, particle, step):
+def _twin(paths, particle, time_step):
     """Return the first particle with the same history before a time step, perhaps itself."""
     for i in range(particle):
-        if same_row(paths[i, :step], paths[particle, :step]):
+        if same_row(paths[i, :time_step], paths[particle, :time_step]):
             return i
     return particle
 
 
 @compiled
 def _left_empty(state, path):
-    """Return the distinct slots on a path, in its order, that hold no dataset."""
-    found = np.empty(path.shape[0], dtype=np.int64)
+    """Return the distinct clusters on a path, in its order, that hold no dataset."""
+    empty = np.empty(path.shape[0], dtype=np.int64)
     n = 0
-    for slot in path:
-        if state.occupants[slot] == 0 and not np.any(found[:n] == slot):
-            found[n] = slot
+    for cluster in path:
+        if state.occupants[cluster] == 0 and not np.any(empty[:n] == cluster):
+            empty[n] = cluster
             n += 1
-    return found[:n]
+    return empty[:n]
 
 
 @compiled
-def _weigh(study, state, user, paths, step, kept, options, reached, log_weights, where, rng):
+def _weigh(model, state, user, paths, time_step, kept, options, reached, log_weights, where, rng):
     """Write the log weights of every particle's options at a time step, and their process.
 
     The weights are written to `log_weights`, the processes to `where`.
     """
-    steps = study.data.steps[user]
+    n_steps = model.data.steps[user]
     for i in range(paths.shape[0]):
-        twin = _twin(paths, i, step)
+        twin = _twin(paths, i, time_step)
         if twin < i:
             where[i] = where[twin]
             log_weights[i] = log_weights[twin]
             continue
-        process = 0
-        if step > 0:
-            process = process_of_parent(state, state.included[paths[i, step - 1]])
-        _reach(study, state, user, process, kept, options, reached, rng)
-        where[i] = process
-        own = options[process, : reached[process]]
-        _log_seats(state, paths[i], step, own, steps, log_weights[i])
-        for k in range(own.shape[0]):
+        dp = 0
+        if time_step > 0:
+            dp = dp_of_parent(state, state.included[paths[i, time_step - 1]])
+        _reach(model, state, user, dp, kept, options, reached, rng)
+        where[i] = dp
+        here = options[dp, : reached[dp]]
+        _log_seats(state, paths[i], time_step, here, n_steps, log_weights[i])
+        for k in range(here.shape[0]):
             log_weights[i, k] += dataset_log_likelihood(
-                study, state, own[k], study.first[user] + step
+                model, state, here[k], model.first_dataset[user] + time_step
             )
 
 
 @compiled
 def _release(state, options, reached, kept):
-    """Free the slots of auxiliary clusters that hold no dataset."""
-    for process in range(reached.shape[0]):
-        for slot in options[process, : reached[process]]:
-            if state.occupants[slot] == 0:
-                free_slot(state, slot)
-    for slot in kept:
-        # The process of such a slot may not have been reached again; `options` lacks the slot then.
-        if state.occupants[slot] == 0 and reached[state.process[slot]] == 0:
-            free_slot(state, slot)
+    """Free the auxiliary clusters that hold no dataset."""
+    for dp in range(reached.shape[0]):
+        for cluster in options[dp, : reached[dp]]:
+            if state.occupants[cluster] == 0:
+                free_cluster(state, cluster)
+    for cluster in kept:
+        # `options` lacks such a cluster if its process hasn't been reached again.
+        if state.occupants[cluster] == 0 and reached[state.dp[cluster]] == 0:
+            free_cluster(state, cluster)
 
 
 @compiled
-def redraw_path(study, state, user, particles, rng):
+def redraw_path(model, state, user, particles, rng):
     """Redraw a user's path; return the number of the user's datasets that changed cluster."""
-    steps = study.data.steps[user]
-    first = study.first[user]
-    retained = state.assignment[first : first + steps].copy()
-    for step in range(steps):
-        detach(study, state, first + step)
+    n_steps = model.data.steps[user]
+    first_dataset = model.first_dataset[user]
+    retained = state.assignment[first_dataset : first_dataset + n_steps].copy()
+    for time_step in range(n_steps):
+        detach(model, state, first_dataset + time_step)
     kept = _left_empty(state, retained)
 
-    processes = state.used.shape[0]
-    options = np.empty((processes, state.sizes[0] + steps), dtype=np.int64)
-    reached = np.zeros(processes, dtype=np.int64)
-    paths = np.empty((particles, steps), dtype=np.int64)
-    ancestors = np.empty((particles, steps), dtype=np.int64)
+    dps = state.used.shape[0]
+    options = np.empty((dps, state.sizes[0] + n_steps), dtype=np.int64)
+    reached = np.zeros(dps, dtype=np.int64)
+    paths = np.empty((particles, n_steps), dtype=np.int64)
+    ancestors = np.empty((particles, n_steps), dtype=np.int64)
     log_weights = np.empty((particles, options.shape[1]))
     log_sums = np.empty(particles)
     where = np.zeros(particles, dtype=np.int64)
-    for step in range(steps):
-        _weigh(study, state, user, paths, step, kept, options, reached, log_weights, where, rng)
+    for time_step in range(n_steps):
+        _weigh(
+            model, state, user, paths, time_step, kept, options, reached, log_weights, where, rng
+        )
         for i in range(particles):
             log_sums[i] = log_sum_exp(log_weights[i], reached[where[i]])
         # Particle 0 carries the retained path; its history may be exchanged for another.
-        ancestors[:, :step] = paths[:, :step]
+        ancestors[:, :time_step] = paths[:, :time_step]
         for i in range(particles):
             source = i
             if i > 0:
                 source = pick(log_sums, particles, rng)
-                process = where[source]
-                chosen = pick(log_weights[source], reached[process], rng)
-                paths[i, step] = options[process, chosen]
+                dp = where[source]
+                chosen = pick(log_weights[source], reached[dp], rng)
+                paths[i, time_step] = options[dp, chosen]
             else:
-                if step > 0:
-                    source = _ancestor(state, ancestors, step, retained, rng)
-                paths[0, step] = retained[step]
-            paths[i, :step] = ancestors[source, :step]
+                if time_step > 0:
+                    source = _ancestor(state, ancestors, time_step, retained, rng)
+                paths[0, time_step] = retained[time_step]
+            paths[i, :time_step] = ancestors[source, :time_step]
     path = paths[int(rng.random() * particles)]
 
     changes = 0
-    for step in range(steps):
-        attach(study, state, first + step, path[step])
-        changes += path[step] != retained[step]
+    for time_step in range(n_steps):
+        attach(model, state, first_dataset + time_step, path[time_step])
+        changes += path[time_step] != retained[time_step]
     _release(state, options, reached, kept)
-    close_processes(state)
-    state.counts[2 + 2 * PATH] += steps
-    state.counts[3 + 2 * PATH] += changes
+    close_dps(state)
+    state.proposed[PATH] += n_steps
+    state.accepted[PATH] += changes
     return changes

@@ -23,6 +23,7 @@ import math
 
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.state import (
+    hyperparameter_places,
     kernel_log_prior,
     noise_log_prior,
     population_log_prior,
@@ -35,54 +36,52 @@ MOST = 64
 
 
 @compiled
-def log_conditional(study, state, i):
+def log_conditional(model, state, i):
     """Return the log of the factors of the joint density that depend on one parameter."""
-    priors = study.priors
-    total = population_term(study, i)
+    priors = model.priors
+    total = population_term(model, i)
     for k in range(state.sizes[0]):
-        slot = state.live[k]
+        cluster = state.live[k]
         if priors.noise_uses[i]:
-            parent = state.parent[state.process[slot]]
-            total += noise_log_prior(study, parent, state.log_noise[slot])
-        for c in range(state.included.shape[1]):
-            if state.included[slot, c]:
-                for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-                    if priors.uses[priors.entry[p], i]:
-                        total += value_log_prior(study, p, state.h[slot, p])
+            parent = state.parent[state.dp[cluster]]
+            total += noise_log_prior(model, parent, state.log_noise[cluster])
+        for p in hyperparameter_places(model.layout, state.included[cluster]):
+            if priors.uses[priors.entry[p], i]:
+                total += value_log_prior(model, p, state.theta_unconstrained[cluster, p])
     return total
 
 
 @compiled
-def log_conditional_at(study, state, i, x):
+def log_conditional_at(model, state, i, x):
     """Set a parameter from its coordinate x, and return the log of its conditional density."""
-    priors = study.priors
+    priors = model.priors
     priors.population[i] = math.exp(x) if priors.population_positive[i] else x
-    return log_conditional(study, state, i)
+    return log_conditional(model, state, i)
 
 
 @compiled
-def redraw_parameter(study, state, i, rng):
+def redraw_parameter(model, state, i, rng):
     """Redraw one parameter, given the others and the clusters."""
-    value, width = study.priors.population[i], study.priors.population_width[i]
-    x = math.log(value) if study.priors.population_positive[i] else value
-    height = log_conditional_at(study, state, i, x) + math.log1p(-rng.random())
+    value, width = model.priors.population[i], model.priors.population_width[i]
+    x = math.log(value) if model.priors.population_positive[i] else value
+    height = log_conditional_at(model, state, i, x) + math.log1p(-rng.random())
     if not math.isfinite(height):  # no point would ever be above it
-        study.priors.population[i] = value
+        model.priors.population[i] = value
         return
     low = x - width * rng.random()
     high = low + width
     below = int(MOST * rng.random())
     above = MOST - 1 - below
-    while below > 0 and height < log_conditional_at(study, state, i, low):
+    while below > 0 and height < log_conditional_at(model, state, i, low):
         low -= width
         below -= 1
-    while above > 0 and height < log_conditional_at(study, state, i, high):
+    while above > 0 and height < log_conditional_at(model, state, i, high):
         high += width
         above -= 1
     while True:
         proposed = low + rng.random() * (high - low)
         # At x itself the density is at least the height, so this ends.
-        if height <= log_conditional_at(study, state, i, proposed):
+        if height <= log_conditional_at(model, state, i, proposed):
             return
         if proposed < x:
             low = proposed
@@ -91,21 +90,21 @@ def redraw_parameter(study, state, i, rng):
 
 
 @compiled
-def redraw_population(study, state, rng):
-    """Redraw all population parameters given the clusters, in place in the study's array."""
-    before = population_log_prior(study)
-    for i in range(study.priors.population.shape[0]):
-        redraw_parameter(study, state, i, rng)
-    change = population_log_prior(study) - before
+def redraw_population(model, state, rng):
+    """Redraw all population parameters given the clusters, in place in the model's array."""
+    before = population_log_prior(model)
+    for i in range(model.priors.population.shape[0]):
+        redraw_parameter(model, state, i, rng)
+    change = population_log_prior(model) - before
     for k in range(state.sizes[0]):
-        slot = state.live[k]
+        cluster = state.live[k]
         log_prior = kernel_log_prior(
-            study,
-            state.parent[state.process[slot]],
-            state.included[slot],
-            state.h[slot],
-            state.log_noise[slot],
+            model,
+            state.parent[state.dp[cluster]],
+            state.included[cluster],
+            state.theta_unconstrained[cluster],
+            state.log_noise[cluster],
         )
-        change += log_prior - state.log_prior[slot]
-        state.log_prior[slot] = log_prior
+        change += log_prior - state.log_prior[cluster]
+        state.log_prior[cluster] = log_prior
     state.log_density[0] += change

@@ -20,7 +20,7 @@ import numpy as np
 
 from kem_pymc._jit.decorators import compiled, inlined
 from kem_pymc.sampler.moves.component import change_to, complete, component
-from kem_pymc.sampler.moves.composition import neighbour, neighbour_probability
+from kem_pymc.sampler.moves.composition import exchanged, neighbour, neighbour_probability
 from kem_pymc.sampler.moves.fits import draw_values, fit_cluster, log_density
 from kem_pymc.sampler.moves.kernel_change import member_reach
 from kem_pymc.sampler.state import REFIT, same_row
@@ -36,42 +36,42 @@ LITTLE = 20 * 10.0**3
 
 
 @compiled
-def propose_values(places, centre, factor, h, rng):
-    """Draw values around a fit into `h` (H,); return the log noise and the log proposal density."""
+def propose_values(places, centre, factor, theta, rng):
+    """Draw values around a fit into `theta` (H,); return the log noise and the log density."""
     values = draw_values(centre, factor, rng)
     for k in range(places.shape[0]):
-        h[places[k]] = values[k]
+        theta[places[k]] = values[k]
     return values[-1], log_density(centre, factor, values)
 
 
 @compiled
-def log_present(state, slot, places, centre, factor):
-    """Return the log density of proposing a slot's present values from a fit."""
+def log_present(state, cluster, places, centre, factor):
+    """Return the log density of proposing a cluster's present values from a fit."""
     values = np.empty(centre.shape[0])
     for k in range(places.shape[0]):
-        values[k] = state.h[slot, places[k]]
-    values[-1] = state.log_noise[slot]
+        values[k] = state.theta_unconstrained[cluster, places[k]]
+    values[-1] = state.log_noise[cluster]
     return log_density(centre, factor, values)
 
 
 @compiled
 def outsiders(state, changed):
-    """Return the occupied slots outside the changing component."""
-    found = np.empty(state.sizes[0], dtype=np.int64)
+    """Return the occupied clusters outside the changing component."""
+    clusters = np.empty(state.sizes[0], dtype=np.int64)
     n = 0
     for k in range(state.sizes[0]):
         if not changed[state.live[k]]:
-            found[n] = state.live[k]
+            clusters[n] = state.live[k]
             n += 1
-    return found[:n]
+    return clusters[:n]
 
 
 @compiled
 def log_probability_of_choice(state, others, included, wanted, odds):
     """Return the log probability of choosing `wanted` if the present composition is `included`."""
     copies = 0
-    for slot in others:
-        copies += same_row(state.included[slot], wanted)
+    for cluster in others:
+        copies += same_row(state.included[cluster], wanted)
     copy_share = COPY_SHARE if others.shape[0] > 0 else 0.0
     near = neighbour_probability(included, wanted, odds)
     return math.log((1.0 - copy_share) * near + copy_share * copies / max(others.shape[0], 1))
@@ -86,58 +86,56 @@ def chance_of_fit(size):
 
 
 @compiled
-def chance_of_fit_to_members(study, state, slot):
+def chance_of_fit_to_members(model, state, cluster):
     """Return the factor of the probability of a fit due to the number of points of members."""
     work = 0.0
-    reach = member_reach(study, state, slot)
+    reach = member_reach(model, state, cluster)
     for user in range(reach.shape[0]):
         if reach[user] > 0:
-            work += float(study.data.ends[user, reach[user] - 1]) ** 3
+            work += float(model.data.ends[user, reach[user] - 1]) ** 3
     return LITTLE / max(work, LITTLE)
 
 
 @inlined
-def refit_composition(study, state, slot, joint, odds, rng):
-    """Propose any composition with fitted values for a slot (and its component, if joint).
+def refit_composition(model, state, cluster, joint, odds, rng):
+    """Propose any composition with fitted values for a cluster (and its component, if joint).
 
     A neighbour is always another composition, so only the ratios of the odds matter. Returns
     whether the proposal was accepted.
     """
-    state.counts[2 + 2 * REFIT] += 1
-    size = state.included[slot].sum()
-    threshold = rng.random() / chance_of_fit_to_members(study, state, slot)
+    state.proposed[REFIT] += 1
+    size = state.included[cluster].sum()
+    threshold = rng.random() / chance_of_fit_to_members(model, state, cluster)
     if threshold >= chance_of_fit(size):
         return False
-    possible, changed, moved = component(study, state, slot, joint)
+    possible, changed, moved = component(model, state, cluster, joint)
     if not possible:
         return False
     others = outsiders(state, changed)
-    old = state.included[slot].copy()
-    new = old.copy()
+    old = state.included[cluster].copy()
     if others.shape[0] > 0 and rng.random() < COPY_SHARE:
-        new[:] = state.included[others[int(rng.random() * others.shape[0])]]
+        new = state.included[others[int(rng.random() * others.shape[0])]].copy()
     else:
         removed, added, _ = neighbour(old, odds, rng)
-        if removed >= 0:
-            new[removed] = False
-        if added >= 0:
-            new[added] = True
+        new = exchanged(old, removed, added)
     if threshold >= chance_of_fit(max(size, new.sum())):
         return False
     log_ratio = log_probability_of_choice(state, others, new, old, odds)
     log_ratio -= log_probability_of_choice(state, others, old, new, odds)
     change = change_to(state, changed, moved, old, new)
-    for i in range(change.slots.shape[0]):
-        k = change.slots[i]
+    for i in range(change.clusters.shape[0]):
+        k = change.clusters[i]
         if changed[k]:
             # Fits are made here and passed on, because every caller of `fit_cluster` takes long to
             # compile.
-            parent = state.parent[change.target if moved[k] else state.process[k]]
-            places, centre, factor = fit_cluster(study, state, k, new, parent)
-            change.log_noise[i], log_q = propose_values(places, centre, factor, change.h[i], rng)
-            parent = state.parent[state.process[k]]
-            places, centre, factor = fit_cluster(study, state, k, state.included[k], parent)
+            parent = state.parent[change.target if moved[k] else state.dp[k]]
+            places, centre, factor = fit_cluster(model, state, k, new, parent)
+            change.log_noise[i], log_q = propose_values(
+                places, centre, factor, change.theta[i], rng
+            )
+            parent = state.parent[state.dp[k]]
+            places, centre, factor = fit_cluster(model, state, k, state.included[k], parent)
             log_ratio += log_present(state, k, places, centre, factor) - log_q
-    accepted = complete(study, state, change, log_ratio, rng)
-    state.counts[3 + 2 * REFIT] += accepted
+    accepted = complete(model, state, change, log_ratio, rng)
+    state.accepted[REFIT] += accepted
     return accepted

@@ -14,102 +14,95 @@ import numpy as np
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.sampler.state import (
     SEATING,
-    allocate_slot,
+    allocate_cluster,
     attach,
-    close_processes,
+    close_dps,
     dataset_log_likelihood,
     detach,
-    draw_kernel,
-    free_slot,
+    dp_above,
+    free_cluster,
     kernel_changed,
     likelihood_upto,
+    new_cluster,
     pick,
-    process_above,
 )
 
 
 @compiled
-def new_cluster(study, state, process, rng):
-    """Return a slot with a kernel drawn from the base distribution of a process."""
-    slot = allocate_slot(state)
-    draw_kernel(study, state, process, slot, rng)
-    return slot
-
-
-@compiled
-def gibbs_assign(study, state, dataset, first, auxiliaries, rng):
+def gibbs_assign(model, state, dataset, first_auxiliary, auxiliaries, rng):
     """Assign a detached dataset to a cluster of a process.
 
     Parameters
     ----------
-    first : int
-        Slot of the first auxiliary cluster: the cluster that the dataset left empty, or a new one.
-        Its process is that of the dataset. The slot is freed unless it is chosen.
+    first_auxiliary : int
+        First auxiliary cluster: the one that the dataset left empty, or a new one. Its process is
+        that of the dataset. It is freed unless it is chosen.
     auxiliaries : int
         Number of auxiliary clusters, at least 1.
 
     Returns
     -------
     int
-        Slot that the dataset is assigned to.
+        Cluster that the dataset is assigned to.
     """
-    process = state.process[first]
+    dp = state.dp[first_auxiliary]
     n_live = state.sizes[0]
-    slots = np.empty(n_live + auxiliaries, dtype=np.int64)
+    clusters = np.empty(n_live + auxiliaries, dtype=np.int64)
     log_weights = np.empty(n_live + auxiliaries)
     n = 0
-    user, step = study.user[dataset], study.step[dataset]
+    user, time_step = model.user[dataset], model.time_step[dataset]
     # Likelihoods of the user's later datasets in the same process are needed next, so they are
     # computed from the same factorisation.
-    upto = step + 1
-    for later in range(step + 1, study.data.steps[user]):
-        slot = state.assignment[study.first[user] + later]
-        if slot >= 0 and state.process[slot] == process:
+    upto = time_step + 1
+    for later in range(time_step + 1, model.data.steps[user]):
+        cluster = state.assignment[model.first_dataset[user] + later]
+        if cluster >= 0 and state.dp[cluster] == dp:
             upto = later + 1
     for k in range(n_live):
-        slot = state.live[k]
-        if state.process[slot] == process:
-            likelihood_upto(study, state, slot, user, upto)
-            slots[n] = slot
-            log_weights[n] = math.log(state.occupants[slot])
-            log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
+        cluster = state.live[k]
+        if state.dp[cluster] == dp:
+            likelihood_upto(model, state, cluster, user, upto)
+            clusters[n] = cluster
+            log_weights[n] = math.log(state.occupants[cluster])
+            log_weights[n] += dataset_log_likelihood(model, state, cluster, dataset)
             n += 1
     occupied = n
     for a in range(auxiliaries):
-        slot = first if a == 0 else new_cluster(study, state, process, rng)
-        slots[n] = slot
+        cluster = first_auxiliary if a == 0 else new_cluster(model, state, dp, rng)
+        clusters[n] = cluster
         log_weights[n] = math.log(state.concentration[0] / auxiliaries)
-        log_weights[n] += dataset_log_likelihood(study, state, slot, dataset)
+        log_weights[n] += dataset_log_likelihood(model, state, cluster, dataset)
         n += 1
     chosen = pick(log_weights, n, rng)
     for i in range(occupied, n):
         if i != chosen:
-            free_slot(state, slots[i])
-    attach(study, state, dataset, slots[chosen])
-    return slots[chosen]
+            free_cluster(state, clusters[i])
+    attach(model, state, dataset, clusters[chosen])
+    return clusters[chosen]
 
 
 @compiled
-def gibbs_reassign(study, state, datasets, auxiliaries, rng):
+def gibbs_reassign(model, state, datasets, auxiliaries, rng):
     """Redraw the clusters of datasets within their process, one dataset after the other."""
     for dataset in datasets:
-        before = detach(study, state, dataset)
-        first = before
+        before = detach(model, state, dataset)
+        empty = before
         if state.occupants[before] > 0:
-            first = new_cluster(study, state, state.process[before], rng)
-        after = gibbs_assign(study, state, dataset, first, auxiliaries, rng)
-        state.counts[2 + 2 * SEATING] += 1
-        state.counts[3 + 2 * SEATING] += after != before
+            empty = new_cluster(model, state, state.dp[before], rng)
+        after = gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
+        state.proposed[SEATING] += 1
+        state.accepted[SEATING] += after != before
 
 
 @compiled
-def update_parents(study, state, auxiliaries, first, rng):
+def update_parents(model, state, auxiliaries, first_step, rng):
     """Update the parents of later time steps for the `cut` target, and move datasets accordingly.
 
     A dataset belongs to the process of the composition that its user had one time step earlier.
-    Time step by time step, from `first` on, a dataset whose process has changed is removed from its
-    cluster and assigned to a cluster of the new process by the same conditional distribution.
-    Datasets before `first`, which is at least 1, have to be in the right process already.
+    Time step by time step, from `first_step` on, a dataset whose process has changed is removed
+    from its cluster and assigned to a cluster of the new process by the same conditional
+    distribution. Datasets before `first_step`, which is at least 1, have to be in the right process
+    already.
 
     Returns
     -------
@@ -117,42 +110,42 @@ def update_parents(study, state, auxiliaries, first, rng):
         Number of datasets that changed process.
     """
     moved = 0
-    for step in range(first, study.data.ends.shape[1]):
-        for user in range(study.data.ends.shape[0]):
-            if step >= study.data.steps[user]:
+    for time_step in range(first_step, model.data.ends.shape[1]):
+        for user in range(model.data.ends.shape[0]):
+            if time_step >= model.data.steps[user]:
                 continue
-            dataset = study.first[user] + step
-            process = process_above(study, state, dataset)
-            if state.process[state.assignment[dataset]] != process:
-                slot = detach(study, state, dataset)
-                if state.occupants[slot] == 0:
-                    free_slot(state, slot)
-                first = new_cluster(study, state, process, rng)
-                gibbs_assign(study, state, dataset, first, auxiliaries, rng)
+            dataset = model.first_dataset[user] + time_step
+            dp = dp_above(model, state, dataset)
+            if state.dp[state.assignment[dataset]] != dp:
+                cluster = detach(model, state, dataset)
+                if state.occupants[cluster] == 0:
+                    free_cluster(state, cluster)
+                empty = new_cluster(model, state, dp, rng)
+                gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
                 moved += 1
-    close_processes(state)
+    close_dps(state)
     return moved
 
 
 @compiled
-def assign_all(study, state, auxiliaries, rng):
+def assign_all(model, state, auxiliaries, rng):
     """Assign all datasets, one after the other, to clusters; none may be assigned yet."""
-    for step in range(study.data.ends.shape[1]):
-        for user in range(study.data.ends.shape[0]):
-            if step < study.data.steps[user]:
-                dataset = study.first[user] + step
-                process = process_above(study, state, dataset)
-                first = new_cluster(study, state, process, rng)
-                gibbs_assign(study, state, dataset, first, auxiliaries, rng)
+    for time_step in range(model.data.ends.shape[1]):
+        for user in range(model.data.ends.shape[0]):
+            if time_step < model.data.steps[user]:
+                dataset = model.first_dataset[user] + time_step
+                dp = dp_above(model, state, dataset)
+                empty = new_cluster(model, state, dp, rng)
+                gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
 
 
 @compiled
-def open_cluster(study, state, dataset, included, h, log_noise):
-    """Return a slot with a given kernel in the process that a dataset belongs to."""
-    slot = allocate_slot(state)
-    state.process[slot] = process_above(study, state, dataset)
-    state.included[slot] = included
-    state.h[slot] = h
-    state.log_noise[slot] = log_noise
-    kernel_changed(study, state, slot)
-    return slot
+def open_cluster(model, state, dataset, included, theta, log_noise):
+    """Return a cluster with a given kernel in the process that a dataset belongs to."""
+    cluster = allocate_cluster(state)
+    state.dp[cluster] = dp_above(model, state, dataset)
+    state.included[cluster] = included
+    state.theta_unconstrained[cluster] = theta
+    state.log_noise[cluster] = log_noise
+    kernel_changed(model, state, cluster)
+    return cluster

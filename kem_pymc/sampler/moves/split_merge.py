@@ -21,14 +21,14 @@ from kem_pymc.sampler.moves.births import LOG_SQRT_2PI
 from kem_pymc.sampler.state import (
     MERGE,
     SPLIT,
-    active_candidates,
-    allocate_slot,
+    allocate_cluster,
     attach,
     dataset_log_likelihood,
     detach,
     draw_noise,
     draw_value,
-    free_slot,
+    free_cluster,
+    hyperparameter_places,
     kernel_changed,
     likelihood_upto,
     log_sum_exp,
@@ -53,7 +53,6 @@ def log_copy(model, state, copy, original):
 
     Both have the same composition and belong to the same process.
     """
-    layout = model.layout
     theta, source = state.theta_unconstrained[copy], state.theta_unconstrained[original]
     log_noise = state.log_noise[copy]
     terms = np.empty(3)
@@ -64,31 +63,28 @@ def log_copy(model, state, copy, original):
         z = (log_noise - state.log_noise[original]) / scales[k]
         terms[k + 1] = math.log(0.5 * (1.0 - PRIOR_SHARE)) - 0.5 * z * z
         terms[k + 1] -= math.log(scales[k]) + LOG_SQRT_2PI
-    for c in active_candidates(state.included[copy]):
-        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
-            terms[0] += value_log_prior(model, p, theta[p])
-            for k in range(2):
-                width = scales[k] * model.priors.scale[p]
-                z = (theta[p] - source[p]) / width
-                terms[k + 1] -= 0.5 * z * z + math.log(width) + LOG_SQRT_2PI
+    for p in hyperparameter_places(model.layout, state.included[copy]):
+        terms[0] += value_log_prior(model, p, theta[p])
+        for k in range(2):
+            width = scales[k] * model.priors.scale[p]
+            z = (theta[p] - source[p]) / width
+            terms[k + 1] -= 0.5 * z * z + math.log(width) + LOG_SQRT_2PI
     return log_sum_exp(terms, 3)
 
 
 @compiled
 def draw_copy(model, state, copy, original, rng):
     """Fill a cluster with the composition of another and values proposed from its values."""
-    layout = model.layout
     state.dp[copy] = state.dp[original]
     state.included[copy] = state.included[original]
     theta, source = state.theta_unconstrained[copy], state.theta_unconstrained[original]
     from_prior = rng.random() < PRIOR_SHARE
     scale = FINE if rng.random() < 0.5 else COARSE
-    for c in active_candidates(state.included[copy]):
-        for p in range(layout.hyper_start[c], layout.hyper_start[c + 1]):
-            if from_prior:
-                theta[p] = draw_value(model, p, rng)
-            else:
-                theta[p] = source[p] + scale * model.priors.scale[p] * rng.normal()
+    for p in hyperparameter_places(model.layout, state.included[copy]):
+        if from_prior:
+            theta[p] = draw_value(model, p, rng)
+        else:
+            theta[p] = source[p] + scale * model.priors.scale[p] * rng.normal()
     if from_prior:
         state.log_noise[copy] = draw_noise(model, state.parent[state.dp[copy]], rng)
     else:
@@ -97,7 +93,7 @@ def draw_copy(model, state, copy, original, rng):
 
 
 @compiled
-def members_in_order(study, state, i, j, blocks, rng):
+def members_in_order(model, state, i, j, blocks, rng):
     """Return the other members of the clusters of i and j in random order.
 
     With `blocks`, the members of a user follow one another in order of time.
@@ -105,12 +101,12 @@ def members_in_order(study, state, i, j, blocks, rng):
     n = state.assignment.shape[0]
     keys = np.full(n, math.inf)
     for d in range(n):
-        slot = state.assignment[d]
-        if d in (i, j) or slot not in (state.assignment[i], state.assignment[j]):
+        cluster = state.assignment[d]
+        if d in (i, j) or cluster not in (state.assignment[i], state.assignment[j]):
             continue
         keys[d] = rng.random()
-        if blocks and d > study.first[study.user[d]]:
-            for earlier in range(study.first[study.user[d]], d):
+        if blocks and d > model.first_dataset[model.user[d]]:
+            for earlier in range(model.first_dataset[model.user[d]], d):
                 if keys[earlier] < math.inf:
                     keys[d] = keys[earlier]
                     break
@@ -122,36 +118,36 @@ def members_in_order(study, state, i, j, blocks, rng):
 
 
 @compiled
-def split_or_merge(study, state, i, rng):
+def split_or_merge(model, state, i, rng):
     """Propose one split or merge for dataset i and another of its process; return acceptance.
 
     The probability of choosing i may depend on the members of processes, which don't change.
     """
     n = state.assignment.shape[0]
-    process = state.process[state.assignment[i]]
-    if state.members[process] < 2:
+    dp = state.dp[state.assignment[i]]
+    if state.members[dp] < 2:
         return False
-    skip = int(rng.random() * (state.members[process] - 1))
+    skip = int(rng.random() * (state.members[dp] - 1))
     j = -1
     for d in range(n):
-        if d != i and state.process[state.assignment[d]] == process:
+        if d != i and state.dp[state.assignment[d]] == dp:
             if skip == 0:
                 j = d
                 break
             skip -= 1
     blocks = rng.random() < BLOCK_SHARE
-    if blocks and study.user[i] == study.user[j]:
+    if blocks and model.user[i] == model.user[j]:
         return False
     a, b = state.assignment[i], state.assignment[j]
     if a == b:
-        return _split(study, state, i, j, blocks, rng)
+        return _split(model, state, i, j, blocks, rng)
     if same_row(state.included[a], state.included[b]):
-        return _merge(study, state, i, j, blocks, rng)
+        return _merge(model, state, i, j, blocks, rng)
     return False
 
 
 @compiled
-def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
+def _allocate(model, state, i, j, stay, leave, order, blocks, sides, rng):
     """Allocate members to `stay` or `leave` one after the other.
 
     If `leave` is occupied, as in a merge, the present allocation is kept and only its probability
@@ -176,29 +172,29 @@ def _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng):
     weights = np.zeros(2)
     counts = np.ones(2)
     log_q = 0.0
-    gain = dataset_log_likelihood(study, state, leave, j)
-    gain -= dataset_log_likelihood(study, state, stay, j)
+    gain = dataset_log_likelihood(model, state, leave, j)
+    gain -= dataset_log_likelihood(model, state, stay, j)
     sides[i] = False
     sides[j] = True
     k = 0
     while k < order.shape[0]:
         end = k + 1
-        user = study.user[order[k]]
+        user = model.user[order[k]]
         if blocks:
-            while end < order.shape[0] and study.user[order[end]] == user:
+            while end < order.shape[0] and model.user[order[end]] == user:
                 end += 1
-        last = study.step[order[end - 1]] + 1
-        likelihood_upto(study, state, stay, user, last)
-        likelihood_upto(study, state, leave, user, last)
+        last = model.time_step[order[end - 1]] + 1
+        likelihood_upto(model, state, stay, user, last)
+        likelihood_upto(model, state, leave, user, last)
         # When users move as blocks, all datasets of the users of i and j are on the sides of these.
-        tied = blocks and (user == study.user[i] or user == study.user[j])
+        tied = blocks and (user == model.user[i] or user == model.user[j])
         weights[0] = weights[1] = 0.0
         for m in range(k, end):
-            weights[0] += dataset_log_likelihood(study, state, stay, order[m])
-            weights[1] += dataset_log_likelihood(study, state, leave, order[m])
+            weights[0] += dataset_log_likelihood(model, state, stay, order[m])
+            weights[1] += dataset_log_likelihood(model, state, leave, order[m])
         difference = weights[1] - weights[0]
         if tied:
-            side = user == study.user[j]
+            side = user == model.user[j]
         else:
             for m in range(2):
                 # The Chinese restaurant weight of a block of size s is n (n + 1) ... (n + s - 1).
@@ -224,32 +220,32 @@ def _log_split(state, n_stay, n_leave, log_prior, log_q, gain):
 
 
 @compiled
-def _split(study, state, i, j, blocks, rng):
-    state.counts[2 + 2 * SPLIT] += 1
+def _split(model, state, i, j, blocks, rng):
+    state.proposed[SPLIT] += 1
     stay = state.assignment[i]
-    leave = allocate_slot(state)
-    draw_copy(study, state, leave, stay, rng)
-    order = members_in_order(study, state, i, j, blocks, rng)
+    leave = allocate_cluster(state)
+    draw_copy(model, state, leave, stay, rng)
+    order = members_in_order(model, state, i, j, blocks, rng)
     sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
-    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
+    log_q, gain = _allocate(model, state, i, j, stay, leave, order, blocks, sides, rng)
     n_leave = np.sum(sides)
     n_stay = state.occupants[stay] - n_leave
     log_ratio = _log_split(state, n_stay, n_leave, state.log_prior[leave], log_q, gain)
-    log_ratio -= log_copy(study, state, leave, stay)
+    log_ratio -= log_copy(model, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
-        free_slot(state, leave)
+        free_cluster(state, leave)
         return False
     for d in range(sides.shape[0]):
         if sides[d]:
-            detach(study, state, d)
-            attach(study, state, d, leave)
-    state.counts[3 + 2 * SPLIT] += 1
+            detach(model, state, d)
+            attach(model, state, d, leave)
+    state.accepted[SPLIT] += 1
     return True
 
 
 @compiled
-def _merge(study, state, i, j, blocks, rng):
-    state.counts[2 + 2 * MERGE] += 1
+def _merge(model, state, i, j, blocks, rng):
+    state.proposed[MERGE] += 1
     stay, leave = state.assignment[i], state.assignment[j]
     sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
     for d in range(sides.shape[0]):
@@ -257,22 +253,22 @@ def _merge(study, state, i, j, blocks, rng):
     if blocks:
         # A split in blocks can't have put one user on both sides.
         for d in range(1, sides.shape[0]):
-            for e in range(study.first[study.user[d]], d):
+            for e in range(model.first_dataset[model.user[d]], d):
                 both = state.assignment[d] in (stay, leave) and state.assignment[e] in (stay, leave)
                 if both and sides[d] != sides[e]:
                     return False
-    order = members_in_order(study, state, i, j, blocks, rng)
-    log_q, gain = _allocate(study, state, i, j, stay, leave, order, blocks, sides, rng)
+    order = members_in_order(model, state, i, j, blocks, rng)
+    log_q, gain = _allocate(model, state, i, j, stay, leave, order, blocks, sides, rng)
     log_ratio = -_log_split(
         state, state.occupants[stay], state.occupants[leave], state.log_prior[leave], log_q, gain
     )
-    log_ratio += log_copy(study, state, leave, stay)
+    log_ratio += log_copy(model, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         return False
     for d in range(sides.shape[0]):
         if sides[d]:
-            detach(study, state, d)
-            attach(study, state, d, stay)
-    free_slot(state, leave)
-    state.counts[3 + 2 * MERGE] += 1
+            detach(model, state, d)
+            attach(model, state, d, stay)
+    free_cluster(state, leave)
+    state.accepted[MERGE] += 1
     return True

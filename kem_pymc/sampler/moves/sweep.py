@@ -36,7 +36,7 @@ class Schedule(NamedTuple):
         Whether the sweep is for the `joint` target; otherwise it is for `cut`.
     seating : int
         Number of passes of cluster assignment over all datasets within their processes (cut).
-    steps : int
+    n_mh : int
         Number of Metropolis-Hastings steps per cluster.
     p_add, p_remove, p_swap : float
         Probabilities that such a step changes the composition; otherwise it is a random walk.
@@ -62,7 +62,7 @@ class Schedule(NamedTuple):
 
     joint: bool
     seating: int
-    steps: int
+    n_mh: int
     p_add: float
     p_remove: float
     p_swap: float
@@ -81,7 +81,7 @@ class Schedule(NamedTuple):
 PAPER = Schedule(
     joint=False,
     seating=10,
-    steps=100,
+    n_mh=100,
     p_add=0.2,
     p_remove=0.4,
     p_swap=0.0,
@@ -98,7 +98,7 @@ PAPER = Schedule(
 #: The default for `cut`: fewer proposals of the same moves, and swaps, refits, splits and merges.
 CUT = PAPER._replace(
     seating=2,
-    steps=20,
+    n_mh=20,
     p_add=0.2,
     p_remove=0.2,
     p_swap=0.1,
@@ -112,7 +112,7 @@ CUT = PAPER._replace(
 JOINT = CUT._replace(
     joint=True,
     seating=0,
-    steps=10,
+    n_mh=10,
     p_add=0.25,
     p_remove=0.25,
     p_swap=0.0,
@@ -128,17 +128,17 @@ JOINT = CUT._replace(
 EVERYWHERE = -1
 
 
-def spare_room(study: CompiledModel, schedule: Schedule) -> tuple[int, int]:
-    """Return the numbers of spare slots and processes that moves of a schedule need at most."""
-    steps = int(study.data.ends.shape[1])
+def spare_room(model: CompiledModel, schedule: Schedule) -> tuple[int, int]:
+    """Return the numbers of spare clusters and processes that moves of a schedule need at most."""
+    n_steps = int(model.data.ends.shape[1])
     if not schedule.joint:
         # Processes without members stay open until the parents of all time steps are updated.
-        return schedule.auxiliaries + 24, len(study.user)
-    processes = 1 + schedule.particles * steps
-    return processes * steps + 24, processes + steps + 2
+        return schedule.auxiliaries + 24, len(model.user)
+    dps = 1 + schedule.particles * n_steps
+    return dps * n_steps + 24, dps + n_steps + 2
 
 
-def uncompiled_moves(study: CompiledModel, schedule: Schedule) -> list[str]:
+def uncompiled_moves(model: CompiledModel, schedule: Schedule) -> list[str]:
     """Return the names of the functions of a sweep that aren't in the cache, the largest first."""
     calls = {
         _change_clusters: True,
@@ -148,23 +148,23 @@ def uncompiled_moves(study: CompiledModel, schedule: Schedule) -> list[str]:
         _extend: schedule.extensions > 0,
         _update_parents: not schedule.joint,
     }
-    signature = _signature(study, schedule)
+    signature = _signature(model, schedule)
     return [f.__name__ for f, called in calls.items() if called and not is_cached(f, signature)]
 
 
-def compile_move(study: CompiledModel, schedule: Schedule, name: str) -> None:
+def compile_move(model: CompiledModel, schedule: Schedule, name: str) -> None:
     """Compile one of the functions that :func:`uncompiled_moves` names."""
-    globals()[name].entry.compile(_signature(study, schedule))
+    globals()[name].entry.compile(_signature(model, schedule))
 
 
-def _signature(study: CompiledModel, schedule: Schedule) -> tuple:
+def _signature(model: CompiledModel, schedule: Schedule) -> tuple:
     """Return the types of the arguments of the functions that make moves."""
-    arguments = study, empty_state(study, 0, 0), schedule, EVERYWHERE, np.random.default_rng(0)
+    arguments = model, empty_state(model, 0, 0), schedule, EVERYWHERE, np.random.default_rng(0)
     return tuple(numba.typeof(argument) for argument in arguments)
 
 
-def sweep(study: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
-    """Make one sweep, changing the state and the study's population parameters in place.
+def sweep(model: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator) -> None:
+    """Make one sweep, changing the state and the model's population parameters in place.
 
     Under `cut`, moves within every process leave its mixture posterior invariant given its
     members; the parents of later time steps are updated after every level. Under `joint`, every
@@ -176,17 +176,17 @@ def sweep(study: CompiledModel, state: State, schedule: Schedule, rng: np.random
         If `schedule.check` is set and the running log density differs from the exact one.
     """
     if schedule.joint:
-        _change_paths(study, state, schedule, EVERYWHERE, rng)
-        within_processes(study, state, schedule, EVERYWHERE, rng)
+        _change_paths(model, state, schedule, EVERYWHERE, rng)
+        within_dps(model, state, schedule, EVERYWHERE, rng)
     else:
-        for level in range(study.data.ends.shape[1]):
-            within_processes(study, state, schedule, level, rng)
-            _update_parents(study, state, schedule, level, rng)
-    redraw_shared(study, state, schedule, rng)
+        for level in range(model.data.ends.shape[1]):
+            within_dps(model, state, schedule, level, rng)
+            _update_parents(model, state, schedule, level, rng)
+    redraw_shared(model, state, schedule, rng)
 
 
-def within_processes(
-    study: CompiledModel, state: State, schedule: Schedule, level: int, rng: np.random.Generator
+def within_dps(
+    model: CompiledModel, state: State, schedule: Schedule, level: int, rng: np.random.Generator
 ) -> None:
     """Make the moves of a sweep that keep every dataset in its process.
 
@@ -199,59 +199,59 @@ def within_processes(
         Time step at which the processes to be updated begin; `EVERYWHERE` for all processes.
     """
     if schedule.seating > 0:
-        _gibbs_reassign(study, state, schedule, level, rng)
-    _change_clusters(study, state, schedule, level, rng)
+        _gibbs_reassign(model, state, schedule, level, rng)
+    _change_clusters(model, state, schedule, level, rng)
     if schedule.extensions > 0:
-        _extend(study, state, schedule, level, rng)
+        _extend(model, state, schedule, level, rng)
     if schedule.refits > 0:
-        _refit(study, state, schedule, level, rng)
+        _refit(model, state, schedule, level, rng)
 
 
 def redraw_shared(
-    study: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator
+    model: CompiledModel, state: State, schedule: Schedule, rng: np.random.Generator
 ) -> None:
     """Redraw the parameters that all clusters share, if they are learned."""
-    if study.concentration_shape > 0.0:
-        redraw_concentration(study, state, rng)
-        _verify(study, state, schedule)
-    if len(study.priors.population) > 0:
-        redraw_population(study, state, rng)
-        _verify(study, state, schedule)
+    if model.concentration_shape > 0.0:
+        redraw_concentration(model, state, rng)
+        _verify(model, state, schedule)
+    if len(model.priors.population) > 0:
+        redraw_population(model, state, rng)
+        _verify(model, state, schedule)
 
 
 @compiled
-def at_level(study, state, level):
+def at_level(model, state, level):
     """Return the indicators (P,) of the processes that begin at a time step."""
     if level == EVERYWHERE:
         return np.ones(state.used.shape[0], dtype=np.bool_)
-    first = np.full(state.used.shape[0], -1)
+    begins = np.full(state.used.shape[0], -1)
     for d in range(state.assignment.shape[0]):
-        process = state.process[state.assignment[d]]
-        if first[process] < 0 or study.step[d] < first[process]:
-            first[process] = study.step[d]
-    return first == level
+        dp = state.dp[state.assignment[d]]
+        if begins[dp] < 0 or model.time_step[d] < begins[dp]:
+            begins[dp] = model.time_step[d]
+    return begins == level
 
 
 # The functions that make moves have the same arguments, as `_signature` requires.
 
 
 @compiled
-def _change_paths(study, state, schedule, level, rng):  # noqa: ARG001
-    for user in rng.permutation(study.first.shape[0]):
-        redraw_path(study, state, user, schedule.particles, rng)
-        _verify(study, state, schedule)
+def _change_paths(model, state, schedule, level, rng):  # noqa: ARG001
+    for user in rng.permutation(model.first_dataset.shape[0]):
+        redraw_path(model, state, user, schedule.particles, rng)
+        _verify(model, state, schedule)
 
 
 @compiled
-def _gibbs_reassign(study, state, schedule, level, rng):
-    chosen = at_level(study, state, level)
-    n = study.user.shape[0]
+def _gibbs_reassign(model, state, schedule, level, rng):
+    chosen = at_level(model, state, level)
+    n = model.user.shape[0]
     for _ in range(schedule.seating):
         order = rng.permutation(n)
         for k in range(n):
-            if chosen[state.process[state.assignment[order[k]]]]:
-                gibbs_reassign(study, state, order[k : k + 1], schedule.auxiliaries, rng)
-                _verify(study, state, schedule)
+            if chosen[state.dp[state.assignment[order[k]]]]:
+                gibbs_reassign(model, state, order[k : k + 1], schedule.auxiliaries, rng)
+                _verify(model, state, schedule)
 
 
 @compiled
@@ -260,49 +260,49 @@ def _odds(schedule):
 
 
 @compiled
-def _change_clusters(study, state, schedule, level, rng):
-    chosen = at_level(study, state, level)
+def _change_clusters(model, state, schedule, level, rng):
+    chosen = at_level(model, state, level)
     odds = _odds(schedule)
     for _ in range(schedule.split_merge):
-        dataset = int(rng.random() * study.user.shape[0])
-        if chosen[state.process[state.assignment[dataset]]]:
-            split_or_merge(study, state, dataset, rng)
-            _verify(study, state, schedule)
+        dataset = int(rng.random() * model.user.shape[0])
+        if chosen[state.dp[state.assignment[dataset]]]:
+            split_or_merge(model, state, dataset, rng)
+            _verify(model, state, schedule)
     # The set of occupied clusters doesn't change in this loop, so a copy of the list stays valid.
-    for slot in state.live[: state.sizes[0]].copy():
-        if not chosen[state.process[slot]]:
+    for cluster in state.live[: state.sizes[0]].copy():
+        if not chosen[state.dp[cluster]]:
             continue
-        for _ in range(schedule.steps):
-            local_step(study, state, slot, schedule.joint, odds, schedule.walk, rng)
-            _verify(study, state, schedule)
+        for _ in range(schedule.n_mh):
+            local_step(model, state, cluster, schedule.joint, odds, schedule.walk, rng)
+            _verify(model, state, schedule)
 
 
 @compiled
-def _extend(study, state, schedule, level, rng):
-    chosen = at_level(study, state, level)
+def _extend(model, state, schedule, level, rng):
+    chosen = at_level(model, state, level)
     for _ in range(schedule.extensions):
-        slot = state.live[int(rng.random() * state.sizes[0])]
-        if chosen[state.process[slot]]:
-            extend_or_contract(study, state, slot, schedule.joint, rng)
-            _verify(study, state, schedule)
+        cluster = state.live[int(rng.random() * state.sizes[0])]
+        if chosen[state.dp[cluster]]:
+            extend_or_contract(model, state, cluster, schedule.joint, rng)
+            _verify(model, state, schedule)
 
 
 @compiled
-def _refit(study, state, schedule, level, rng):
-    chosen = at_level(study, state, level)
+def _refit(model, state, schedule, level, rng):
+    chosen = at_level(model, state, level)
     odds = _odds(schedule)
     for _ in range(schedule.refits):
-        slot = state.assignment[short_dataset(study, state, rng)]
-        if chosen[state.process[slot]]:
-            refit_composition(study, state, slot, schedule.joint, odds, rng)
-            _verify(study, state, schedule)
+        cluster = state.assignment[short_dataset(model, state, rng)]
+        if chosen[state.dp[cluster]]:
+            refit_composition(model, state, cluster, schedule.joint, odds, rng)
+            _verify(model, state, schedule)
 
 
 @compiled
-def _update_parents(study, state, schedule, level, rng):
+def _update_parents(model, state, schedule, level, rng):
     # Processes that begin at time step `level` determine the parents of all later time steps.
-    update_parents(study, state, schedule.auxiliaries, level + 1, rng)
-    _verify(study, state, schedule)
+    update_parents(model, state, schedule.auxiliaries, level + 1, rng)
+    _verify(model, state, schedule)
 
 
 #: Number of datasets above which a cluster is refitted less often.
@@ -310,7 +310,7 @@ MANY = 20
 
 
 @compiled
-def short_dataset(study, state, rng):
+def short_dataset(model, state, rng):
     """Draw a dataset, for whose cluster a refit is then proposed.
 
     Its probability is proportional to 1 / (number of points)^2. Drawing a dataset favours clusters
@@ -320,22 +320,22 @@ def short_dataset(study, state, rng):
     which seldom has two good compositions, have a lower probability, so that refits of the cluster
     take as much time as those of a cluster of `MANY`.
     """
-    log_weights = np.empty(study.user.shape[0])
+    log_weights = np.empty(model.user.shape[0])
     for d in range(log_weights.shape[0]):
         crowd = max(1.0, state.occupants[state.assignment[d]] / MANY)
-        points = study.data.ends[study.user[d], study.step[d]]
+        points = model.data.ends[model.user[d], model.time_step[d]]
         log_weights[d] = -2.0 * math.log(crowd * points)
     return pick(log_weights, log_weights.shape[0], rng)
 
 
 @compiled
-def _verify(study, state, schedule):
+def _verify(model, state, schedule):
     if schedule.check:
-        check_density(study, state)
+        check_density(model, state)
 
 
 @compiled
-def check_density(study, state):
+def check_density(model, state):
     """Compare the running log density with the one computed from scratch.
 
     Raises
@@ -343,7 +343,7 @@ def check_density(study, state):
     RuntimeError
         If they differ by more than 1e-8 (1 + |exact value|).
     """
-    exact, running = log_joint(study, state), state.log_density[0]
+    exact, running = log_joint(model, state), state.log_density[0]
     if not abs(exact - running) <= 1e-8 * (1 + abs(exact)):
         raise RuntimeError(
             "The running log density isn't the exact one. "
@@ -351,12 +351,12 @@ def check_density(study, state):
         )
 
 
-def start(study: CompiledModel, schedule: Schedule, rng: np.random.Generator) -> State:
+def start(model: CompiledModel, schedule: Schedule, rng: np.random.Generator) -> State:
     """Return a state from which to sample, by assigning datasets to clusters one after the other.
 
     Each dataset is assigned either to one of the present clusters or to one of 20 clusters drawn
     from the prior.
     """
-    state = empty_state(study, *spare_room(study, schedule._replace(auxiliaries=20)))
-    assign_all(study, state, 20, rng)
+    state = empty_state(model, *spare_room(model, schedule._replace(auxiliaries=20)))
+    assign_all(model, state, 20, rng)
     return state

@@ -34,7 +34,7 @@ def seated(
     labels: Sequence[str],
     compositions: Mapping[str, Sequence[str]],
     seed: int = 0,
-    study: CompiledModel | None = None,
+    model: CompiledModel | None = None,
 ) -> State:
     """Return a state with the clusters that the letters of users' labels name.
 
@@ -53,23 +53,23 @@ def seated(
             structure[u, t, 0] = first[label]
             structure[u, t, 1:] = included(engine.pool, *compositions[label])
             row = values[label][:-1]
-            hyperparameters[u, t] = np.where(engine.study.layout.positive, np.exp(row), row)
+            hyperparameters[u, t] = np.where(engine.model.layout.positive, np.exp(row), row)
             noise[u, t] = math.exp(values[label][-1])
-    study = engine.study if study is None else study
-    state = engine.load(study, structure, hyperparameters, noise, schedule=JOINT)
-    assert memberships_agree(study, state)
+    model = engine.model if model is None else model
+    state = engine.load(model, structure, hyperparameters, noise, schedule=JOINT)
+    assert memberships_agree(model, state)
     return state
 
 
-def log_change(study: CompiledModel, before: State, after: State) -> float:
+def log_change(model: CompiledModel, before: State, after: State) -> float:
     """Return the change of the log joint density, both from scratch, once the books are checked."""
-    check_density(study, after)
-    assert memberships_agree(study, after)
-    return log_joint(study, after) - log_joint(study, before)
+    check_density(model, after)
+    assert memberships_agree(model, after)
+    return log_joint(model, after) - log_joint(model, before)
 
 
 def same_state(one: State, other: State) -> bool:
-    """Return whether two states differ by rounding at most, up to which slots are used."""
+    """Return whether two states differ by rounding at most, up to which clusters are used."""
     if len(np.unique(one.assignment)) != len(np.unique(other.assignment)):
         return False
     for a, b in zip(one.assignment, other.assignment, strict=True):
@@ -78,7 +78,7 @@ def same_state(one: State, other: State) -> bool:
             return False
         if not np.allclose(one.log_noise[a], other.log_noise[b], atol=1e-9):
             return False
-        if (one.parent[one.process[a]] != other.parent[other.process[b]]).any():
+        if (one.parent[one.dp[a]] != other.parent[other.dp[b]]).any():
             return False
     return np.isclose(one.log_density[0], other.log_density[0], atol=1e-8)
 
@@ -99,7 +99,7 @@ def unchanged(one: State, other: State) -> bool:
 
 def places(engine: Engine, candidate: int) -> range:
     """Return the indices of a candidate's hyperparameters."""
-    start = engine.study.layout.hyper_start
+    start = engine.model.layout.hyper_start
     return range(start[candidate], start[candidate + 1])
 
 
@@ -110,7 +110,7 @@ def prior(engine: Engine, p: int) -> stats.rv_continuous:
 
 def unit(engine: Engine, p: int) -> float:
     """Return the unit of steps of a coordinate, min(prior sd, 1) up to the error of draws."""
-    scale = engine.study.priors.scale[p]
+    scale = engine.model.priors.scale[p]
     assert abs(scale / min(PRIORS[engine.pool.hyperparameters[p].kind][1], 1.0) - 1) < 0.02
     return scale
 
@@ -172,18 +172,18 @@ def factors(engine, candidate):
     return found
 
 
-def log_copy(engine, spread, origins, parent, values, log_noise, source, source_noise) -> float:
-    """Return the log density of values and noise that are drawn from the prior or copied.
-
-    `origins` says from which of the `source` values the values are copied that it names.
-    """
-    share, *scales = spread
+def log_copy(engine, state, copy, original) -> float:
+    """Return the log density of a cluster's values as those of a split from another."""
+    own = np.flatnonzero(state.included[copy])
+    where = [p for c in own for p in places(engine, c)]
+    values, source = state.theta_unconstrained[[copy, original]]
+    log_noise, source_noise = state.log_noise[[copy, original]]
+    parent = state.parent[state.dp[copy]]
     log_prior = stats.norm(*NOISE[min(int(parent.sum()), 2)]).logpdf(log_noise)
-    log_prior += sum(prior(engine, p).logpdf(values[p]) for p in origins)
-    total = share * math.exp(log_prior)
-    for scale in scales:
+    log_prior += sum(prior(engine, p).logpdf(values[p]) for p in where)
+    total = 0.3 * math.exp(log_prior)
+    for scale in (0.1, 0.6):
         log_jump = stats.norm(source_noise, scale).logpdf(log_noise)
-        around = [source[o] for o in origins.values()]
-        log_jump += log_jitter(engine, origins, values, around, scale)
-        total += 0.5 * (1 - share) * math.exp(log_jump)
+        log_jump += log_jitter(engine, where, values, source[where], scale)
+        total += 0.5 * 0.7 * math.exp(log_jump)
     return math.log(total)

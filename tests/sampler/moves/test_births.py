@@ -21,15 +21,15 @@ from tests.sampler.moves.by_hand import log_birth as log_birth_by_hand
 
 
 @compiled
-def _prior_over_birth(study, state, candidate, own, rng, n):
-    h = state.h[state.live[:1]].copy()
+def _prior_over_birth(model, state, candidate, own, rng, n):
+    theta = state.theta_unconstrained[state.live[:1]].copy()
     changed = np.zeros(state.occupants.shape[0], dtype=np.bool_)
     changed[state.live[0]] = True
     out = np.empty(n)
     for i in range(n):
-        draw_birth(study, state, candidate, own, changed, 0, h, 0, rng)
-        log_q = log_birth(study, state, candidate, own, changed, 0, h, 0)
-        out[i] = math.exp(candidate_log_prior(study, candidate, h[0]) - log_q)
+        draw_birth(model, state, candidate, own, changed, 0, theta, 0, rng)
+        log_q = log_birth(model, state, candidate, own, changed, 0, theta, 0)
+        out[i] = math.exp(candidate_log_prior(model, candidate, theta[0]) - log_q)
     return out
 
 
@@ -38,11 +38,11 @@ def _prior_over_birth(study, state, candidate, own, rng, n):
 def test_density_of_births_is_that_of_their_draws(engine, own):
     # E_q[p / q] = 1 for the normalised prior p: it fails if q isn't what is drawn from.
     rng = np.random.default_rng(3)
-    state = start(engine.study, CUT, rng)
+    state = start(engine.model, CUT, rng)
     while not state.included[state.live[1 : state.sizes[0]], 2].any():
-        sweep(engine.study, state, CUT, rng)  # until another cluster has something to copy
+        sweep(engine.model, state, CUT, rng)  # until another cluster has something to copy
     own = np.array(own, dtype=bool)
-    ratios = _prior_over_birth(engine.study, state, 2, own, rng, 200_000)
+    ratios = _prior_over_birth(engine.model, state, 2, own, rng, 200_000)
     assert ratios.max() < 4  # the prior's share bounds it, so the mean is well behaved
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios))
 
@@ -59,28 +59,36 @@ def test_densities_are_those_by_hand(engine, candidate, own, first):
     """A share, a scale or a source that is another, or no mean over sources, would show."""
     own = [name for name in own if name != candidate]
     state = seated(engine, LABELS, {"a": own, "e": own, **OTHERS}, seed=2)
-    slots = state.assignment[[0, 5]]
-    changed = np.isin(np.arange(len(state.free)), slots)
+    clusters = state.assignment[[0, 5]]
+    changed = np.isin(np.arange(len(state.free)), clusters)
     c = engine.pool.names.index(candidate)
     row = 0 if first else 1
-    sources = [state.h[s] for s in np.unique(state.assignment[[1, 2, 4]]) if state.included[s, c]]
+    sources = [
+        state.theta_unconstrained[s]
+        for s in np.unique(state.assignment[[1, 2, 4]])
+        if state.included[s, c]
+    ]
     rng = np.random.default_rng(4)
     for near in (False, True):
-        h = state.h[slots] + rng.normal(0, 0.7, (2, state.h.shape[1]))
+        theta = state.theta_unconstrained[clusters] + rng.normal(
+            0, 0.7, (2, state.theta_unconstrained.shape[1])
+        )
         if near and sources:
-            h[row] = sources[-1] + 0.05  # where copies have most of the density
-        values = [*sources] if first else [*sources, h[0]]
-        by_hand = log_birth_by_hand(engine, c, included(engine.pool, *own), values, h[row])
-        ours = log_birth(engine.study, state, c, included(engine.pool, *own), changed, 0, h, row)
+            theta[row] = sources[-1] + 0.05  # where copies have most of the density
+        values = [*sources] if first else [*sources, theta[0]]
+        by_hand = log_birth_by_hand(engine, c, included(engine.pool, *own), values, theta[row])
+        ours = log_birth(
+            engine.model, state, c, included(engine.pool, *own), changed, 0, theta, row
+        )
         assert ours == pytest.approx(by_hand, abs=1e-8)
 
 
 @compiled
-def _births(study, state, candidate, own, changed, h, rng, n):
-    out = np.empty((n, h.shape[1]))
+def _births(model, state, candidate, own, changed, theta, rng, n):
+    out = np.empty((n, theta.shape[1]))
     for i in range(n):
-        draw_birth(study, state, candidate, own, changed, 0, h, 1, rng)
-        out[i] = h[1]
+        draw_birth(model, state, candidate, own, changed, 0, theta, 1, rng)
+        out[i] = theta[1]
     return out
 
 
@@ -88,14 +96,14 @@ def _births(study, state, candidate, own, changed, h, rng, n):
 def test_draws_have_the_distribution_by_hand(engine, own):
     """Of a shift: a share off by .02, or a scale by a quarter, would be noticed."""
     state = seated(engine, LABELS, {"a": own, "e": own, **OTHERS}, seed=2)
-    slots = state.assignment[[0, 5]]
-    changed = np.isin(np.arange(len(state.free)), slots)
-    h = state.h[slots].copy()
+    clusters = state.assignment[[0, 5]]
+    changed = np.isin(np.arange(len(state.free)), clusters)
+    theta = state.theta_unconstrained[clusters].copy()
     rng = np.random.default_rng(0)
     own = included(engine.pool, *own)
     p = places(engine, 2)[1]
-    draws = _births(engine.study, state, 2, own, changed, h, rng, 100_000)[:, p]
-    sources = [state.h[s][p] for s in state.assignment[[1, 2]]] + [h[0, p]]
+    draws = _births(engine.model, state, 2, own, changed, theta, rng, 100_000)[:, p]
+    sources = [state.theta_unconstrained[s][p] for s in state.assignment[[1, 2]]] + [theta[0, p]]
     one, lin = unit(engine, p), places(engine, 0)[1]
 
     def cdf(x):
@@ -103,7 +111,7 @@ def test_draws_have_the_distribution_by_hand(engine, own):
         copies = [stats.norm(s, k * one).cdf(x) for s in sources for k in (0.1, 0.5)]
         total = 0.35 * np.mean(copies, axis=0)
         if related:
-            total = total + related * stats.norm(h[1, lin], 0.3 * one).cdf(x)
+            total = total + related * stats.norm(theta[1, lin], 0.3 * one).cdf(x)
         return total + (0.65 - related) * prior(engine, p).cdf(x)
 
     assert stats.kstest(draws, cdf).pvalue > 1e-3

@@ -71,13 +71,13 @@ def way(pool, own, removed, added):
     return swap / len(inside) / len(outside), [1 - 1e-9, *places]
 
 
-def log_births(engine, state, slots, candidate, own, values, outside):
-    """Return the log density of proposing a candidate's values in all slots that change."""
+def log_births(engine, state, clusters, candidate, own, values, outside):
+    """Return the log density of proposing a candidate's values in all clusters that change."""
     total = 0.0
-    for k, slot in enumerate(slots):
-        sources = [state.h[s] for s in outside if state.included[s, candidate]]
-        sources += [values[slots[0]]] if k > 0 else []
-        total += log_birth(engine, candidate, own, sources, values[slot])
+    for k, cluster in enumerate(clusters):
+        sources = [state.theta_unconstrained[s] for s in outside if state.included[s, candidate]]
+        sources += [values[clusters[0]]] if k > 0 else []
+        total += log_birth(engine, candidate, own, sources, values[cluster])
     return total
 
 
@@ -102,22 +102,22 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 ):
     """Also a wrong choice, or a birth whose density isn't that of this side, would show."""
     interpret(composition, component)
-    pool, study = engine.pool, engine.study._replace(power=0.7)
+    pool, model = engine.pool, engine.model._replace(power=0.7)
     new = [c for c in [*names, added] if c and c != removed]
-    state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, study=study, seed=1)
-    before, slot = copy_state(state), state.assignment[0]
-    _, changed, moved = component.component(study, state, slot, joint)
-    slots = np.flatnonzero(changed)
-    assert len(slots) == (2 if joint else 1)
+    state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
+    before, cluster = copy_state(state), state.assignment[0]
+    _, changed, moved = component.component(model, state, cluster, joint)
+    clusters = np.flatnonzero(changed)
+    assert len(clusters) == (2 if joint else 1)
     outside = [s for s in np.unique(state.assignment) if not changed[s]]
 
     forward, draws = way(pool, names, removed, added)
     rng = Decisions(3, uniforms=draws)
-    assert composition.change_composition(study, state, slot, joint, ODDS, rng)
+    assert composition.change_composition(model, state, cluster, joint, ODDS, rng)
     after = copy_state(state)
-    check_density(study, state)
-    np.testing.assert_array_equal(state.included[slots], [included(pool, *new)] * len(slots))
-    counted = (after.counts - before.counts)[2:].reshape(-1, 2)
+    check_density(model, state)
+    np.testing.assert_array_equal(state.included[clusters], [included(pool, *new)] * len(clusters))
+    counted = np.column_stack([after.proposed - before.proposed, after.accepted - before.accepted])
     move = (
         composition.SWAP if removed and added else composition.ADD if added else composition.REMOVE
     )
@@ -125,30 +125,30 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     assert counted.sum() == 2
 
     backward, draws_back = way(pool, new, added, removed)
-    change = log_joint(study, after) - log_joint(study, before)
+    change = log_joint(model, after) - log_joint(model, before)
     change += math.log(backward / forward)
     if added:
         c = pool.names.index(added)
         own = included(pool, *names)
-        change -= log_births(engine, before, slots, c, own, after.h, outside)
+        change -= log_births(engine, before, clusters, c, own, after.theta_unconstrained, outside)
     if removed:
         c = pool.names.index(removed)
-        values = after.h.copy()
-        values[:, places(engine, c)] = before.h[:, places(engine, c)]
+        values = after.theta_unconstrained.copy()
+        values[:, places(engine, c)] = before.theta_unconstrained[:, places(engine, c)]
         own = included(pool, *new)
-        change += log_births(engine, after, slots, c, own, values, outside)
+        change += log_births(engine, after, clusters, c, own, values, outside)
     (there,) = rng.log_ratios
     assert there == pytest.approx(change, abs=1e-8)
 
     rows = np.flatnonzero(changed | moved)
 
-    def draw_what_was(_study, _state, c, _own, _changed, _first, h, row, _rng):
-        h[row, places(engine, c)] = before.h[rows[row], places(engine, c)]
+    def draw_what_was(_study, _state, c, _own, _changed, _first, theta, row, _rng):
+        theta[row, places(engine, c)] = before.theta_unconstrained[rows[row], places(engine, c)]
 
     monkeypatch.setattr(composition, "draw_birth", draw_what_was)
     coins = rng.drawn[len(draws) : -1]
     reverse = Decisions(0, uniforms=draws_back + coins, normals=[-z for z in rng.stepped])
-    assert composition.change_composition(study, state, slot, joint, ODDS, reverse)
+    assert composition.change_composition(model, state, cluster, joint, ODDS, reverse)
     assert same_state(before, state)
     (back,) = reverse.log_ratios
     assert there + back == pytest.approx(0, abs=1e-8)
@@ -157,12 +157,12 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 def test_half_of_the_noises_take_a_symmetric_step(engine, interpret):
     """A share that depended on the noise, or steps of another centre, would need a term."""
     interpret(composition, component)
-    study = engine.study
+    model = engine.model
     steps = []
     for seed in range(400):
         state = seated(engine, LABELS, {"a": ["LIN0"], "e": ["LIN0"], **OTHERS})
         before, rng = state.log_noise.copy(), Decisions(seed)
-        composition.change_composition(study, state, state.assignment[0], False, ODDS, rng)
+        composition.change_composition(model, state, state.assignment[0], False, ODDS, rng)
         steps += [(state.log_noise - before)[state.assignment[0]]]
         assert [s for s in steps[-1:] if s] == pytest.approx([0.5 * z for z in rng.stepped])
     assert abs(np.count_nonzero(steps) - 200) < 4.5 * 10

@@ -26,11 +26,11 @@ def learning(cohort, pool, table):
 
 
 @compiled
-def _steps(study, state, starts, rng):
+def _steps(model, state, starts, rng):
     out = np.empty_like(starts)
     for i in range(starts.shape[0]):
-        change_concentration(study, state, math.exp(starts[i]))
-        redraw_concentration(study, state, rng)
+        change_concentration(model, state, math.exp(starts[i]))
+        redraw_concentration(model, state, rng)
         out[i] = math.log(state.concentration[0])
     return out
 
@@ -42,20 +42,20 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(learning):
     noticed; so would a prior of another shape, or a process left out. A step the other way round
     without s or with another w isn't reversible.
     """
-    study = learning.study
+    model = learning.model
     state = seated(learning, LABELS, COMPOSITIONS)
     assert state.members[state.used].tolist() == [5, 2, 1]
     grid = np.linspace(-6, 4, 4001)
     log_density = np.empty(len(grid))
     for k, x in enumerate(grid):
         state.concentration[0] = math.exp(x)
-        log_density[k] = log_joint(study, state)
-    state.concentration[0] = study.concentration
+        log_density[k] = log_joint(model, state)
+    state.concentration[0] = model.concentration
     rng = np.random.default_rng(5)
     n = 40_000
     starts = inverse(grid, log_density, rng.random(n))
-    ends = _steps(study, state, starts, rng)
-    check_density(study, state)
+    ends = _steps(model, state, starts, rng)
+    check_density(model, state)
     assert np.corrcoef(starts, ends)[0, 1] > 0.1  # not independent, so reversibility says more
     assert stationary(grid, log_density, ends) > 1e-3
     assert reversible(grid, log_density, starts, ends) > 1e-3
@@ -64,6 +64,6 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(learning):
 def test_where_alpha_is_fixed_nothing_is_drawn(engine):
     state = seated(engine, LABELS, COMPOSITIONS)
     rng = np.random.default_rng(0)
-    redraw_concentration(engine.study, state, rng)
-    assert state.concentration[0] == engine.study.concentration
+    redraw_concentration(engine.model, state, rng)
+    assert state.concentration[0] == engine.model.concentration
     assert rng.random() == np.random.default_rng(0).random()

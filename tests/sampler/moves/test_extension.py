@@ -106,47 +106,47 @@ def test_a_flat_factor_changes_nothing(large):
     source, target = pool.names.index("SE0"), pool.names.index("PER0 x SE0")
     own = included(pool, "SE0")
     (factor,) = (f for other, f in extensions(layout, own, source) if other == target)
-    h = np.zeros(len(pool.hyperparameters))
-    h[layout.hyper_start[source] : layout.hyper_start[source] + 2] = [0.7, -0.3]
-    h[layout.factor_hyper[factor]] = 12.0  # the log of PER's lengthscale
-    keep_shared(layout, source, target, factor, h)
+    theta = np.zeros(len(pool.hyperparameters))
+    theta[layout.hyper_start[source] : layout.hyper_start[source] + 2] = [0.7, -0.3]
+    theta[layout.factor_hyper[factor]] = 12.0  # the log of PER's lengthscale
+    keep_shared(layout, source, target, factor, theta)
     x = np.linspace(0, 3, 7)[None]
     before, after = np.empty((2, 7, 7))
     for active, out in ((source, before), (target, after)):
-        covariance(kernels(), layout, np.array([active]), h, x, out, np.empty((7, 7)))
+        covariance(kernels(), layout, np.array([active]), theta, x, out, np.empty((7, 7)))
     upper = np.triu_indices(7)
     np.testing.assert_allclose(after[upper], before[upper], rtol=1e-9)
 
 
 @pytest.mark.integration
 def test_the_density_of_a_factor_is_that_of_its_draws(large):
-    study = large.study
-    factor = int(study.layout.factor_start[large.pool.names.index("PER0 x SE0")])
-    place = study.layout.factor_hyper[factor]
+    model = large.model
+    factor = int(model.layout.factor_start[large.pool.names.index("PER0 x SE0")])
+    place = model.layout.factor_hyper[factor]
     rng = np.random.default_rng(1)
-    h = np.zeros((2, len(study.layout.positive)))
-    h[0, place : place + 2] = [1.1, 1.4]
+    theta = np.zeros((2, len(model.layout.positive)))
+    theta[0, place : place + 2] = [1.1, 1.4]
     drawn = np.empty((20_000, 2))
     for i in range(len(drawn)):
-        draw_factor(study, factor, h, 0, 1, rng)
-        drawn[i] = h[1, place : place + 2]
-    width = 2 * JITTER * study.priors.scale[place : place + 2]
-    near = (np.abs(drawn - h[0, place : place + 2]) < width).all(1).mean()
+        draw_factor(model, factor, theta, 0, 1, rng)
+        drawn[i] = theta[1, place : place + 2]
+    width = 2 * JITTER * model.priors.scale[place : place + 2]
+    near = (np.abs(drawn - theta[0, place : place + 2]) < width).all(1).mean()
     # Midpoint rule over the same box.
     offsets = (np.arange(40) + 0.5) / 20 - 1
     total = 0.0
     for a in offsets:
         for b in offsets:
-            h[1, place : place + 2] = h[0, place : place + 2] + width * [a, b]
-            total += math.exp(log_factor(study, factor, h, 0, 1))
+            theta[1, place : place + 2] = theta[0, place : place + 2] + width * [a, b]
+            total += math.exp(log_factor(model, factor, theta, 0, 1))
     expected = total * np.prod(width / 20)
     assert near == pytest.approx(expected, abs=4 * math.sqrt(expected / len(drawn)))
     assert near > COPY_SHARE * 0.9  # most copies are there
-    prior = log_factor(study, factor, h, 1, 1)
-    entries = study.priors.entry[place : place + 2]
+    prior = log_factor(model, factor, theta, 1, 1)
+    entries = model.priors.entry[place : place + 2]
     by_hand = sum(
-        study.priors.log_density(int(e), v, study.priors.population)
-        for e, v in zip(entries, h[1, place : place + 2], strict=True)
+        model.priors.log_density(int(e), v, model.priors.population)
+        for e, v in zip(entries, theta[1, place : place + 2], strict=True)
     )
     assert prior == pytest.approx(by_hand, rel=1e-12)
 
@@ -154,20 +154,20 @@ def test_the_density_of_a_factor_is_that_of_its_draws(large):
 @pytest.mark.integration
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "cut"])
 def test_moves_keep_the_running_density(large, joint):
-    study = large.study
+    model = large.model
     structure, hyperparameters, noise = large.simplest()
     structure[:, 1:, 0] = np.where(large.present[:, 1:], 1, -1)
     structure[..., 1 + large.pool.names.index("LIN0 x PER0")] = large.present
     hyperparameters[:] = 0.3
-    state = large.load(study, structure, hyperparameters, noise)
+    state = large.load(model, structure, hyperparameters, noise)
     rng = np.random.default_rng(2)
     accepted = 0
     for _ in range(200):
         before = copy_state(state)
-        slot = state.live[int(rng.random() * state.sizes[0])]
-        changed = extend_or_contract(study, state, slot, joint, rng)
+        cluster = state.live[int(rng.random() * state.sizes[0])]
+        changed = extend_or_contract(model, state, cluster, joint, rng)
         accepted += changed
-        check_density(study, state)
+        check_density(model, state)
         assert changed == (not np.array_equal(before.included, state.included))
         np.testing.assert_array_equal(before.log_noise, state.log_noise)
         np.testing.assert_array_equal(before.assignment, state.assignment)
@@ -182,14 +182,14 @@ def test_levels_come_and_go_as_often_as_the_prior_says(table):
     pool = CandidatePool(["CONST", "LIN0", "SE0", "LIN0 x PER0"])
     table = table.replace(enter={"base kernel": 0.4, "interaction": 0.2})
     engine = Engine(make_cohort(((1, 2),)), pool, table, concentration=1.3, likelihood_power=1e-9)
-    study, rng = engine.study, np.random.default_rng(4)
+    model, rng = engine.model, np.random.default_rng(4)
     before, after, changed = [], [], 0
     for _ in range(2500):
-        state = engine.load(study, *engine.simulate(rng))
+        state = engine.load(model, *engine.simulate(rng))
         before.append(seen(state))
         for _ in range(4):
-            slot = state.live[int(rng.random() * state.sizes[0])]
-            changed += extend_or_contract(study, state, slot, True, rng)
+            cluster = state.live[int(rng.random() * state.sizes[0])]
+            changed += extend_or_contract(model, state, cluster, True, rng)
         after.append(seen(state))
     assert changed > 400
     difference = np.array(after) - before
@@ -199,8 +199,11 @@ def test_levels_come_and_go_as_often_as_the_prior_says(table):
 
 def seen(state):
     """Which candidates the first dataset has, and the log amplitude of its level, if it has one."""
-    slot = state.assignment[0]
-    return [*state.included[slot], state.included[slot, 0] * state.h[slot, 0]]
+    cluster = state.assignment[0]
+    return [
+        *state.included[cluster],
+        state.included[cluster, 0] * state.theta_unconstrained[cluster, 0],
+    ]
 
 
 #: The component of a has S = {a, e} and D = {b, d}.
@@ -228,40 +231,40 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     The density of the factor is here by hand: the prior in the first cluster, half a copy of the
     first one's values in the second.
     """
-    pool, study = large.pool, large.study._replace(power=0.7)
+    pool, model = large.pool, large.model._replace(power=0.7)
     new = [c for c in [*names, entering] if c != leaving]
     found = choices(pool, names, leaving)
     returns = choices(pool, new, entering)
     assert (len(found), found.index(entering), len(returns)) == (there, number, back)
     interpret(extension, component)
-    state = seated(large, LABELS, {"a": names, "e": names, **OTHERS}, study=study, seed=1)
-    before, slot = copy_state(state), state.assignment[0]
-    _, changed, moved = component.component(study, state, slot, joint)
-    slots = np.flatnonzero(changed)
+    state = seated(large, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
+    before, cluster = copy_state(state), state.assignment[0]
+    _, changed, moved = component.component(model, state, cluster, joint)
+    clusters = np.flatnonzero(changed)
 
     def uniforms(own, name, k, n):
         row = [c for c in pool.names if c in own]
         return [(row.index(name) + 0.5) / len(row), (k + 0.5) / n]
 
     rng = Decisions(1, uniforms=uniforms(names, leaving, number, there))
-    assert extension.extend_or_contract(study, state, slot, joint, rng)
+    assert extension.extend_or_contract(model, state, cluster, joint, rng)
     after = copy_state(state)
-    check_density(study, state)
-    np.testing.assert_array_equal(state.included[slots], [included(pool, *new)] * len(slots))
-    counted = (after.counts - before.counts)[2:].reshape(-1, 2)
+    check_density(model, state)
+    np.testing.assert_array_equal(state.included[clusters], [included(pool, *new)] * len(clusters))
+    counted = np.column_stack([after.proposed - before.proposed, after.accepted - before.accepted])
     assert counted[extension.EXTEND].tolist() == [1, 1]
     assert counted.sum() == 2
 
-    expected = log_joint(study, after) - log_joint(study, before) + math.log(there / back)
+    expected = log_joint(model, after) - log_joint(model, before) + math.log(there / back)
     one, other = pool.names.index(leaving), pool.names.index(entering)
     shorter, longer = sorted((one, other), key=lambda c: len(places(large, c)))
     kept = {factor.base for factor, *_ in factors(large, shorter)}
     (factor,) = (range(s, s + n) for f, s, n in factors(large, longer) if f.base not in kept)
     values = (after if longer == other else before).h
-    for k, s in enumerate(slots):
+    for k, s in enumerate(clusters):
         log_q = sum(prior(large, p).logpdf(values[s, p]) for p in factor)
         if k > 0:
-            around = values[slots[0], list(factor)]
+            around = values[clusters[0], list(factor)]
             log_copy = log_jitter(large, factor, values[s], around, 0.3)
             log_q = np.logaddexp(log_q, log_copy) - math.log(2)
         expected += -log_q if longer == other else log_q
@@ -269,14 +272,15 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
     rows = np.flatnonzero(changed | moved)
 
-    def draw_what_was(_study, _factor, h, _first, row, _rng):
-        h[row, list(factor)] = before.h[rows[row], list(factor)]
+    def draw_what_was(_study, _factor, theta, _first, row, _rng):
+        theta[row, list(factor)] = before.theta_unconstrained[rows[row], list(factor)]
 
     monkeypatch.setattr(extension, "draw_factor", draw_what_was)
     reverse = Decisions(0, uniforms=uniforms(new, entering, returns.index(leaving), back))
-    assert extension.extend_or_contract(study, state, slot, joint, reverse)
+    assert extension.extend_or_contract(model, state, cluster, joint, reverse)
     assert same_state(before, state)
     np.testing.assert_allclose(
-        state.h[slots][:, list(places(large, one))], before.h[slots][:, list(places(large, one))]
+        state.theta_unconstrained[clusters][:, list(places(large, one))],
+        before.theta_unconstrained[clusters][:, list(places(large, one))],
     )
     assert reverse.log_ratios[0] + rng.log_ratios[0] == pytest.approx(0, abs=1e-8)

@@ -34,21 +34,21 @@ from tests.states import copy_state
 )
 def crowded(engine, request):
     """A cluster with several datasets of several users, targets nested or not."""
-    data = engine.study.data
+    data = engine.model.data
     nested, sequential = request.param
-    study = engine.study._replace(
+    model = engine.model._replace(
         data=data._replace(y=data.y.copy(), nested=nested, sequential=sequential),
-        fits=no_fits(len(engine.study.user), len(engine.pool)),
+        fits=no_fits(len(engine.model.user), len(engine.pool)),
     )
     if not nested:
-        study.data.y[:] = np.random.default_rng(5).normal(size=study.data.y.shape)
+        model.data.y[:] = np.random.default_rng(5).normal(size=model.data.y.shape)
     structure, hyperparameters, noise = engine.simplest()
     structure[:, 0, 1] = engine.present[:, 0]  # all first datasets share LIN0, the rest
     structure[:, 1:, 0] = np.where(engine.present[:, 1:], 1, -1)  # share WHITE below it
     hyperparameters[:, 0, :2] = [1.3, 0.4]
     structure[:, 2:, 0] = np.where(engine.present[:, 2:], 2, -1)
-    state = engine.load(study, structure, hyperparameters, noise)
-    return study, state, state.assignment[0]
+    state = engine.load(model, structure, hyperparameters, noise)
+    return model, state, state.assignment[0]
 
 
 @numba.njit
@@ -57,43 +57,47 @@ def terms(problem, values):
 
 
 @numba.njit
-def height(study, state, slot):
-    """What a fit maximises, at a slot's present values: log likelihood and log prior."""
-    parent, included = state.parent[state.process[slot]], state.included[slot]
-    problem = problem_of(study, state.assignment == slot, included, parent)
-    values = np.append(state.h[slot][problem.places], state.log_noise[slot])
+def height(model, state, cluster):
+    """What a fit maximises, at a cluster's present values: log likelihood and log prior."""
+    parent, included = state.parent[state.dp[cluster]], state.included[cluster]
+    problem = problem_of(model, state.assignment == cluster, included, parent)
+    values = np.append(state.theta_unconstrained[cluster][problem.places], state.log_noise[cluster])
     return terms(problem, values)
 
 
 @numba.njit
-def fitted(study, members, included, parent, counts):
+def fitted(model, members, included, parent, counts):
     """Mode, factor of the curvature, and height."""
-    return approximate(study, problem_of(study, members, included, parent), counts)
+    return approximate(model, problem_of(model, members, included, parent), counts)
 
 
 def test_fits_are_about_the_members(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
-    likelihood, density = height(study, state, slot)
+    model, state, cluster = crowded
+    parent = state.parent[state.dp[cluster]]
+    likelihood, density = height(model, state, cluster)
     out = np.empty(3)
     expected = 0.0
-    for d in np.flatnonzero(state.assignment == slot):
+    for d in np.flatnonzero(state.assignment == cluster):
         prefix_log_likelihood(
-            study.kernels,
-            study.layout,
-            np.flatnonzero(state.included[slot]),
-            state.h[slot],
-            state.log_noise[slot],
-            study.data,
-            study.user[d],
-            study.step[d] + 1,
+            model.kernels,
+            model.layout,
+            np.flatnonzero(state.included[cluster]),
+            state.theta_unconstrained[cluster],
+            state.log_noise[cluster],
+            model.data,
+            model.user[d],
+            model.time_step[d] + 1,
             out,
             np.zeros(2, dtype=np.int64),
         )
-        expected += out[study.step[d]]
+        expected += out[model.time_step[d]]
     assert likelihood == pytest.approx(expected, rel=1e-12)
     kernel = kernel_log_prior(
-        study, parent, state.included[slot], state.h[slot], state.log_noise[slot]
+        model,
+        parent,
+        state.included[cluster],
+        state.theta_unconstrained[cluster],
+        state.log_noise[cluster],
     )
     stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
     assert density + stay == pytest.approx(kernel, rel=1e-12)
@@ -101,10 +105,12 @@ def test_fits_are_about_the_members(crowded):
 
 @pytest.mark.integration
 def test_proposals_of_fits_have_the_density_that_is_said(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
+    model, state, cluster = crowded
+    parent = state.parent[state.dp[cluster]]
     included = np.array([False, True, False])
-    mode, factor, _ = fitted(study, state.assignment == slot, included, parent, state.counts)
+    mode, factor, _ = fitted(
+        model, state.assignment == cluster, included, parent, state.factorisations
+    )
     upper = np.triu(factor)
     shape = np.linalg.inv(upper.T @ upper)
     expected = multivariate_t(mode, shape, df=5)
@@ -122,19 +128,21 @@ def test_the_mode_and_the_curvature_are_those_of_the_joint_density(engine, crowd
     A member left out, counted twice, or a prior's term that is missing, changes the curvature by
     more than a tenth; no refit would be wrong then, but hardly any accepted.
     """
-    study, _, _ = crowded
-    state = seated(engine, ["aaa", "aa", "aab"], {"a": [], "b": ["LIN0"]}, study=study)
-    slot = state.assignment[0]
+    model, _, _ = crowded
+    state = seated(engine, ["aaa", "aa", "aab"], {"a": [], "b": ["LIN0"]}, model=model)
+    cluster = state.assignment[0]
     included = np.array([False, True, False])
-    parent = state.parent[state.process[slot]]
-    mode, factor, _ = fitted(study, state.assignment == slot, included, parent, state.counts)
+    parent = state.parent[state.dp[cluster]]
+    mode, factor, _ = fitted(
+        model, state.assignment == cluster, included, parent, state.factorisations
+    )
     upper = np.triu(factor)
     places, trial = [2, 3], copy_state(state)
-    trial.included[slot] = included
+    trial.included[cluster] = included
 
     def density(values):
-        trial.h[slot, places], trial.log_noise[slot] = values[:2], values[2]
-        return log_joint(study, trial)
+        trial.h[cluster, places], trial.log_noise[cluster] = values[:2], values[2]
+        return log_joint(model, trial)
 
     steps = 1e-3 * np.eye(3)
     gradient = np.array([density(mode + s) - density(mode - s) for s in steps]) / 2e-3
@@ -144,58 +152,58 @@ def test_the_mode_and_the_curvature_are_those_of_the_joint_density(engine, crowd
             a * b * density(mode + a * steps[i] + b * steps[j]) for a in (1, -1) for b in (1, -1)
         ]
         hessian[i, j] = sum(corners) / 4e-6
-    ridge = RIDGE / np.append(study.priors.scale[places], 1.0) ** 2
+    ridge = RIDGE / np.append(model.priors.scale[places], 1.0) ** 2
     curvature = upper.T @ upper - np.diag(ridge)
     np.testing.assert_allclose(curvature, -hessian, rtol=0.01, atol=0.02)
     assert 0.5 * gradient @ np.linalg.solve(curvature, gradient) < ENOUGH
 
 
 def test_a_fit_is_remembered(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
+    model, state, cluster = crowded
+    parent = state.parent[state.dp[cluster]]
     included = np.array([False, True, False])
-    before = state.counts[0]
-    first = fit_cluster(study, state, slot, included, parent)
-    made = state.counts[0]
-    again = fit_cluster(study, state, slot, included, parent)
+    before = state.factorisations[0]
+    first = fit_cluster(model, state, cluster, included, parent)
+    made = state.factorisations[0]
+    again = fit_cluster(model, state, cluster, included, parent)
     assert made > before
-    assert state.counts[0] == made
+    assert state.factorisations[0] == made
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     again[1][:] = 0.0  # what is handed out can't spoil what is remembered
-    np.testing.assert_array_equal(fit_cluster(study, state, slot, included, parent)[1], first[1])
+    np.testing.assert_array_equal(fit_cluster(model, state, cluster, included, parent)[1], first[1])
 
 
 def test_another_question_gets_another_fit(crowded):
-    study, state, slot = crowded
-    parent = state.parent[state.process[slot]]
+    model, state, cluster = crowded
+    parent = state.parent[state.dp[cluster]]
     included = np.array([False, True, False])
-    fitted = fit_cluster(study, state, slot, included, parent)[1]
-    other = next(s for s in state.live[: state.sizes[0]] if s != slot)
-    assert not np.array_equal(fit_cluster(study, state, other, included, parent)[1], fitted)
-    assert not np.array_equal(fit_cluster(study, state, slot, included, ~parent)[1], fitted)
-    study.data.y[:] *= 1.5
-    assert not np.array_equal(fit_cluster(study, state, slot, included, parent)[1], fitted)
-    study.data.y[:] /= 1.5
-    study.data.y[:2, ..., 0] *= -1  # catches digests in which an even number of signs cancels
-    assert not np.array_equal(fit_cluster(study, state, slot, included, parent)[1], fitted)
-    study.data.y[:2, ..., 0] *= -1
+    fitted = fit_cluster(model, state, cluster, included, parent)[1]
+    other = next(s for s in state.live[: state.sizes[0]] if s != cluster)
+    assert not np.array_equal(fit_cluster(model, state, other, included, parent)[1], fitted)
+    assert not np.array_equal(fit_cluster(model, state, cluster, included, ~parent)[1], fitted)
+    model.data.y[:] *= 1.5
+    assert not np.array_equal(fit_cluster(model, state, cluster, included, parent)[1], fitted)
+    model.data.y[:] /= 1.5
+    model.data.y[:2, ..., 0] *= -1  # catches digests in which an even number of signs cancels
+    assert not np.array_equal(fit_cluster(model, state, cluster, included, parent)[1], fitted)
+    model.data.y[:2, ..., 0] *= -1
 
 
 def test_draws_do_not_depend_on_what_is_remembered(engine):
-    schedule = CUT._replace(steps=5, refits=8)
+    schedule = CUT._replace(n_mh=5, refits=8)
     densities = []
     for forgetful in (False, True):
         rng = np.random.default_rng(3)
-        study = engine.study
-        study.fits.data[:] = 0.0
-        study.covariances.points[:] = 0
-        state = start(study, schedule, rng)
+        model = engine.model
+        model.fits.data[:] = 0.0
+        model.covariances.points[:] = 0
+        state = start(model, schedule, rng)
         for _ in range(20):
             if forgetful:
-                study.fits.data[:] = 0.0
-                study.covariances.points[:] = 0
-            sweep(study, state, schedule, rng)
-        densities.append((state.log_density[0], int(state.counts[0])))
+                model.fits.data[:] = 0.0
+                model.covariances.points[:] = 0
+            sweep(model, state, schedule, rng)
+        densities.append((state.log_density[0], int(state.factorisations[0])))
     assert densities[0][0] == densities[1][0]
     assert densities[0][1] < densities[1][1]

@@ -21,62 +21,67 @@ def walk(interpret):
 
 
 @pytest.fixture
-def study(engine):
+def model(engine):
     """A study whose likelihood has a power, which a ratio could forget."""
-    return engine.study._replace(power=0.7)
+    return engine.model._replace(power=0.7)
 
 
 @pytest.mark.parametrize("step", [0.0, 0.1], ids=["random scale", "the paper's"])
-def test_ratios_are_those_of_the_joint_density_there_and_back(engine, study, walk, step):
+def test_ratios_are_those_of_the_joint_density_there_and_back(engine, model, walk, step):
     """Without a term of the prior, a member or the power, a ratio would be off by 0.1 or more."""
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
     for seed in range(40):
-        slot = state.assignment[seed % len(state.assignment)]
+        cluster = state.assignment[seed % len(state.assignment)]
         before, rng = copy_state(state), Decisions(seed)
-        assert walk(study, state, slot, step, rng)
+        assert walk(model, state, cluster, step, rng)
         (there,) = rng.log_ratios
-        assert there == pytest.approx(log_change(study, before, state), abs=1e-8)
+        assert there == pytest.approx(log_change(model, before, state), abs=1e-8)
 
         after = copy_state(state)
         reverse = Decisions(0, uniforms=rng.drawn, normals=[-z for z in rng.stepped])
-        assert walk(study, state, slot, step, reverse)
-        np.testing.assert_allclose(state.h, before.h, atol=1e-12)
+        assert walk(model, state, cluster, step, reverse)
+        np.testing.assert_allclose(
+            state.theta_unconstrained, before.theta_unconstrained, atol=1e-12
+        )
         (back,) = reverse.log_ratios
-        assert back == pytest.approx(log_change(study, after, state), abs=1e-8)
+        assert back == pytest.approx(log_change(model, after, state), abs=1e-8)
         assert there + back == pytest.approx(0, abs=1e-8)
 
 
-def test_what_is_rejected_changes_nothing(engine, study, walk):
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+def test_what_is_rejected_changes_nothing(engine, model, walk):
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
     before = copy_state(state)
     for seed in range(20):
-        assert not walk(study, state, state.assignment[0], 0.0, Decisions(seed, answers=[False]))
+        assert not walk(model, state, state.assignment[0], 0.0, Decisions(seed, answers=[False]))
         assert unchanged(before, state)
-    assert state.counts[2 + 2 * HYPERPARAMETERS] == 20
-    assert state.counts[3 + 2 * HYPERPARAMETERS] == 0
+    assert state.proposed[HYPERPARAMETERS] == 20
+    assert state.accepted[HYPERPARAMETERS] == 0
 
 
-def test_an_impossible_value_is_rejected_without_a_likelihood(engine, study, walk):
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+def test_an_impossible_value_is_rejected_without_a_likelihood(engine, model, walk):
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
     before = copy_state(state)
     rng = Decisions(0, normals=[1e200] * 3)
-    assert not walk(study, state, state.assignment[0], 0.1, rng)
+    assert not walk(model, state, state.assignment[0], 0.1, rng)
     assert unchanged(before, state)
     assert not rng.log_ratios
 
 
-def test_steps_are_of_one_coordinate_or_all_in_units_of_their_priors(engine, study, walk):
+def test_steps_are_of_one_coordinate_or_all_in_units_of_their_priors(engine, model, walk):
     """The scale, the units and the choice don't depend on the values, so steps are symmetric."""
     chosen, jointly = [], 0
     for seed in range(300):
-        state = seated(engine, LABELS, COMPOSITIONS, study=study)
-        slot = state.assignment[1]  # 2 values of SE0, 4 of the product, and the noise
+        state = seated(engine, LABELS, COMPOSITIONS, model=model)
+        cluster = state.assignment[1]  # 2 values of SE0, 4 of the product, and the noise
         before, rng = copy_state(state), Decisions(seed)
-        walk(study, state, slot, 0.0, rng)
+        walk(model, state, cluster, 0.0, rng)
         scale = SMALLEST_STEP * (LARGEST_STEP / SMALLEST_STEP) ** rng.drawn[0]
         units = np.array([unit(engine, p) for p in range(2, 8)] + [1.0])
-        step = np.append(state.h[slot] - before.h[slot], state.log_noise[slot])[2:]
-        step[-1] -= before.log_noise[slot]
+        step = np.append(
+            state.theta_unconstrained[cluster] - before.theta_unconstrained[cluster],
+            state.log_noise[cluster],
+        )[2:]
+        step[-1] -= before.log_noise[cluster]
         if len(rng.stepped) == 1:
             (place,) = np.flatnonzero(step)
             assert step[place] == pytest.approx(scale * units[place] * rng.stepped[0])
@@ -89,12 +94,15 @@ def test_steps_are_of_one_coordinate_or_all_in_units_of_their_priors(engine, stu
     assert (abs(counts - counts.mean()) < 4.5 * np.sqrt(counts.mean())).all()
 
 
-def test_the_papers_steps_move_all_coordinates_alike(engine, study, walk):
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
-    slot = state.assignment[1]
+def test_the_papers_steps_move_all_coordinates_alike(engine, model, walk):
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
+    cluster = state.assignment[1]
     before, rng = copy_state(state), Decisions(1)
-    walk(study, state, slot, 0.1, rng)
-    step = [*(state.h[slot] - before.h[slot])[2:], state.log_noise[slot] - before.log_noise[slot]]
+    walk(model, state, cluster, 0.1, rng)
+    step = [
+        *(state.theta_unconstrained[cluster] - before.theta_unconstrained[cluster])[2:],
+        state.log_noise[cluster] - before.log_noise[cluster],
+    ]
     np.testing.assert_allclose(step, 0.1 * np.array(rng.stepped))
 
 

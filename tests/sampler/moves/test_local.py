@@ -24,34 +24,34 @@ from tests.tiny_study import make_cohort
 
 
 @compiled
-def _evidence(study, state, slot, included, rng, n):
+def _evidence(model, state, cluster, included, rng, n):
     """Return log p(members | composition) by averaging the likelihood over prior draws."""
-    h = state.h[slot].copy()
-    parent = state.parent[state.process[slot]]
-    scratch = np.empty(study.data.ends.shape[1])
+    theta = state.theta_unconstrained[cluster].copy()
+    parent = state.parent[state.dp[cluster]]
+    scratch = np.empty(model.data.ends.shape[1])
     counts = np.zeros(2, dtype=np.int64)
     active = np.flatnonzero(included)
     out = np.empty(n)
     for i in range(n):
         for c in active:
-            for p in range(study.layout.hyper_start[c], study.layout.hyper_start[c + 1]):
-                h[p] = draw_value(study, p, rng)
-        log_noise = draw_noise(study, parent, rng)
+            for p in range(model.layout.hyper_start[c], model.layout.hyper_start[c + 1]):
+                theta[p] = draw_value(model, p, rng)
+        log_noise = draw_noise(model, parent, rng)
         total = 0.0
         for d in range(state.assignment.shape[0]):
             prefix_log_likelihood(
-                study.kernels,
-                study.layout,
+                model.kernels,
+                model.layout,
                 active,
-                h,
+                theta,
                 log_noise,
-                study.data,
-                study.user[d],
-                study.step[d] + 1,
+                model.data,
+                model.user[d],
+                model.time_step[d] + 1,
                 scratch,
                 counts,
             )
-            total += scratch[study.step[d]]
+            total += scratch[model.time_step[d]]
         out[i] = total
     return out
 
@@ -61,14 +61,14 @@ ODDS = Odds(add=0.3, remove=0.2, swap=0.1, edge=0.45)
 
 
 @compiled
-def _visits(study, state, slot, rng, n, thin):
+def _visits(model, state, cluster, rng, n, thin):
     out = np.empty(n, dtype=np.int64)
     for i in range(n):
         for _ in range(thin):
-            local_step(study, state, slot, False, ODDS, 0.0, rng)
+            local_step(model, state, cluster, False, ODDS, 0.0, rng)
         code = 0
         for c in range(state.included.shape[1]):
-            code += state.included[slot, c] << c
+            code += state.included[cluster, c] << c
         out[i] = code
     return out
 
@@ -79,22 +79,22 @@ def test_compositions_of_one_cluster_are_visited_as_enumeration_says(table):
     pool = CandidatePool(["LIN0", "SE0", "LIN0 x SE0"])
     table = table.replace(enter={"base kernel": 0.4, "interaction": 0.25})
     engine = Engine(cohort, pool, table, concentration=1.0, likelihood_power=1.0)
-    study = engine.study
-    state = engine.load(study, *engine.simplest())
-    slot = state.assignment[0]
+    model = engine.model
+    state = engine.load(model, *engine.simplest())
+    cluster = state.assignment[0]
     rng = np.random.default_rng(12)
     log_posterior = np.empty(8)
     errors = np.empty(8)
     for code, bits in enumerate(product([False, True], repeat=3)):
         included = np.array(bits[::-1])
-        draws = np.exp(_evidence(study, state, slot, included, rng, 60_000))
-        prior = np.where(included, study.priors.enter, 1 - study.priors.enter).prod()
+        draws = np.exp(_evidence(model, state, cluster, included, rng, 60_000))
+        prior = np.where(included, model.priors.enter, 1 - model.priors.enter).prod()
         log_posterior[code] = math.log(prior * draws.mean())
         errors[code] = draws.std() / draws.mean() / math.sqrt(len(draws))
     exact = np.exp(log_posterior - np.logaddexp.reduce(log_posterior))
     assert errors.max() < 0.02  # the enumeration itself is good to 2 %
 
-    visits = _visits(study, state, slot, rng, 60_000, 3)
+    visits = _visits(model, state, cluster, rng, 60_000, 3)
     batches = np.stack([np.bincount(b, minlength=8) / len(b) for b in np.split(visits, 40)])
     error = np.hypot(batches.std(0, ddof=1) / math.sqrt(40), exact * errors)
     z = (batches.mean(0) - exact) / error
@@ -111,10 +111,10 @@ def test_a_step_changes_the_composition_as_often_as_the_odds_say(engine, monkeyp
     for own, share in (([], ODDS.edge), (["LIN0", "SE0"], 0.6), (engine.pool.names, ODDS.edge)):
         state = seated(engine, ["abc", "dd", "ddd"], {"a": own, "b": ["LIN0"], "c": [], "d": []})
         calls.clear()
-        slot = state.assignment[0]
+        cluster = state.assignment[0]
         rng = np.random.default_rng(0)
         for _ in range(n):
-            local.local_step.py_func(engine.study, state, slot, False, ODDS, 0.0, rng)
+            local.local_step.py_func(engine.model, state, cluster, False, ODDS, 0.0, rng)
         changes = calls.count("change_composition")
         assert len(calls) == n
         assert abs(changes - n * share) < 4.5 * math.sqrt(n * share * (1 - share))

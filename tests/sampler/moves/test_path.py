@@ -26,55 +26,57 @@ AUXILIARIES = 3
 
 @pytest.fixture
 def alone(engine):
-    """A study without likelihood, a state without user 0, slots of the root, and new ones."""
-    study = engine.prior_study
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    """A study without likelihood, a state without user 0, clusters of the root, and new ones."""
+    model = engine.prior_model
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
     for d in range(3):
-        detach(study, state, d)
+        detach(model, state, d)
     rng = np.random.default_rng(0)
-    occupied = [s for s in state.live[: state.sizes[0]] if state.process[s] == 0]
-    new = [new_cluster(study, state, 0, rng) for _ in range(AUXILIARIES)]
-    return study, state, np.array(occupied), np.array(new)
+    occupied = [s for s in state.live[: state.sizes[0]] if state.dp[s] == 0]
+    new = [new_cluster(model, state, 0, rng) for _ in range(AUXILIARIES)]
+    return model, state, np.array(occupied), np.array(new)
 
 
-def log_seats(study, state, new, slots):
+def log_seats(model, state, new, clusters):
     """Return the log probability of the first seats of user 0, from the joint density.
 
     Without the kernels of new clusters, and with one of the equivalent ways to choose these among
     the auxiliary ones.
     """
     trial = copy_state(state)
-    for step, slot in enumerate(slots):
-        attach(study, trial, step, slot)
-    opened = list(dict.fromkeys(s for s in slots if s in new))
-    total = log_joint(study, trial) - log_joint(study, state)
+    for step, cluster in enumerate(clusters):
+        attach(model, trial, step, cluster)
+    opened = list(dict.fromkeys(s for s in clusters if s in new))
+    total = log_joint(model, trial) - log_joint(model, state)
     for r, s in enumerate(opened):
-        parent, own = state.parent[state.process[s]], state.included[s]
-        total -= kernel_log_prior(study, parent, own, state.h[s], state.log_noise[s])
+        parent, own = state.parent[state.dp[s]], state.included[s]
+        total -= kernel_log_prior(
+            model, parent, own, state.theta_unconstrained[s], state.log_noise[s]
+        )
         total -= math.log(AUXILIARIES - r)
     return total
 
 
 def test_seats_on_a_path_are_those_of_the_joint_density(alone):
     """Of every path: without own visits, or a count of unused clusters, it is off by .2 or more."""
-    study, state, occupied, new = alone
+    model, state, occupied, new = alone
     options = np.concatenate([occupied, new])
     out = np.empty(len(options))
     total = 0.0
     for choice in product(range(len(options)), repeat=3):
-        slots = options[list(choice)]
+        clusters = options[list(choice)]
         log_weight = 0.0
         for step in range(3):
-            path._log_seats(state, slots, step, options, AUXILIARIES, out)
+            path._log_seats(state, clusters, step, options, AUXILIARIES, out)
             log_weight += out[choice[step]]
-        assert log_weight == pytest.approx(log_seats(study, state, new, slots), abs=1e-8)
+        assert log_weight == pytest.approx(log_seats(model, state, new, clusters), abs=1e-8)
         total += math.exp(log_weight)
     assert total == pytest.approx(1, abs=1e-8)
 
 
 def test_ancestors_are_drawn_by_the_seats_that_follow(alone, monkeypatch):
     """Histories of another composition are none; of the others the rest of the path decides."""
-    study, state, occupied, new = alone
+    model, state, occupied, new = alone
     state.included[new[0]] = state.included[new[1]] = False
     state.included[new[2], 1] = True
     seen = []
@@ -91,15 +93,15 @@ def test_ancestors_are_drawn_by_the_seats_that_follow(alone, monkeypatch):
                     assert log_weight == -math.inf
                     continue
                 joined = [*row, *retained[step:]]
-                exact = log_seats(study, state, new, joined) - log_seats(study, state, new, row)
+                exact = log_seats(model, state, new, joined) - log_seats(model, state, new, row)
                 assert log_weight == pytest.approx(exact, abs=1e-8)
 
 
 @compiled
-def _many(study, state, n, rng, assignments, compositions):
+def _many(model, state, n, rng, assignments, compositions):
     for i in range(n):
-        for user in range(study.first.shape[0]):
-            redraw_path(study, state, user, 4, rng)
+        for user in range(model.first_dataset.shape[0]):
+            redraw_path(model, state, user, 4, rng)
         assignments[i] = state.assignment
         compositions[i] = state.included
 
@@ -113,14 +115,14 @@ def test_path_updates_alone_visit_what_enumeration_says():
     """
     engine, problem = make_problem(*TWO_STEPS)
     rng = np.random.default_rng(6)
-    study = engine.study
-    state = start(study, JOINT, rng)
+    model = engine.model
+    state = start(model, JOINT, rng)
     n = 20_000
     assignments = np.empty((n, 4), dtype=np.int64)
     compositions = np.empty((n, *state.included.shape), dtype=np.bool_)
-    _many(study, state, n, rng, assignments, compositions)
-    check_density(study, state)
-    assert memberships_agree(study, state)
+    _many(model, state, n, rng, assignments, compositions)
+    check_density(model, state)
+    assert memberships_agree(model, state)
     assert state.sizes.sum() == len(state.free)
     found = [visited(a, c) for a, c in zip(assignments, compositions, strict=True)]
     scores = z_scores(found, joint_posterior(problem))

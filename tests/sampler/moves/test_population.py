@@ -46,30 +46,30 @@ def setting(cohort, pool, table):
         noise=noise,
     )
     engine = Engine(cohort, pool, priors, 1.3, likelihood_power=1.0)
-    study = engine.at(engine.study)
+    model = engine.at(engine.model)
     assert sorted(p.name for p in engine.population) == sorted(NAMES)
-    return engine, study, seated(engine, LABELS, COMPOSITIONS, study=study)
+    return engine, model, seated(engine, LABELS, COMPOSITIONS, model=model)
 
 
-def coordinate(study, i):
+def coordinate(model, i):
     """Return a parameter's unconstrained coordinate."""
-    value = study.priors.population[i]
-    return math.log(value) if study.priors.population_positive[i] else value
+    value = model.priors.population[i]
+    return math.log(value) if model.priors.population_positive[i] else value
 
 
-def put(study, i, x):
+def put(model, i, x):
     """Set a parameter from its coordinate."""
-    study.priors.population[i] = math.exp(x) if study.priors.population_positive[i] else x
+    model.priors.population[i] = math.exp(x) if model.priors.population_positive[i] else x
 
 
 @compiled
-def _steps(study, state, i, starts, rng):
-    positive = study.priors.population_positive[i]
+def _steps(model, state, i, starts, rng):
+    positive = model.priors.population_positive[i]
     out = np.empty_like(starts)
     for k in range(starts.shape[0]):
-        study.priors.population[i] = math.exp(starts[k]) if positive else starts[k]
-        redraw_parameter(study, state, i, rng)
-        v = study.priors.population[i]
+        model.priors.population[i] = math.exp(starts[k]) if positive else starts[k]
+        redraw_parameter(model, state, i, rng)
+        v = model.priors.population[i]
         out[k] = math.log(v) if positive else v
     return out
 
@@ -88,15 +88,15 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, i
     A prior term that is missing, a cluster that counts for every dataset, or no Jacobian would be
     noticed; with narrower intervals also stepping out to one side only.
     """
-    _, study, state = setting
-    old, width = coordinate(study, index), study.priors.population_width[index]
+    _, model, state = setting
+    old, width = coordinate(model, index), model.priors.population_width[index]
     grid = np.linspace(old - 8 * width, old + 8 * width, 3001)
     log_density = np.empty(len(grid))
     conditional = np.empty(len(grid))
     for k, x in enumerate(grid):
-        put(study, index, x)
-        log_density[k] = log_joint(study, state)
-        conditional[k] = log_conditional_at(study, state, index, x)
+        put(model, index, x)
+        log_density[k] = log_joint(model, state)
+        conditional[k] = log_conditional_at(model, state, index, x)
     top = log_density.argmax()
     inside = np.isfinite(log_density)
     np.testing.assert_array_equal(inside, np.isfinite(conditional))
@@ -106,28 +106,28 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(setting, i
         atol=1e-8,
     )
     log_density[~inside] = -np.inf
-    narrow = study.priors._replace(population_width=study.priors.population_width / narrower)
-    study = study._replace(priors=narrow)
+    narrow = model.priors._replace(population_width=model.priors.population_width / narrower)
+    model = model._replace(priors=narrow)
     rng = np.random.default_rng(3)
     starts = inverse(grid, log_density, rng.random(40_000))
-    ends = _steps(study, state, index, starts, rng)
-    put(study, index, old)
+    ends = _steps(model, state, index, starts, rng)
+    put(model, index, old)
     assert stationary(grid, log_density, ends) > 1e-3
     assert reversible(grid, log_density, starts, ends) > 1e-3
 
 
 def test_the_running_density_follows(setting):
-    _, study, state = setting
+    _, model, state = setting
     state = copy_state(state)
-    # Entries after those of the live slots are left over from clusters that are gone.
+    # Entries after those of the live clusters are left over from clusters that are gone.
     state.live[state.sizes[0] :] = state.free[0]
     state.log_prior[state.free[0]] = 50.0
     rng = np.random.default_rng(1)
     values = []
     for _ in range(20):
-        redraw_population(study, state, rng)
-        check_density(study, state)
-        values.append(study.priors.population.copy())
+        redraw_population(model, state, rng)
+        check_density(model, state)
+        values.append(model.priors.population.copy())
     assert (np.std(values, axis=0) > 0.01).all()
 
 
@@ -136,13 +136,13 @@ def test_intervals_are_placed_at_random_and_grow_up_to_a_limit(
     setting, interpret, monkeypatch, share
 ):
     """Where the density is flat; too small an effect for the frequencies above."""
-    _, study, state = setting
+    _, model, state = setting
     asked = []
     interpret(population)
     monkeypatch.setattr(population, "log_conditional_at", lambda *a: asked.append(a[-1]) or 0.0)
-    x, width = coordinate(study, 0), study.priors.population_width[0]
+    x, width = coordinate(model, 0), model.priors.population_width[0]
     below = int(MOST * 0.4)
-    population.redraw_parameter(study, state, 0, Decisions(0, uniforms=[0.5, share, 0.4, 0.5]))
+    population.redraw_parameter(model, state, 0, Decisions(0, uniforms=[0.5, share, 0.4, 0.5]))
     low = x - width * share - width * np.arange(below)
     high = x + width * (1 - share) + width * np.arange(MOST - 1 - below)
     middle = 0.5 * (low[-1] + high[-1])  # of the interval, which has grown by a width once more
@@ -151,8 +151,8 @@ def test_intervals_are_placed_at_random_and_grow_up_to_a_limit(
 
 def test_an_impossible_value_stays(setting, monkeypatch):
     """There is no height to draw below; the move leaves everything as it was."""
-    _, study, state = setting
-    before = study.priors.population.copy()
+    _, model, state = setting
+    before = model.priors.population.copy()
     monkeypatch.setattr(population, "log_conditional_at", lambda *_: -math.inf)
-    population.redraw_parameter.py_func(study, state, 0, np.random.default_rng(0))
-    np.testing.assert_array_equal(study.priors.population, before)
+    population.redraw_parameter.py_func(model, state, 0, np.random.default_rng(0))
+    np.testing.assert_array_equal(model.priors.population, before)

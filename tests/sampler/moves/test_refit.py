@@ -26,17 +26,17 @@ def test_fits_to_many_points_are_proposed_less_often(pool, table):
     cohort = make_cohort(ends=((20, 50), (60,), (22,)))
     engine = Engine(cohort, pool, table, 1.0, 1.0)
     structure, hyperparameters, noise = engine.simplest()
-    state = engine.load(engine.study, structure, hyperparameters, noise)
+    state = engine.load(engine.model, structure, hyperparameters, noise)
 
     def chance(dataset):
-        return chance_of_fit_to_members(engine.study, state, state.assignment[dataset])
+        return chance_of_fit_to_members(engine.model, state, state.assignment[dataset])
 
     # The first datasets of all are in one cluster, the second one of the first user with them.
     assert chance(0) == pytest.approx(20_000 / (50**3 + 60**3 + 22**3))
     assert chance(0) == chance(1) == chance(2) == chance(3)
-    detach(engine.study, state, 2)
+    detach(engine.model, state, 2)
     assert chance(0) == pytest.approx(20_000 / (50**3 + 22**3))
-    detach(engine.study, state, 1)
+    detach(engine.model, state, 1)
     assert chance(0) == 1.0
 
 
@@ -53,13 +53,13 @@ def test_compositions_of_many_candidates_are_refitted_less_often(table):
     for size, fitted in ((FEW, 1.0), (2 * FEW, 0.25), (MOST + 1, 0.0)):
         structure[..., 1 : size + 1] = 1
         hyperparameters[..., : 2 * size] = 0.5
-        state = engine.load(engine.study, structure, hyperparameters, noise)
+        state = engine.load(engine.model, structure, hyperparameters, noise)
         there, kept = copy_state(state), 0
         for _ in range(n):
-            engine.study.fits.data[:] = 0.0
-            before = state.counts[0]
-            refit_composition(engine.study, state, state.assignment[0], False, odds, rng)
-            kept += state.counts[0] > before
+            engine.model.fits.data[:] = 0.0
+            before = state.factorisations[0]
+            refit_composition(engine.model, state, state.assignment[0], False, odds, rng)
+            kept += state.factorisations[0] > before
             for array, value in zip(state, there, strict=True):
                 array[...] = value
         error = np.sqrt(fitted * (1 - fitted) * n)
@@ -105,11 +105,11 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 ):
     """Also the choice of a composition, which there are two ways to make, and both fits."""
     interpret(refit, component)
-    study = engine.study._replace(power=0.7)
-    state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, study=study, seed=1)
-    before, slot = copy_state(state), state.assignment[0]
-    _, changed, _ = component.component(study, state, slot, joint)
-    slots = np.flatnonzero(changed)
+    model = engine.model._replace(power=0.7)
+    state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
+    before, cluster = copy_state(state), state.assignment[0]
+    _, changed, _ = component.component(model, state, cluster, joint)
+    clusters = np.flatnonzero(changed)
     outside = [s for s in state.live[: state.sizes[0]] if not changed[s]]
     others = [np.array(engine.pool.names)[before.included[s]] for s in outside]
     assert len(others) == (3 if joint else 4)
@@ -129,38 +129,40 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
     change(names, new)
     rng = Decisions(2, uniforms=draws(new, copied))
-    assert refit.refit_composition(study, state, slot, joint, ODDS, rng)
+    assert refit.refit_composition(model, state, cluster, joint, ODDS, rng)
     after = copy_state(state)
-    check_density(study, state)
-    np.testing.assert_array_equal(state.included[slots], [included(engine.pool, *new)] * len(slots))
+    check_density(model, state)
+    np.testing.assert_array_equal(
+        state.included[clusters], [included(engine.pool, *new)] * len(clusters)
+    )
 
     def log_fit(there, s):
-        """Return Student's density of a slot's values there, around the fit that is made there."""
-        parent = there.parent[there.process[s]]
-        spots, mode, factor = fit_cluster(study, there, s, there.included[s], parent)
+        """Return Student's density of a cluster's values there, around the fit made there."""
+        parent = there.parent[there.dp[s]]
+        spots, mode, factor = fit_cluster(model, there, s, there.included[s], parent)
         upper = np.triu(factor)
         values = np.append(there.h[s][spots], there.log_noise[s])
         return multivariate_t(mode, np.linalg.inv(upper.T @ upper), df=5).logpdf(values)
 
-    expected = log_joint(study, after) - log_joint(study, before)
+    expected = log_joint(model, after) - log_joint(model, before)
     expected += log_choice(new, names, others) - log_choice(names, new, others)
-    expected += sum(log_fit(before, s) - log_fit(after, s) for s in slots)
+    expected += sum(log_fit(before, s) - log_fit(after, s) for s in clusters)
     (there,) = rng.log_ratios
     assert there == pytest.approx(expected, abs=1e-8)
 
-    left = iter(slots)
+    left = iter(clusters)
 
     def draw_what_was(centre, _factor, _rng):
         s = next(left)
-        spots = np.flatnonzero(np.repeat(before.included[s], np.diff(study.layout.hyper_start)))
+        spots = np.flatnonzero(np.repeat(before.included[s], np.diff(model.layout.hyper_start)))
         assert len(centre) == len(spots) + 1
-        return np.append(before.h[s][spots], before.log_noise[s])
+        return np.append(before.theta_unconstrained[s][spots], before.log_noise[s])
 
     monkeypatch.setattr(refit, "draw_values", draw_what_was)
     change(new, names)
     # Where no neighbour is the way back, a copy is.
     far = len(set(names) ^ set(new)) > 2
     reverse = Decisions(0, uniforms=draws(names, far))
-    assert refit.refit_composition(study, state, slot, joint, ODDS, reverse)
+    assert refit.refit_composition(model, state, cluster, joint, ODDS, reverse)
     assert same_state(before, state)
     assert reverse.log_ratios[0] + there == pytest.approx(0, abs=1e-8)

@@ -25,7 +25,7 @@ AUXILIARIES = 3
 
 @pytest.fixture
 def options(interpret, monkeypatch):
-    """Let assignments run in the interpreter; return the log weights and slots of their options."""
+    """Let assignments run in the interpreter; return log weights and clusters of their options."""
     interpret(seating)
     seen = []
 
@@ -45,11 +45,11 @@ def test_weights_are_those_of_the_joint_density(engine, options, monkeypatch, da
     The joint density of a new cluster, without that of its kernel from which it is drawn, counts
     once for every auxiliary cluster.
     """
-    study = engine.study._replace(power=0.7)
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
-    slot = state.assignment[dataset]
-    process = state.process[slot]
-    drawn = [slot] if state.occupants[slot] == 1 else []
+    model = engine.model._replace(power=0.7)
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
+    cluster = state.assignment[dataset]
+    dp = state.dp[cluster]
+    drawn = [cluster] if state.occupants[cluster] == 1 else []
     new = seating.new_cluster
 
     def remembered(*arguments):
@@ -58,20 +58,20 @@ def test_weights_are_those_of_the_joint_density(engine, options, monkeypatch, da
 
     monkeypatch.setattr(seating, "new_cluster", remembered)
     start = copy_state(state)
-    seating.gibbs_reassign(study, state, [dataset], AUXILIARIES, np.random.default_rng(dataset))
-    check_density(study, state)
+    seating.gibbs_reassign(model, state, [dataset], AUXILIARIES, np.random.default_rng(dataset))
+    check_density(model, state)
     ((log_weights, chosen),) = options
     assert len(drawn) == AUXILIARIES
 
-    detach(study, start, dataset)
+    detach(model, start, dataset)
     # Occupied clusters come first, in the order of the list without the dataset.
-    order = [s for s in start.live[: start.sizes[0]] if start.process[s] == process] + drawn
+    order = [s for s in start.live[: start.sizes[0]] if start.dp[s] == dp] + drawn
     exact = []
     for s in order:
         trial = copy_state(state)
-        detach(study, trial, dataset)
-        attach(study, trial, dataset, s)
-        exact.append(log_joint(study, trial))
+        detach(model, trial, dataset)
+        attach(model, trial, dataset, s)
+        exact.append(log_joint(model, trial))
         if s in drawn:
             exact[-1] -= trial.log_prior[s] + math.log(AUXILIARIES)
     np.testing.assert_allclose(
@@ -84,11 +84,11 @@ def test_weights_are_those_of_the_joint_density(engine, options, monkeypatch, da
 
 
 @compiled
-def _sizes_met(study, state, dataset, n, rng):
+def _sizes_met(model, state, dataset, n, rng):
     """Return how often a dataset is found alone, and with others by their number, in n steps."""
     counts = np.zeros(8, dtype=np.int64)
     for _ in range(n):
-        gibbs_reassign(study, state, np.array([dataset]), 3, rng)
+        gibbs_reassign(model, state, np.array([dataset]), 3, rng)
         counts[state.occupants[state.assignment[dataset]] - 1] += 1
     return counts
 
@@ -96,10 +96,10 @@ def _sizes_met(study, state, dataset, n, rng):
 @pytest.mark.integration
 def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
     """Steps are independent then. Another alpha, by 5 %, or a count off by one would show."""
-    study = engine.prior_study
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
+    model = engine.prior_model
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
     n = 40_000
-    counts = _sizes_met(study, state, 7, n, np.random.default_rng(0))
+    counts = _sizes_met(model, state, 7, n, np.random.default_rng(0))
     # Alone, or with the two of a, or with the two of w: nothing here distinguishes these.
     expected = n * np.array([CONCENTRATION, 4]) / (CONCENTRATION + 4)
     assert counts[[0, 2]].sum() == n
@@ -107,54 +107,54 @@ def test_without_likelihood_seats_are_those_of_the_restaurant(engine):
 
 
 def test_every_dataset_is_assigned_in_the_process_of_its_parent(engine):
-    study = engine.study
-    state = empty_state(study, *spare_room(study, CUT))
+    model = engine.model
+    state = empty_state(model, *spare_room(model, CUT))
     assert (state.assignment < 0).all()
-    assign_all(study, state, AUXILIARIES, np.random.default_rng(3))
+    assign_all(model, state, AUXILIARIES, np.random.default_rng(3))
     assert (state.assignment >= 0).all()
-    slots, counts = np.unique(state.assignment, return_counts=True)
-    assert sorted(state.live[: state.sizes[0]]) == slots.tolist()
-    np.testing.assert_array_equal(state.occupants[slots], counts)
-    assert memberships_agree(study, state)
-    check_density(study, state)
+    clusters, counts = np.unique(state.assignment, return_counts=True)
+    assert sorted(state.live[: state.sizes[0]]) == clusters.tolist()
+    np.testing.assert_array_equal(state.occupants[clusters], counts)
+    assert memberships_agree(model, state)
+    check_density(model, state)
 
 
 def test_parents_are_updated_and_nothing_else(engine, interpret):
     interpret(component)
-    study = engine.study
+    model = engine.model
     state = seated(engine, LABELS, COMPOSITIONS)
-    slot = state.assignment[3]
+    cluster = state.assignment[3]
     new = included(engine.pool, "LIN0")
-    changed = np.arange(len(state.free)) == slot
-    own = state.included[slot].copy()
+    changed = np.arange(len(state.free)) == cluster
+    own = state.included[cluster].copy()
     change = component.change_to(state, changed, changed & False, own, new)
-    component.complete(study, state, change, 0.0, Decisions(0))
-    assert not memberships_agree(study, state)
+    component.complete(model, state, change, 0.0, Decisions(0))
+    assert not memberships_agree(model, state)
     before = copy_state(state)
-    assert update_parents(study, state, AUXILIARIES, 1, np.random.default_rng(0)) >= 2
-    check_density(study, state)
-    assert memberships_agree(study, state)
+    assert update_parents(model, state, AUXILIARIES, 1, np.random.default_rng(0)) >= 2
+    check_density(model, state)
+    assert memberships_agree(model, state)
     kept = [0, 3, 5, 6, 7]
     np.testing.assert_array_equal(state.assignment[kept], before.assignment[kept])
     # The second datasets of users 0 and 1 have left the process of SE0 for that of LIN0.
-    parents = state.parent[state.process[state.assignment[[1, 4]]]]
+    parents = state.parent[state.dp[state.assignment[[1, 4]]]]
     np.testing.assert_array_equal(parents, [new, new])
 
 
 def test_weights_in_a_new_process_are_those_of_the_joint_density(engine, options):
     """A dataset that enters a process is assigned as one that lies there."""
-    study = engine.study._replace(power=0.7)
-    state = seated(engine, LABELS, COMPOSITIONS, study=study)
-    detach(study, state, 2)
+    model = engine.model._replace(power=0.7)
+    state = seated(engine, LABELS, COMPOSITIONS, model=model)
+    detach(model, state, 2)
     exact = []
-    slots = [state.assignment[1], seating.new_cluster(study, state, 0, np.random.default_rng(0))]
-    state.process[slots[1]] = state.process[slots[0]]
-    kernel_changed(study, state, slots[1])
-    for s in slots:
+    clusters = [state.assignment[1], seating.new_cluster(model, state, 0, np.random.default_rng(0))]
+    state.dp[clusters[1]] = state.dp[clusters[0]]
+    kernel_changed(model, state, clusters[1])
+    for s in clusters:
         trial = copy_state(state)
-        attach(study, trial, 2, s)
-        exact.append(log_joint(study, trial))
-    exact[1] -= state.log_prior[slots[1]]
-    seating.gibbs_assign(study, state, 2, slots[1], 1, np.random.default_rng(0))
+        attach(model, trial, 2, s)
+        exact.append(log_joint(model, trial))
+    exact[1] -= state.log_prior[clusters[1]]
+    seating.gibbs_assign(model, state, 2, clusters[1], 1, np.random.default_rng(0))
     ((log_weights, _),) = options
     np.testing.assert_allclose(np.diff(log_weights), np.diff(exact), atol=1e-8)

@@ -1,7 +1,6 @@
 """Sweeps: which moves they make, and what holds after each."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from kem_pymc._jit.cache import is_cached
 from kem_pymc._jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
-from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves import sweep as moves
 from kem_pymc.sampler.moves.composition import (
     Odds,
@@ -24,7 +22,6 @@ from kem_pymc.sampler.moves.sweep import (
     at_level,
     check_density,
     compile_move,
-    heat,
     short_dataset,
     start,
     sweep,
@@ -39,9 +36,9 @@ from tests.tiny_study import CONCENTRATION, make_cohort
 @pytest.mark.parametrize(
     "schedule",
     [
-        CUT._replace(steps=6, refits=3),
-        JOINT._replace(steps=6, split_merge=20, path_split_merge=20, refits=40),
-        PAPER._replace(seating=2, steps=5),
+        CUT._replace(n_mh=6, refits=3),
+        JOINT._replace(n_mh=6, split_merge=20, refits=40),
+        PAPER._replace(seating=2, n_mh=5),
     ],
     ids=["cut", "joint", "paper"],
 )
@@ -51,15 +48,15 @@ def test_running_density_stays_exact_after_every_move(cohort, pool, table, sched
     accepted = np.zeros(len(MOVES), dtype=int)
     for seed in range(4):  # a chain may stay where everything is noise, and no component can change
         rng = np.random.default_rng(seed)
-        state = start(engine.study, schedule, rng)
+        state = start(engine.model, schedule, rng)
         for _ in range(10):
-            sweep(engine.study, state, schedule._replace(check=True), rng)
-            assert memberships_agree(engine.study, state)
+            sweep(engine.model, state, schedule._replace(check=True), rng)
+            assert memberships_agree(engine.model, state)
             assert state.sizes.sum() == len(state.free)
             assert sorted(np.unique(state.assignment)) == sorted(state.live[: state.sizes[0]])
             counts = np.bincount(state.assignment, minlength=len(state.free))
             assert (counts == state.occupants).all()
-        accepted += state.counts[3::2]
+        accepted += state.accepted
     by_move = dict(zip(MOVES, accepted, strict=True))
     assert by_move["hyperparameters"] > 0
     assert (by_move["refit"] > 0) == (schedule.refits > 0)
@@ -75,49 +72,49 @@ def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypa
     called = []
     with monkeypatch.context() as patch:
         patch.setattr(moves, "is_cached", lambda *_: False)
-        names = uncompiled_moves(engine.study, schedule)
+        names = uncompiled_moves(engine.model, schedule)
     ahead = [getattr(moves, name) for name in names]
     for function in (f for f in vars(moves).copy().values() if hasattr(f, "entry")):
         name = function.__name__
         monkeypatch.setattr(moves, name, lambda *_, function=function: called.append(function))
-    sweep(engine.study, None, schedule, None)
+    sweep(engine.model, None, schedule, None)
     levels = {moves.at_level, *called}  # moves ask for it themselves
     assert {*ahead, moves.at_level} == levels
     assert len(ahead) == len(set(called)) >= 3
 
 
 def test_a_compiled_move_is_not_compiled_again(engine):
-    compile_move(engine.study, CUT, "_update_parents")
-    assert "_update_parents" not in uncompiled_moves(engine.study, CUT)
-    types = moves._signature(engine.study, CUT)
+    compile_move(engine.model, CUT, "_update_parents")
+    assert "_update_parents" not in uncompiled_moves(engine.model, CUT)
+    types = moves._signature(engine.model, CUT)
     assert is_cached(moves._update_parents, types)
     assert not is_cached(moves._update_parents, types[:-1])
 
 
 def test_check_notices_a_wrong_density(engine):
-    state = start(engine.study, CUT, np.random.default_rng(0))
+    state = start(engine.model, CUT, np.random.default_rng(0))
     state.log_density[0] += 1e-4
     with pytest.raises(RuntimeError, match="running log density"):
-        check_density(engine.study, state)
+        check_density(engine.model, state)
 
 
 def test_the_same_generator_gives_the_same_sweeps(engine):
     results = []
     for _ in range(2):
         rng = np.random.default_rng(9)
-        state = start(engine.study, JOINT, rng)
+        state = start(engine.model, JOINT, rng)
         for _ in range(5):
-            sweep(engine.study, state, JOINT, rng)
+            sweep(engine.model, state, JOINT, rng)
         results.append(engine.dump(state))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_copies_of_a_state_share_nothing(engine):
-    state = start(engine.study, CUT, np.random.default_rng(0))
+    state = start(engine.model, CUT, np.random.default_rng(0))
     copy = copy_state(state)
     before = engine.dump(copy)
-    sweep(engine.study, state, CUT, np.random.default_rng(1))
+    sweep(engine.model, state, CUT, np.random.default_rng(1))
     for a, b in zip(before, engine.dump(copy), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -127,32 +124,34 @@ def test_the_papers_schedule_is_the_papers():
     odds = Odds(PAPER.p_add, PAPER.p_remove, PAPER.p_swap, PAPER.p_edge)
     by_size = [action_probabilities(size, 4, odds) for size in range(5)]
     assert by_size == [(0.5, 0.0, 0.0), *[(0.2, 0.4, 0.0)] * 3, (0.0, 0.5, 0.0)]
-    assert (PAPER.seating, PAPER.steps, PAPER.walk) == (10, 100, 0.1)
-    others = PAPER.extensions, PAPER.refits, PAPER.split_merge, PAPER.path_split_merge
-    assert (*others, PAPER.particles, PAPER.heating, PAPER.joint) == (0,) * 7
+    assert (PAPER.seating, PAPER.n_mh, PAPER.walk) == (10, 100, 0.1)
+    others = PAPER.extensions, PAPER.refits, PAPER.split_merge
+    assert (*others, PAPER.particles, PAPER.joint) == (0,) * 5
 
 
 @pytest.mark.integration
 def test_likelihood_off_leaves_the_prior(pool, table):
     engine = Engine(make_cohort(), pool, table, concentration=1.0, likelihood_power=0.0)
     rng = np.random.default_rng(5)
-    state = start(engine.study, CUT, rng)
+    state = start(engine.model, CUT, rng)
     sizes = []
     for _ in range(3000):
-        sweep(engine.study, state, CUT._replace(steps=3, seating=1), rng)
-        sizes.append([state.included[state.assignment[d]].sum() for d in engine.study.first])
+        sweep(engine.model, state, CUT._replace(n_mh=3, seating=1), rng)
+        sizes.append(
+            [state.included[state.assignment[d]].sum() for d in engine.model.first_dataset]
+        )
     sizes = np.array(sizes).mean(1)
     batches = sizes.reshape(30, -1).mean(1)
     assert abs(sizes.mean() - 0.22) < 4 * batches.std(ddof=1) / math.sqrt(30)
-    slot = state.live[0]
+    cluster = state.live[0]
     fresh = kernel_log_prior(
-        engine.study,
-        state.parent[state.process[slot]],
-        state.included[slot],
-        state.h[slot],
-        state.log_noise[slot],
+        engine.model,
+        state.parent[state.dp[cluster]],
+        state.included[cluster],
+        state.theta_unconstrained[cluster],
+        state.log_noise[cluster],
     )
-    assert fresh == pytest.approx(state.log_prior[slot], abs=1e-10)
+    assert fresh == pytest.approx(state.log_prior[cluster], abs=1e-10)
 
 
 def test_there_is_room_where_every_dataset_changes_process(table):
@@ -161,17 +160,17 @@ def test_there_is_room_where_every_dataset_changes_process(table):
     cohort = make_cohort(ends=(tuple(range(1, 11)),) * 4)
     engine = Engine(cohort, pool, restless, concentration=50.0, likelihood_power=0.0)
     rng = np.random.default_rng(0)
-    state = start(engine.study, CUT, rng)
+    state = start(engine.model, CUT, rng)
     for _ in range(60):
-        sweep(engine.study, state, CUT._replace(steps=2), rng)
-    assert memberships_agree(engine.study, state)
+        sweep(engine.model, state, CUT._replace(n_mh=2), rng)
+    assert memberships_agree(engine.model, state)
 
 
 @compiled
-def _count_short(study, state, n, rng):
-    counts = np.zeros(study.user.shape[0])
+def _count_short(model, state, n, rng):
+    counts = np.zeros(model.user.shape[0])
     for _ in range(n):
-        counts[short_dataset(study, state, rng)] += 1
+        counts[short_dataset(model, state, rng)] += 1
     return counts
 
 
@@ -181,57 +180,15 @@ def test_clusters_of_many_datasets_are_refitted_less_often(pool, table):
     structure, hyperparameters, noise = engine.simplest()
     structure[0, :, 0] = [0, 1]  # the first user's datasets sit alone, 60 together
     structure[1:, :, 0] = 2
-    state = engine.load(engine.study, structure, hyperparameters, noise)
+    state = engine.load(engine.model, structure, hyperparameters, noise)
     n = 20_000
-    counts = _count_short(engine.study, state, n, np.random.default_rng(1))
+    counts = _count_short(engine.model, state, n, np.random.default_rng(1))
     weights = 1 / np.array([2.0, 4.0]) ** 2
     expected = np.tile(weights / 9, (31, 1))  # (20 / 60)^2
     expected[0] = weights
     expected /= expected.sum()
     error = np.sqrt(n * expected * (1 - expected))
     assert (abs(counts.reshape(31, 2) - n * expected) < 4.5 * error).all()
-
-
-def test_heating_ends_at_the_posterior_and_forgets_the_start(engine):
-    study, schedule = engine.study, JOINT._replace(heating=40, path_split_merge=5)
-    rng = np.random.default_rng(4)
-    state = start(study, schedule, rng)
-    before = copy_state(state)
-    heat(study, state, schedule, 0, 40, rng)
-    assert state.log_density[0] == pytest.approx(log_joint(study, state), abs=1e-9)
-    assert memberships_agree(study, state)
-    assert not np.array_equal(before.log_noise, state.log_noise)
-
-
-def test_heating_raises_the_power_of_the_likelihood(engine, monkeypatch):
-    """Catches powers that fall, begin elsewhere or ignore the study's, and a stale density."""
-    study, rng = engine.study._replace(power=0.6), np.random.default_rng(2)
-    state = start(study, JOINT, rng)
-    seen = []
-
-    def note(heated, state, *_):
-        seen.append((heated.power, state.log_density[0], log_joint(heated, state)))
-
-    monkeypatch.setattr(moves, "sweep", note)
-    heat(study, state, JOINT._replace(heating=50), 0, 50, rng)
-    powers, running, exact = np.array(seen).T
-    np.testing.assert_allclose(powers, np.repeat(0.06 * 10 ** (np.arange(25) / 25), 2), rtol=1e-12)
-    np.testing.assert_allclose(running, exact, rtol=1e-12)
-    assert state.log_density[0] == pytest.approx(log_joint(study, state), rel=1e-12)
-    assert abs(exact[-1] - exact[0]) > 1
-
-
-@pytest.mark.parametrize("heating", [7, 40])
-def test_heating_in_parts_is_heating(engine, heating):
-    schedule = JOINT._replace(heating=heating, path_split_merge=5)
-    one, other = (start(engine.study, schedule, np.random.default_rng(4)) for _ in range(2))
-    heat(engine.study, one, schedule, 0, heating, np.random.default_rng(5))
-    rng = np.random.default_rng(5)
-    for first, last in pairwise([0, 1, 5, 6, heating]):
-        heat(engine.study, other, schedule, first, last, rng)
-    for name in ("assignment", "h", "log_noise", "included"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert one.log_density[0] == pytest.approx(other.log_density[0], abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +203,7 @@ def test_levels_begin_with_the_first_members_of_processes(engine, labels, levels
     kinds = {"a": ["SE0"], "b": ["LIN0"], "c": [], "d": [], "e": ["LIN0"], "w": []}
     state = seated(engine, labels, kinds)
     # Below the empty composition, SE0 and LIN0.
-    processes = state.process[state.assignment[[0, 1, 2]]]
+    dps = state.dp[state.assignment[[0, 1, 2]]]
     for level, there in {**levels, EVERYWHERE: [1, 1, 1]}.items():
-        found = at_level(engine.study, state, level)
-        np.testing.assert_array_equal(found[processes], np.array(there, dtype=bool))
+        found = at_level(engine.model, state, level)
+        np.testing.assert_array_equal(found[dps], np.array(there, dtype=bool))
