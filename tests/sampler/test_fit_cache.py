@@ -51,7 +51,7 @@ def test_a_hit_returns_what_is_stored(crowded):
     np.testing.assert_array_equal(factor, np.eye(d))
 
 
-def test_a_fit_that_occupies_the_same_slot_is_no_answer(crowded):
+def test_a_fit_that_has_the_same_place_is_no_answer(crowded):
     """Catches a hit by the digest of the data alone, whatever the key."""
     model, state, cluster, parent, place = crowded
     _, expected, _ = fit_cluster(model, state, cluster, INCLUDED, parent)

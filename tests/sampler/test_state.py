@@ -132,12 +132,12 @@ def test_an_empty_state_has_the_density_of_what_all_states_have(engine):
     assert state.log_density[0] == 0.0  # a fixed alpha, and no population parameters
 
 
-def test_slots_are_handed_out_once_and_come_back(engine):
+def test_clusters_are_handed_out_once_and_come_back(engine):
     state = empty_state(engine.model, 0, 0)
     count = len(engine.model.user)
     taken = [allocate_cluster(state) for _ in range(count)]
     assert sorted(taken) == list(range(count))
-    with pytest.raises(RuntimeError, match=r"ran out of clusters\. Increase"):
+    with pytest.raises(RuntimeError, match=r"no free cluster left"):
         allocate_cluster(state)
     free_cluster(state, 3)
     assert allocate_cluster(state) == 3
@@ -157,7 +157,7 @@ def test_every_parent_has_one_process(engine):
     close_dps(state)
     assert np.flatnonzero(state.used).tolist() == sorted([0, opened[1]])
     state.used[:] = True
-    with pytest.raises(RuntimeError, match=r"ran out of processes\. Increase"):
+    with pytest.raises(RuntimeError, match=r"no free process left"):
         dp_of_parent(state, np.ones(3, dtype=np.bool_))
 
 

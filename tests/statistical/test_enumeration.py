@@ -90,7 +90,7 @@ TWO_STEPS = (((1, 3), (2, 3)), (0.3, 0.4))
 #: The first composition can't stay empty, so no second dataset is in the first ones' process.
 NEVER_EMPTY = (((1, 3), (2, 3)), (1 - 1e-9, 0.4))
 
-FEW = {"steps": 6, "split_merge": 4, "refits": 1}
+FEW = {"n_mh": 6, "split_merge": 4, "refits": 1}
 FEW_CUT = CUT._replace(seating=2, **FEW)
 FEW_JOINT = JOINT._replace(particles=5, **FEW)
 

@@ -85,9 +85,18 @@ def same_state(one: State, other: State) -> bool:
 
 def unchanged(one: State, other: State) -> bool:
     """Return whether assignments, kernels, processes in use and the density are the same."""
-    names = ("assignment", "included", "h", "log_noise", "used", "members", "log_density", "sizes")
+    names = (
+        "assignment",
+        "included",
+        "theta_unconstrained",
+        "log_noise",
+        "used",
+        "members",
+        "log_density",
+        "sizes",
+    )
     occupied = np.unique(one.assignment)
-    rows = {"included", "h", "log_noise"}
+    rows = {"included", "theta_unconstrained", "log_noise"}
     return all(
         np.array_equal(
             getattr(one, name)[occupied] if name in rows else getattr(one, name),

@@ -142,7 +142,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
     rows = np.flatnonzero(changed | moved)
 
-    def draw_what_was(_study, _state, c, _own, _changed, _first, theta, row, _rng):
+    def draw_what_was(_model, _state, c, _own, _changed, _first, theta, row, _rng):
         theta[row, places(engine, c)] = before.theta_unconstrained[rows[row], places(engine, c)]
 
     monkeypatch.setattr(composition, "draw_birth", draw_what_was)

@@ -260,7 +260,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     shorter, longer = sorted((one, other), key=lambda c: len(places(large, c)))
     kept = {factor.base for factor, *_ in factors(large, shorter)}
     (factor,) = (range(s, s + n) for f, s, n in factors(large, longer) if f.base not in kept)
-    values = (after if longer == other else before).h
+    values = (after if longer == other else before).theta_unconstrained
     for k, s in enumerate(clusters):
         log_q = sum(prior(large, p).logpdf(values[s, p]) for p in factor)
         if k > 0:
@@ -272,7 +272,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
     rows = np.flatnonzero(changed | moved)
 
-    def draw_what_was(_study, _factor, theta, _first, row, _rng):
+    def draw_what_was(_model, _factor, theta, _first, row, _rng):
         theta[row, list(factor)] = before.theta_unconstrained[rows[row], list(factor)]
 
     monkeypatch.setattr(extension, "draw_factor", draw_what_was)

@@ -141,7 +141,7 @@ def test_the_mode_and_the_curvature_are_those_of_the_joint_density(engine, crowd
     trial.included[cluster] = included
 
     def density(values):
-        trial.h[cluster, places], trial.log_noise[cluster] = values[:2], values[2]
+        trial.theta_unconstrained[cluster, places], trial.log_noise[cluster] = values[:2], values[2]
         return log_joint(model, trial)
 
     steps = 1e-3 * np.eye(3)

@@ -21,7 +21,7 @@ def setting(cohort, pool, table, request):
     return engine, engine.model, seated(engine, LABELS, COMPOSITIONS)
 
 
-def test_the_reach_is_the_last_dataset_in_the_slot(setting):
+def test_the_reach_is_the_last_dataset_in_the_cluster(setting):
     _, model, state = setting
     a, b, c = (state.assignment[k] for k in (0, 1, 5))
     assert member_reach(model, state, a).tolist() == [1, 2, 2]

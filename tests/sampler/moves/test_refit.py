@@ -141,7 +141,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
         parent = there.parent[there.dp[s]]
         spots, mode, factor = fit_cluster(model, there, s, there.included[s], parent)
         upper = np.triu(factor)
-        values = np.append(there.h[s][spots], there.log_noise[s])
+        values = np.append(there.theta_unconstrained[s][spots], there.log_noise[s])
         return multivariate_t(mode, np.linalg.inv(upper.T @ upper), df=5).logpdf(values)
 
     expected = log_joint(model, after) - log_joint(model, before)

@@ -94,8 +94,8 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     assert leave != whole
     assert state.assignment[i] == whole
     sides = state.assignment == leave
-    # The order is that of the uniform draws that the members get.
-    keys = dict(zip([d for d in everyone if d not in (i, j)], rng.drawn[2:], strict=False))
+    # The order is that of the uniform draws that the members get, after two for the copy.
+    keys = dict(zip([d for d in everyone if d not in (i, j)], rng.drawn[4:], strict=False))
     if blocks:
         first = {}
         for d in keys:
@@ -108,7 +108,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     expected -= log_allocation(model, copy_state(state), i, j, clusters, order, blocks, sides)
     assert there == pytest.approx(expected, abs=1e-8)
 
-    reverse = Decisions(0, uniforms=rng.drawn[: 2 + n_others])
+    reverse = Decisions(0, uniforms=rng.drawn[:2] + rng.drawn[4 : 4 + n_others])
     assert split_merge.split_or_merge(model, state, i, reverse)
     (back,) = reverse.log_ratios
     assert log_change(model, after, state) == pytest.approx(-log_change(model, before, after))
