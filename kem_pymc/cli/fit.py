@@ -29,7 +29,7 @@ from kem_pymc.errors import InputError, SamplingError
 if TYPE_CHECKING:
     from kem_pymc._system.executors import Executor
     from kem_pymc.cli.study import Study
-    from kem_pymc.runs.sampling import Outcome
+    from kem_pymc.runs.sampling import RunResult
 
 EXAMPLE = "Example: kem fit --data trial.csv --user id --time week --target steps --out kem-fit"
 
@@ -137,7 +137,7 @@ def _sample_and_write(
         step = learning.ready(model, executor)
         with noticing_interruption():
             outcome = learning.sample(model, step, sampler, run, executor)
-            ends: dict[str, Outcome] = {}
+            ends: dict[str, RunResult] = {}
             if outcome.complete:
                 ends = learning.sample_ends(model, sampler, run, executor)
             with folders.results(out, overwrite, run / DRAFT) as folder:
@@ -176,7 +176,7 @@ def _sample_and_write(
     raise typer.Exit(1 if failures else 130)
 
 
-def _settings(job: Job, found: "Study", outcome: "Outcome") -> dict[str, Any]:
+def _settings(job: Job, found: "Study", outcome: "RunResult") -> dict[str, Any]:
     """Return the settings of the fit, for users to read."""
     model = found.model
     return {

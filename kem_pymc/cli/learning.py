@@ -23,8 +23,8 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.runs import folder as run_folder
-from kem_pymc.runs.folder import Plan, RunFolder
-from kem_pymc.runs.sampling import Outcome, begin, fresh_seed, go_on, ready_step
+from kem_pymc.runs.folder import Plan, Run
+from kem_pymc.runs.sampling import RunResult, begin, fresh_seed, go_on, ready_step
 
 #: Advice if chains disagree.
 REMEDY = (
@@ -56,7 +56,7 @@ def sample(
     sampler: dict[str, Any],
     path: Path,
     executor: Executor,
-) -> Outcome:
+) -> RunResult:
     """Sample with progress bars until complete or interrupted; resume a run if there is one.
 
     Parameters
@@ -72,7 +72,7 @@ def sample(
 
     Returns
     -------
-    Outcome
+    RunResult
         The posterior draws, and whether chains failed or were interrupted.
 
     Raises
@@ -83,7 +83,7 @@ def sample(
         As in :func:`kem_pymc.sample` and :func:`kem_pymc.resume`.
     """
     if has_begun(path):
-        run = RunFolder.open(path)
+        run = Run.open(path)
         screen.info(f"Resuming the run in {path}")
         return go_on(model, step, run, executor, progress=True)
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
@@ -96,7 +96,7 @@ def sample(
 
 def sample_ends(
     model: EvolutionModel, sampler: dict[str, Any], path: Path, executor: Executor
-) -> dict[str, Outcome]:
+) -> dict[str, RunResult]:
     """Sample the final model and, if users share a mean process, the same model without it.
 
     The final model learns the kernels with which users end up, from their last datasets. The
@@ -107,7 +107,7 @@ def sample_ends(
     models = {FINAL: (final_model_of, "Model of the final kernels of pilot users:")}
     if model.shared is not None:
         models[UNSHARED] = unshared_model_of, "The same without a shared function:"
-    found: dict[str, Outcome] = {}
+    found: dict[str, RunResult] = {}
     for name, (of, title) in models.items():
         ends = of(model)
         screen.info(title)
@@ -120,7 +120,7 @@ def sample_ends(
     return found
 
 
-def write(outcome: Outcome, ends: dict[str, Outcome], folder: Path, out: Path) -> Evolutions:
+def write(outcome: RunResult, ends: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     """Write posteriors, summary, evolutions and graph; print and return the evolutions.
 
     Messages name the folder as `out`, the path to which it is moved at the end.

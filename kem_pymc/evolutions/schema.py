@@ -27,9 +27,6 @@ DEPTH = 40
 #: Maximum number of draws, of members of a cluster, and of characters of a text.
 DRAWS, MEMBERS, CHARACTERS = 1_000_000, 1_000_000_000, 100_000
 
-#: Maximum number of draws, and of chains, of a run.
-LONGEST_RUN, CHAINS = 1_000_000_000, 10_000
-
 #: Maximum number of candidates, of features, and of clusters.
 CANDIDATES, FEATURES, CLUSTERS = 100_000, 10_000, 10_000_000
 
@@ -212,21 +209,6 @@ class _OfPosterior(_Settings):
     versions: dict[Name, Text]
 
 
-class _Plan(_Strict):
-    draws: Annotated[int, Field(ge=1, le=LONGEST_RUN)]
-    tune: Annotated[int, Field(ge=0, le=LONGEST_RUN)]
-    chains: Annotated[int, Field(ge=1, le=CHAINS)]
-    random_seed: Annotated[int, Field(ge=0)]
-    chunk: Annotated[int, Field(ge=1)]
-
-
-class _Run(_Strict):
-    schema_version: Literal[1]
-    plan: _Plan
-    hyperparameters: dict[Text, list[Text]]
-    model: dict[Name, Any]
-
-
 def check(data: Mapping[str, Any], path: object) -> None:
     """Check the entries of a file of evolutions; `path` is for messages.
 
@@ -249,13 +231,6 @@ def check_settings(data: Mapping[str, Any], path: object) -> None:
     fault = _fault(_OfPosterior, data)
     if fault:
         raise InputError(f"The settings in {path} are invalid ({fault}). Restore the file.")
-
-
-def check_run(data: Mapping[str, Any], path: object) -> None:
-    """Check the entries of a run's ``run.json``; see :func:`check`."""
-    fault = _fault(_Run, data)
-    if fault:
-        raise InputError(f"{path} isn't a valid file of a run ({fault}). Restore the file.")
 
 
 def _fault(schema: type[BaseModel], data: Mapping[str, Any]) -> str:

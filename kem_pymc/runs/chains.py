@@ -20,9 +20,9 @@ from kem_pymc._system.executors import Executor
 from kem_pymc._system.progress import Progress
 from kem_pymc.errors import WorkerError
 from kem_pymc.model.step import EvolutionStep
-from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.folder import Plan, Run
 from kem_pymc.runs.interruption import Interruption
-from kem_pymc.runs.storage import Chunk, Draw, encode
+from kem_pymc.runs.storage import Chunk, Point, encode
 
 #: Seconds after which a segment ends, even if it has fewer draws than a file should have.
 LONGEST = 2.0
@@ -82,25 +82,30 @@ def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segme
     rng.bit_generator.state = dict(segment.generator)
     step.setup_chain(rng, plan.tune, plan.draws)
     point = dict(step.start_point if segment.point is None else segment.point)
-    draws: list[Draw] = []
+    points: list[Point] = []
+    statistics: list[Mapping[str, Any]] = []
+    generator = segment.generator
     began = monotonic()
     reason = trace = None
     most = min(plan.chunk, plan.total - segment.done)
     try:
         # At least one draw, however slow.
-        while len(draws) < most and (not draws or monotonic() - began < longest):
-            point, (statistics,) = step.step(point)
-            number = segment.done + len(draws)
-            draws.append(Draw(number, point, statistics, rng.bit_generator.state))
+        while len(points) < most and (not points or monotonic() - began < longest):
+            point, (own,) = step.step(point)
+            points.append(point)
+            statistics.append(own)
+            generator = rng.bit_generator.state
     except Exception as error:
         reason, trace = reason_of(error), traceback.format_exc()
-    chunk = encode(Chunk.of(draws, monotonic() - began)) if draws else None
-    return Drawn(chunk, reason, trace)
+    if not points:
+        return Drawn(None, reason, trace)
+    chunk = Chunk.of(segment.done, points, statistics, generator, monotonic() - began)
+    return Drawn(encode(chunk), reason, trace)
 
 
 def run_chains(
     step: EvolutionStep,
-    run: RunFolder,
+    run: Run,
     chains: Sequence[int],
     executor: Executor,
     progress: Progress,
@@ -152,7 +157,7 @@ def run_chains(
     return list(failures.values())
 
 
-def _beginning(run: RunFolder, chain: int) -> Segment:
+def _beginning(run: Run, chain: int) -> Segment:
     """Return the start of a chain's next segment."""
     last = run.chain(chain).last()
     if last is None:

@@ -6,19 +6,28 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from annotated_types import Le, MaxLen, MinLen
 
-from kem_pymc._system.files import locked, write_atomically
+from kem_pymc._system.files import first_fault, locked, write_atomically
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.schema import check_run
 from kem_pymc.runs.fingerprint import differences
 from kem_pymc.runs.storage import ChainFiles
 
 SCHEMA_VERSION = 1
 
 NAME = "run.json"
+
+
+#: How Pydantic reads the classes below from ``run.json``, of which they are the schema.
+STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+#: Maximum number of draws, and of chains, of a run, and of characters of a text.
+LONGEST, CHAINS, CHARACTERS = 1_000_000_000, 10_000, 100_000
+
+Text = Annotated[str, MaxLen(CHARACTERS)]
 
 
 @dataclass(frozen=True)
@@ -39,9 +48,11 @@ class Plan:
         If a number is out of range.
     """
 
-    draws: int
-    tune: int
-    chains: int
+    __pydantic_config__: ClassVar = STRICT
+
+    draws: Annotated[int, Le(LONGEST)]
+    tune: Annotated[int, Le(LONGEST)]
+    chains: Annotated[int, Le(CHAINS)]
     random_seed: int
     chunk: int
 
@@ -69,29 +80,45 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class RunFolder:
+class RunFile:
+    """Content of ``run.json``.
+
+    Attributes
+    ----------
+    schema_version : int
+    plan : Plan
+    hyperparameters : dict of str to list of str
+        Names of the hyperparameters of every candidate, in order.
+    model : dict
+        Fingerprint of the model.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema_version: Literal[1]
+    plan: Plan
+    hyperparameters: dict[Text, list[Text]]
+    model: dict[Annotated[str, MinLen(1), MaxLen(1000)], Any]
+
+
+@dataclass(frozen=True)
+class Run:
     """A run that is stored in a folder.
 
     Attributes
     ----------
     path : Path
         Path of the folder.
-    plan : Plan
-    model : dict
-        Fingerprint of the model.
-    counts : ndarray of int, shape (C,)
-        Number of hyperparameters of every candidate.
+    file : RunFile
     """
 
     path: Path
-    plan: Plan
-    model: Mapping[str, Any]
-    counts: np.ndarray
+    file: RunFile
 
     @classmethod
     def create(
         cls, path: Path, plan: Plan, model: Mapping[str, Any], hyperparameters: Mapping[str, list]
-    ) -> "RunFolder":
+    ) -> Self:
         """Create a run in a folder that doesn't contain a run.
 
         Parameters
@@ -113,24 +140,18 @@ class RunFolder:
             raise InputError(
                 f"The folder {path} already contains a run. Resume it, or choose another folder."
             )
-        data = {
-            "schema_version": SCHEMA_VERSION,
-            "plan": asdict(plan),
-            "hyperparameters": dict(hyperparameters),
-            "model": dict(model),
-        }
-        text = json.dumps(data, indent=2) + "\n"
+        file = RunFile(1, plan, dict(hyperparameters), dict(model))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write_atomically(path / NAME, text.encode())
+            write_atomically(path / NAME, (json.dumps(asdict(file), indent=2) + "\n").encode())
         except OSError as error:
             raise InputError(
                 f"The run can't be written to {path} ({error.strerror}). Choose another folder."
             ) from error
-        return cls(path, plan, model, _counts(data))
+        return cls(path, file)
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path) -> Self:
         """Read the run in a folder.
 
         Raises
@@ -138,6 +159,8 @@ class RunFolder:
         InputError
             If there is no run, it can't be read, or its format is of another version.
         """
+        from pydantic import TypeAdapter, ValidationError
+
         file = path / NAME
         try:
             data = json.loads(file.read_text("utf-8"))
@@ -151,8 +174,22 @@ class RunFolder:
                 f"The run in {path} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
                 f"Resume it with the version of kem_pymc that began it{_begun_by(data)}."
             )
-        check_run(data, file)
-        return cls(path, Plan(**data["plan"]), data["model"], _counts(data))
+        try:
+            return cls(path, TypeAdapter(RunFile).validate_json(json.dumps(data)))
+        except ValidationError as error:
+            raise InputError(
+                f"{file} isn't a valid file of a run ({first_fault(error)}). Restore the file."
+            ) from error
+
+    @property
+    def plan(self) -> Plan:
+        """Requested numbers of draws and chains."""
+        return self.file.plan
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of hyperparameters of every candidate (C,)."""
+        return np.array([len(names) for names in self.file.hyperparameters.values()], np.int64)
 
     def check(self, model: Mapping[str, Any]) -> None:
         """Check that the run was made with a model of this fingerprint.
@@ -162,7 +199,7 @@ class RunFolder:
         InputError
             If it was made with another model; the message states which parts differ.
         """
-        found = differences(self.model, model)
+        found = differences(self.file.model, model)
         if found:
             raise InputError(
                 f"The run in {self.path} can't be resumed, because of a change in "
@@ -206,7 +243,3 @@ def _begun_by(data: Mapping[str, Any]) -> str:
         return ""
     known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
     return f", {version}" if known else ""
-
-
-def _counts(data: Mapping[str, Any]) -> np.ndarray:
-    return np.array([len(names) for names in data["hyperparameters"].values()], dtype=np.int64)

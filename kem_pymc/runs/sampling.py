@@ -22,7 +22,7 @@ from kem_pymc.model.step import EvolutionStep, point_names
 from kem_pymc.runs.chains import Failure, run_chains
 from kem_pymc.runs.datatree import to_datatree
 from kem_pymc.runs.fingerprint import fingerprint
-from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.folder import Plan, Run
 from kem_pymc.runs.interruption import noticing_interruption
 
 
@@ -133,7 +133,7 @@ def resume(
     SamplingError, KeyboardInterrupt
         As for :func:`sample`.
     """
-    run = RunFolder.open(Path(folder))
+    run = Run.open(Path(folder))
     with closing(make_executor(cores, cluster, run.plan.chains)) as executor:
         outcome = go_on(model, ready_step(model, executor), run, executor, progress)
     return _with_warnings(outcome, folder)
@@ -145,7 +145,7 @@ def fresh_seed() -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """Result of a run.
 
     Attributes
@@ -175,20 +175,20 @@ def begin(
     path: Path,
     executor: Executor,
     progress: bool,
-) -> Outcome:
+) -> RunResult:
     """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`."""
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
-    run = RunFolder.create(path, plan, fingerprint(model, step.y), hyperparameters)
+    run = Run.create(path, plan, fingerprint(model, step.y), hyperparameters)
     return _carry_out(model, step, run, executor, progress)
 
 
 def go_on(
     model: EvolutionModel,
     step: EvolutionStep,
-    run: RunFolder,
+    run: Run,
     executor: Executor,
     progress: bool,
-) -> Outcome:
+) -> RunResult:
     """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
     run.check(fingerprint(model, step.y))
     return _carry_out(model, step, run, executor, progress)
@@ -227,10 +227,10 @@ def ready_step(model: EvolutionModel, executor: Executor | None = None) -> Evolu
 def _carry_out(
     model: EvolutionModel,
     step: EvolutionStep,
-    run: RunFolder,
+    run: Run,
     executor: Executor,
     progress: bool,
-) -> Outcome:
+) -> RunResult:
     """Sample the missing draws of a run, and return its result."""
     plan = run.plan
     with run.locked():
@@ -252,7 +252,7 @@ def _carry_out(
     files = {chain: run.chain(chain) for chain in kept}
     idata = to_datatree(model, step, files, plan.tune, draws, min(executor.cores, plan.chains))
     finished = all(length == plan.total for length in sound.values())
-    return Outcome(idata, not finished, tuple(failures))
+    return RunResult(idata, not finished, tuple(failures))
 
 
 def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
@@ -263,7 +263,7 @@ def _choose(lengths: Mapping[int, int], tune: int) -> tuple[list[int], int]:
     return [chain for chain, length in after.items() if draws and length >= draws], draws
 
 
-def _with_warnings(outcome: Outcome, folder: str | os.PathLike | None) -> xr.DataTree:
+def _with_warnings(outcome: RunResult, folder: str | os.PathLike | None) -> xr.DataTree:
     """Return the draws of a run, and warn if it was interrupted or chains failed."""
     how = "" if folder is None else f" Continue with kem_pymc.resume({str(folder)!r}, model)."
     for failure in outcome.failures:

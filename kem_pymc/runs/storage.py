@@ -8,7 +8,7 @@ docs/runs.md.
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -22,28 +22,6 @@ from kem_pymc.errors import InputError
 STATISTIC = "sample_stats."
 
 Point = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One draw of a chain, with the state of the random generator after it.
-
-    Attributes
-    ----------
-    number : int
-        Number of the draw, from 0, counting tuning draws.
-    point : dict
-        Arrays that :mod:`kem_pymc.model.engine` describes, by name.
-    statistics : dict
-        Sample statistics by name.
-    generator : dict
-        State of the bit generator after this draw.
-    """
-
-    number: int
-    point: Point
-    statistics: dict[str, Any]
-    generator: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,18 +52,18 @@ class Chunk:
         return len(self.points["structure"])
 
     @classmethod
-    def of(cls, draws: list[Draw], seconds: float) -> "Chunk":
-        """Return a chunk made of consecutive draws, which took the given time in seconds."""
-        return cls(
-            draws[0].number,
-            {name: np.stack([draw.point[name] for draw in draws]) for name in draws[0].point},
-            {
-                name: np.array([draw.statistics[name] for draw in draws])
-                for name in draws[0].statistics
-            },
-            draws[-1].generator,
-            seconds,
-        )
+    def of(
+        cls,
+        first: int,
+        points: Sequence[Point],
+        statistics: Sequence[Mapping[str, Any]],
+        generator: Mapping[str, Any],
+        seconds: float,
+    ) -> "Chunk":
+        """Return a chunk made of the points and statistics of single draws."""
+        stacked = {name: np.stack([point[name] for point in points]) for name in points[0]}
+        values = {name: np.array([own[name] for own in statistics]) for name in statistics[0]}
+        return cls(first, stacked, values, generator, seconds)
 
 
 def pack(points: Point) -> Point:

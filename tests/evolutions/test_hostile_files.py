@@ -14,7 +14,8 @@ from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.files import content_hash
 from kem_pymc.gp.mean_process import MeanProcess, SharedKernel
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.folder import Plan, Run
+from kem_pymc.runs.storage import ChainFiles
 from tests.evolutions.by_hand import LIN, SE, WHITE, evolutions
 from tests.mutations import mutated, written
 from tests.refusals import refused
@@ -162,7 +163,7 @@ RUN = {
 def test_runs(path, counts, data):
     (path.parent / "run.json").write_bytes(written(data))
     try:
-        found = RunFolder.open(path.parent)
+        found = Run.open(path.parent)
         found.check(RUN["model"])
     except InputError as error:
         counts["runs refused"] += 1
@@ -178,7 +179,7 @@ def test_runs(path, counts, data):
 @given(st.data())
 def test_chunks(path, counts, data):
     """Bytes of a chunk changed, or arrays in it."""
-    folder = RunFolder(path.parent, Plan(**RUN["plan"]), {}, np.array([2, 1])).chain(0)
+    folder = ChainFiles(path.parent / "chain-0", np.array([2, 1]))
     folder.clean()
     structure = np.zeros((2, 1, 1, 3), dtype=np.int16)
     about = {"generator": np.random.default_rng(1).bit_generator.state, "seconds": 0.5}

@@ -10,8 +10,8 @@ from kem_pymc._system.executors import Cluster, Processes, Serial
 from kem_pymc.errors import InputError, SamplingError
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
-from kem_pymc.runs.folder import Plan, RunFolder
-from kem_pymc.runs.sampling import Outcome, begin, go_on, ready_step
+from kem_pymc.runs.folder import Plan, Run
+from kem_pymc.runs.sampling import RunResult, begin, go_on, ready_step
 from kem_pymc.runs.storage import ChainFiles
 from kem_pymc.sampler.moves.sweep import CUT
 from tests.runs.runs import Counting, same_draws
@@ -43,7 +43,7 @@ def whole(model, step, tmp_path_factory):
     return begin(model, step, PLAN, tmp_path_factory.mktemp("whole"), Serial(), False).idata
 
 
-def on(executor, model, step, folder) -> Outcome:
+def on(executor, model, step, folder) -> RunResult:
     return begin(model, step, PLAN, folder, executor, False)
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request)
 def test_workers_that_keep_dying_fail_their_chains(model, step, whole, tmp_path):
     with pytest.raises(SamplingError, match="died in a row"):
         on(Processes(2), model, strange(Deadly, model, tmp_path), tmp_path / "run")
-    run = RunFolder.open(tmp_path / "run")
+    run = Run.open(tmp_path / "run")
     assert all(run.length(chain) in (0, 4, 8) for chain in range(3))
     outcome = go_on(model, step, run, Serial(), False)
     same_draws(outcome.idata, whole)
@@ -118,7 +118,7 @@ def test_a_failing_chain_keeps_what_it_drew(executor, model, step, whole, tmp_pa
         on(executor, model, strange(Strange, model, tmp_path), tmp_path / "run")
     error = tmp_path / "run" / "chain-1" / "error.txt"
     assert "no room for it" in error.read_text()
-    outcome = go_on(model, step, RunFolder.open(tmp_path / "run"), executor, False)
+    outcome = go_on(model, step, Run.open(tmp_path / "run"), executor, False)
     assert not error.exists()
     same_draws(outcome.idata, whole)
 
@@ -145,7 +145,7 @@ def test_ctrl_c_keeps_what_has_come(model, step, whole, tmp_path, monkeypatch):
         outcome = on(Serial(), model, step, tmp_path)
     assert outcome.interrupted
     assert written == [0, 4, 8, 12, 16, 0]
-    same_draws(go_on(model, step, RunFolder.open(tmp_path), Serial(), False).idata, whole)
+    same_draws(go_on(model, step, Run.open(tmp_path), Serial(), False).idata, whole)
 
 
 @pytest.mark.cluster

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.errors import InputError
-from kem_pymc.runs.folder import Plan, RunFolder
+from kem_pymc.runs.folder import Plan, Run
 
 PLAN = Plan(draws=12, tune=8, chains=2, random_seed=1, chunk=4)
 
@@ -15,13 +15,12 @@ MODEL = {"data": "abc", "concentration": 1.0}
 
 @pytest.fixture
 def run(tmp_path):
-    return RunFolder.create(tmp_path / "deep" / "run", PLAN, MODEL, HYPERPARAMETERS)
+    return Run.create(tmp_path / "deep" / "run", PLAN, MODEL, HYPERPARAMETERS)
 
 
 def test_what_is_written_is_read(run):
-    back = RunFolder.open(run.path)
-    assert back.plan == PLAN
-    assert back.model == MODEL
+    back = Run.open(run.path)
+    assert back == run
     np.testing.assert_array_equal(back.counts, [2, 1])
     assert back.length(1) == 0
 
@@ -46,15 +45,21 @@ def test_a_change_is_reported(run):
         run.check(MODEL | {"concentration": 2.0})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": 1, "plan": {}}'])
-def test_damaged_descriptions(run, text):
-    (run.path / "run.json").write_text(text)
-    with pytest.raises(InputError, match=r"run.json .* Restore the file"):
-        RunFolder.open(run.path)
-
-
-def test_another_format(run):
-    data = json.loads((run.path / "run.json").read_text())
-    (run.path / "run.json").write_text(json.dumps(data | {"schema_version": 2}))
-    with pytest.raises(InputError, match="has format 2"):
-        RunFolder.open(run.path)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *((text, r"run.json .*\. Restore the file") for text in ("", "{", "[]", "{}")),
+        ({"plan": {}}, "its entry plan.draws: "),
+        ({"more": 1}, "its entry more: "),
+        ({"plan": {**vars(PLAN), "chains": 0}}, "run.json isn't a valid file of a run"),
+        ({"plan": {**vars(PLAN), "draws": 1.5}}, "its entry plan.draws: "),
+        ({"schema_version": 2, "model": {"versions": {"kem-pymc": "7.1"}}}, "format 2.*it, 7.1"),
+    ],
+)
+def test_files_that_are_damaged_or_of_another_version(run, change, words):
+    file = run.path / "run.json"
+    if isinstance(change, dict):
+        change = json.dumps(json.loads(file.read_text()) | change)
+    file.write_text(change)
+    with pytest.raises(InputError, match=words):
+        Run.open(run.path)

@@ -16,7 +16,7 @@ from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.runs import chains, sampling
 from kem_pymc.runs import folder as run_folder
-from kem_pymc.runs.folder import RunFolder
+from kem_pymc.runs.folder import Run
 from kem_pymc.runs.sampling import begin
 from kem_pymc.runs.storage import ChainFiles
 from kem_pymc.sampler.moves.sweep import CUT, JOINT
@@ -94,7 +94,7 @@ def test_documented_way_of_reading(whole_folder, tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names = {}
     exec(compile(block, "runs.md", "exec"), names)
-    chunk = next(RunFolder.open(whole_folder).chain(0).chunks())
+    chunk = next(Run.open(whole_folder).chain(0).chunks())
     assert names["generator"] == chunk.generator
     assert len(names["noise"]) == 4
     for noise, drawn in zip(names["noise"], chunk.points["noise"], strict=True):
@@ -271,7 +271,7 @@ def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
     np.testing.assert_array_equal(
         idata["posterior"]["noise"], whole["posterior"]["noise"].sel(chain=[1])
     )
-    drawn = sum(len(chunk) for chunk in RunFolder.open(tmp_path / "run").chain(0).chunks())
+    drawn = sum(len(chunk) for chunk in Run.open(tmp_path / "run").chain(0).chunks())
     assert drawn == 13
     error = tmp_path / "run" / "chain-0" / "error.txt"
     assert "in step" in error.read_text()
@@ -309,7 +309,7 @@ def test_full_disk(model, whole, tmp_path, monkeypatch):
         with pytest.raises(SamplingError, match="No space left"):
             kem.sample(model, **SHORT, cores=1, folder=tmp_path / "run")
     assert not list(tmp_path.rglob(".draws-*"))
-    assert RunFolder.open(tmp_path / "run").length(0) == 16
+    assert Run.open(tmp_path / "run").length(0) == 16
     same_draws(kem.resume(tmp_path / "run", model, cores=1), whole)
 
 
