@@ -161,7 +161,7 @@ def _draw_regression(rows: pd.DataFrame) -> Figure:
         for j, values in own.groupby("components", sort=False):
             sums = values.groupby("observations")[["decomposed", "plain"]].mean()
             improvement = 100 * (1 - sums["decomposed"] / sums["plain"])
-            look: style.Look = looks[f"J = {j}"] | {"markevery": 10, "markersize": 4}
+            look: style.Style = looks[f"J = {j}"] | {"markevery": 10, "markersize": 4}
             ax.plot(improvement.index, improvement, label=f"J = {j}", **look)
         ax.axhline(0, color="0.6", lw=0.8)
         ax.set(xlabel="observations", title=TITLES[str(problem)])
@@ -236,7 +236,7 @@ def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
         own = rows[rows["problem"] == problem]
         for policy, values in own.groupby("policy", sort=False):
             mean = values.groupby("round")[name].mean()
-            look: style.Look = looks[str(policy)] | {"markevery": 20, "markersize": 4}
+            look: style.Style = looks[str(policy)] | {"markevery": 20, "markersize": 4}
             ax.plot(mean.index, mean, label=str(policy), **look)
         ax.set(xlabel="round", title=TITLES[str(problem)])
         style.tidy(ax)

@@ -340,7 +340,7 @@ def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
         middle = np.median(curves, axis=0)
         shown = np.isfinite(middle)
         look = looks[str(method)]
-        options: style.Look = look | {"markevery": 10, "markersize": 4, "linewidth": 1.2}
+        options: style.Style = look | {"markevery": 10, "markersize": 4, "linewidth": 1.2}
         ax.plot(at[shown], middle[shown], label=str(method), **options)
 
 

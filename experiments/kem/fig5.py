@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from kem_pymc.comparison.output import Evidence, Output
 from kem_pymc.comparison.summaries import tidy
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.plots.style import MUTED, OTHER, Look, composition_colours, shortened, spelled
+from kem_pymc.plots.style import MUTED, OTHER, Style, composition_colours, shortened, spelled
 from kem_pymc.plots.style import tidy as tidy_axes
 
 #: Number of compositions shown for each method, as in the paper.
@@ -82,7 +82,7 @@ def _draw_bars(ax: Axes, shares: pd.Series, colours: dict[str, str]) -> None:
     room = ax.get_window_extent().width / ax.figure.dpi * 72
     for place, (name, colour, share) in enumerate(bars):
         ax.barh(-place - 0.2, share, height=0.36, color=colour, edgecolor=MUTED, linewidth=0.5)
-        look: Look = {"fontsize": 7.5, "va": "bottom"}
+        look: Style = {"fontsize": 7.5, "va": "bottom"}
         ax.text(0.015, -place + 0.03, shortened(name, 7.5, 0.8 * room), **look)
         ax.text(0.99, -place + 0.03, f"{share:.0%}", ha="right", **look)
 

@@ -123,7 +123,7 @@ def _improvements(gain: pd.DataFrame, rows: pd.DataFrame) -> Figure:
     left.set_xticks(sorted(gain["overlap"].unique()))
     for method, values in rows.groupby("method", sort=False):
         mean = values.groupby("evaluation")["best"].mean()
-        look: style.Look = looks[str(method)] | {"markevery": 10, "markersize": 4}
+        look: style.Style = looks[str(method)] | {"markevery": 10, "markersize": 4}
         right.plot(mean.index + 1, mean, label=str(method), **look)
     right.set(xlabel="evaluations", ylabel="best area under the curve")
     for ax in (left, right):
@@ -142,7 +142,7 @@ def _draw(rows: pd.DataFrame, halves: dict[str, list[float]]) -> Figure:
         own = rows[rows["noise"].isin(noises)]
         for method, values in own.groupby("method", sort=False):
             mean = values.groupby("evaluation")["regret"].mean()
-            look: style.Look = looks[str(method)] | {"markevery": 10, "markersize": 4}
+            look: style.Style = looks[str(method)] | {"markevery": 10, "markersize": 4}
             ax.plot(mean.index + 1, np.maximum(mean, 1e-6), label=str(method), **look)
         ax.set(xlabel="evaluations", ylabel="smallest value above the minimum", yscale="log")
         ax.set_title(f"{name} correlation: noise {', '.join(f'{n:g}' for n in noises)}")

@@ -24,8 +24,15 @@ FAILED = 1e-3
 #: A warning is given if probabilities of an edge, or a part, differ by more between chains.
 EDGES_DIFFER = PARTS_DIFFER = 0.2
 
+#: With hundreds of quantities some R-hats and ESS are beyond their bounds by chance, or because few
+#: users' kernels are hard to tell apart: there is a warning above these shares, else a note.
+MANY_DISAGREE, MANY_IMPRECISE = 0.05, 0.5
+
 #: Maximum number of differing parts (or edges) that a message names.
 DIFFERING = 3
+
+#: What there is to say without warnings.
+FINE = "No warnings. This doesn't prove convergence: all chains may miss the same mode."
 
 #: Smallest probability of parts that the display lists.
 LEAST_PART = 0.05
@@ -62,6 +69,8 @@ class Diagnosis(Displayed):
         Number of factorisations, and of those that failed, over all draws that were kept.
     warnings : tuple of str
         Problems and suggested remedies, the most serious first.
+    notes : tuple of str
+        Single quantities that are less certain than the others, where chains agree otherwise.
     """
 
     n_chains: int
@@ -77,6 +86,7 @@ class Diagnosis(Displayed):
     factorisations: int
     failed_factorisations: int
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -89,7 +99,7 @@ class Diagnosis(Displayed):
         return edge_agreement(self.edges)
 
     def __repr__(self) -> str:
-        found = "\n".join(f"- {w}" for w in self.warnings) or "No warnings."
+        found = "\n".join(f"- {w}" for w in (*self.warnings, *self.notes)) or "No warnings."
         parts = "\n".join(headline(self.parts, self.shares))
         return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{parts}\n{found}"
 
@@ -111,8 +121,7 @@ class Diagnosis(Displayed):
             f"Diagnosis of {self.n_chains} x {self.n_draws} draws",
             self._facts(),
             [Listing(columns, rows, forms, "Do the chains agree?")],
-            self.warnings
-            or ["No warnings. This doesn't prove convergence: all chains may miss the same mode."],
+            [*(self.warnings or [FINE]), *self.notes],
             first=[self.part_listing()],
         )
 
@@ -199,8 +208,14 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         "failed_factorisations": failed,
     }
     without = Diagnosis(**found, warnings=())
-    warnings = *_deaths(draws, planned_chains), *_doubts(without)
-    return Diagnosis(**found, warnings=warnings)
+    about_quantities = list(_quantities(without)) if _enough(without) else []
+    warnings = (
+        *_deaths(draws, planned_chains),
+        *_problems(without),
+        *(text for text, serious in about_quantities if serious),
+    )
+    notes = tuple(text for text, serious in about_quantities if not serious)
+    return Diagnosis(**found, warnings=warnings, notes=notes)
 
 
 def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]:
@@ -246,8 +261,13 @@ def _deaths(draws: Draws, planned: int | None) -> Iterator[str]:
             )
 
 
-def _doubts(found: Diagnosis) -> Iterator[str]:
-    if found.n_chains < agreement.ENOUGH_CHAINS or found.n_draws < agreement.ENOUGH_DRAWS:
+def _enough(found: Diagnosis) -> bool:
+    """Return whether there are enough chains and draws to tell whether chains agree."""
+    return found.n_chains >= agreement.ENOUGH_CHAINS and found.n_draws >= agreement.ENOUGH_DRAWS
+
+
+def _problems(found: Diagnosis) -> Iterator[str]:
+    if not _enough(found):
         yield (
             f"{found.n_chains} x {found.n_draws} draws are too few to tell whether chains agree. "
             f"Sample at least 4 chains of {2 * agreement.ENOUGH_DRAWS} draws."
@@ -262,6 +282,34 @@ def _doubts(found: Diagnosis) -> Iterator[str]:
         )
 
 
+def _quantities(found: Diagnosis) -> Iterator[tuple[str, bool]]:
+    """Yield what R-hats and effective sample sizes say, and whether that is serious."""
+    table = found.convergence
+    beyond = table["r_hat"] > agreement.RHAT
+    if beyond.any():
+        worst = table.loc[table["r_hat"].idxmax()]
+        serious = bool(beyond.mean() > MANY_DISAGREE or beyond[table["user"] == ""].any())
+        text = (
+            f"R-hat of {beyond.sum()} of {len(table)} quantities is above {agreement.RHAT}, at "
+            f"worst {worst['r_hat']:.2f} for {describe(worst)}. Sample more draws"
+        )
+        helps = (
+            "; if that doesn't help, try the other target (feedback=), or weight the chains with "
+            "kem.diagnostics.stack."
+        )
+        before = " before you use their means or quantiles."
+        yield (f"Chains disagree: {text}{helps}" if serious else text + before), serious
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    few = least < agreement.ESS
+    if few.any():
+        yield (
+            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
+            f"draws, at worst {least.min():.0f} for {describe(table.loc[least.idxmin()])}. Sample "
+            "more draws before you use their means or quantiles.",
+            bool(few.mean() > MANY_IMPRECISE),
+        )
+
+
 def _disagreements(found: Diagnosis) -> Iterator[str]:
     if len(found.modes) > 1:
         levels = "; ".join(
@@ -273,24 +321,6 @@ def _disagreements(found: Diagnosis) -> Iterator[str]:
             f"Chains stay in {len(found.modes)} modes: {levels}. Don't pool them with equal "
             "weights: use more tuning draws, try the other target (feedback=), or weight the "
             "chains with kem.diagnostics.stack."
-        )
-    table = found.convergence
-    beyond = table["r_hat"] > agreement.RHAT
-    if beyond.any():
-        worst = table.loc[table["r_hat"].idxmax()]
-        yield (
-            f"Chains disagree: R-hat of {beyond.sum()} of {len(table)} quantities is above "
-            f"{agreement.RHAT}, at worst {worst['r_hat']:.2f} for {describe(worst)}. Sample more "
-            "draws; if that doesn't help, try the other target (feedback=), or weight the chains "
-            "with kem.diagnostics.stack."
-        )
-    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
-    few = least < agreement.ESS
-    if few.any():
-        yield (
-            f"{few.sum()} of {len(table)} quantities have fewer than {agreement.ESS} effective "
-            f"draws, at worst {least.min():.0f} for {describe(table.loc[least.idxmin()])}. Sample "
-            "more draws before you use their means or quantiles."
         )
     if found.edge_agreement > EDGES_DIFFER:
         carrying = found.edges[found.edges["datasets"] >= CARRYING]
@@ -316,7 +346,7 @@ def disagreement(found: Diagnosis) -> str:
 
     The text is empty if chains agree, and if there are too few draws or chains to assess that.
     """
-    if found.n_chains < agreement.ENOUGH_CHAINS or found.n_draws < agreement.ENOUGH_DRAWS:
+    if not _enough(found):
         return ""
     carrying = found.edges[found.edges["datasets"] >= CARRYING]
     worst = carrying.nlargest(DIFFERING, "difference")

@@ -16,6 +16,7 @@ from kem_pymc.plots.graph import evolution_graph
 from kem_pymc.plots.hyperparameters import hyperparameters
 from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.networks import networks
+from kem_pymc.plots.online import online_predictions
 from kem_pymc.plots.parts import components
 from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
 from kem_pymc.plots.scores import log_likelihood
@@ -37,6 +38,7 @@ __all__ = [
     "log_likelihood",
     "mean_process",
     "networks",
+    "online_predictions",
     "predictions",
     "search_path",
     "traces",

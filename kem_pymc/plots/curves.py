@@ -18,7 +18,7 @@ from kem_pymc.selection.selection import Selection
 FINE = 300
 
 #: Marker style of a user's points.
-CROSSES: style.Look = {
+CROSSES: style.Style = {
     **{"linestyle": "none", "marker": "x", "markersize": 5, "markeredgewidth": 1.2},
     **{"color": style.INK, "zorder": 3},
 }
@@ -181,7 +181,7 @@ def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
 
 def draw_band(ax: Axes, x: np.ndarray, mean: np.ndarray, sd: np.ndarray, colour: str) -> None:
     """Draw a mean as a dotted line in a band of 2 sd to either side."""
-    band: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.3}
+    band: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.3}
     ax.plot(x, mean, ":", color=colour, linewidth=2, label="mean")
     ax.fill_between(x, mean - 2 * sd, mean + 2 * sd, **band, label="function ± 2 sd")
 
@@ -207,7 +207,7 @@ def _draw_section(
         grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     at = np.sort(np.ravel(grid))
     predicted = selection.predict(section(x, column, at))
-    faint: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.15}
+    faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
     if predicted.transform is None:
         wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
         low, high = predicted.mean - wide, predicted.mean + wide
@@ -237,7 +237,7 @@ def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
         label="predicted = observed",
         zorder=1,
     )
-    bars: style.Look = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
+    bars: style.Style = {"fmt": "none", "ecolor": colour, "elinewidth": 1.2, "alpha": 0.5}
     xerr = np.abs(np.array(ends) - middle)
     ax.errorbar(middle, y, xerr=xerr, **bars, label="observation ± 2 sd")
     ax.plot(middle, y, **CROSSES, label="data")

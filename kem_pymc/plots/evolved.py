@@ -78,7 +78,7 @@ def evolved_kernel(
     axes[2].plot(x[:, column], y, **CROSSES, label="data")
     draw_band(axes[2], at, predicted.mean, predicted.sd, colour)
     wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
-    faint: style.Look = {"color": colour, "linewidth": 0, "alpha": 0.15}
+    faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
     axes[2].fill_between(
         at, predicted.mean - wide, predicted.mean + wide, **faint, label="observation ± 2 sd"
     )

@@ -2,27 +2,34 @@
 
 import heapq
 from collections.abc import Mapping
-from functools import partial
+from itertools import pairwise
 
+import igraph
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import BoxStyle, FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
+from matplotlib.transforms import Bbox
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.children import Child
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.plots import style
-from kem_pymc.plots.layout import Box, layered
-from kem_pymc.plots.paths import bow, curve, label_places
 
 #: Sizes in points: text, small text, padding of boxes, gaps (columns, boxes), outer margin.
 TEXT, SMALL, PADDING, GAP, MARGIN = 9.0, 7.5, 5.0, (52.0, 13.0), 6.0
 
 #: Width and height of an edge's number, in points.
 LABEL = (24.0, 9.5)
+
+#: Distance of ports; extra space right of a column for each edge beyond the fourth, and for each
+#: row that an edge within the column passes.
+PORT, CROWDED, PASSED = 9.0, 4.0, 10.0
+
+#: Largest number of characters in a line of a box, in a figure of its own and in given axes.
+WIDE, NARROW = 26, 17
 
 #: Smallest factor by which text is shrunk to fit given axes; below it compositions are left out.
 LEAST_SCALE = 0.7
@@ -33,7 +40,11 @@ NEGLIGIBLE = 1e-3
 #: Least probability of a final composition that has a second frame; distance of the frames.
 LEAST_END, OUTSIDE = 0.05, 2.5
 
+#: Positions along an edge where its number may be put, in order of preference.
+PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
+
 type Edge = tuple[Composition, Composition]
+type Point = tuple[float, float]
 
 
 def evolution_graph(
@@ -73,6 +84,7 @@ def evolution_graph(
     Returns
     -------
     Axes
+        The box of a composition is a patch whose ``gid`` is the composition's label.
 
     Raises
     ------
@@ -84,58 +96,17 @@ def evolution_graph(
             f"There is no graph with minimum_probability={minimum_probability} and "
             f"max_nodes={max_nodes}. Give a probability from 0 to 1, and at least 2 nodes."
         )
-    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
-    attempt = partial(Drawing, evolutions, minimum, features)
-    drawing = attempt(columns, narrow=False)
+    columns = _travelled(evolutions, minimum_probability, max_nodes)
+    while len(columns) < 2 and minimum_probability > NEGLIGIBLE:
+        minimum_probability /= 2
+        columns = _travelled(evolutions, minimum_probability, max_nodes)
+    characters = WIDE if ax is None else NARROW
+    drawing = _Drawing(evolutions, minimum_probability, features, columns, characters)
     while ax is not None and drawing.scale_in(ax) < LEAST_SCALE and len(columns) > 2:
-        if drawing.narrow:
-            columns.popitem()
-        drawing = attempt(columns, narrow=True)
+        columns.popitem()
+        drawing = _Drawing(evolutions, minimum_probability, features, columns, characters)
     colours = style.composition_colours(evolutions) if colours is None else colours
     return drawing.draw(ax, colours)
-
-
-def graph_drawing(
-    evolutions: Evolutions,
-    minimum_probability: float = 0.05,
-    max_nodes: int = 20,
-    features: bool = False,
-) -> "Drawing":
-    """Return the layout of the graph that :func:`evolution_graph` draws, as a Drawing."""
-    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
-    return Drawing(evolutions, minimum, features, columns, narrow=False)
-
-
-def narrow_drawing(
-    evolutions: Evolutions,
-    width: float,
-    minimum_probability: float = 0.05,
-    max_nodes: int = 20,
-    features: bool = False,
-) -> "Drawing":
-    """Return the layout of the graph for a narrow screen, at most `width` points wide.
-
-    Compositions in the last columns are left out, the least frequent first, until the graph fits.
-    WHITE and all compositions of the next column are kept even if they don't fit.
-    """
-    columns, minimum = _shown(evolutions, minimum_probability, max_nodes)
-    drawing = Drawing(evolutions, minimum, features, columns, narrow=True)
-    while np.ptp(drawing.x) > width and max(columns.values()) > 1:
-        last = max(columns.values())
-        del columns[[node for node, column in columns.items() if column == last][-1]]
-        drawing = Drawing(evolutions, minimum, features, columns, narrow=True)
-    return drawing
-
-
-def _shown(
-    evolutions: Evolutions, minimum: float, max_nodes: int
-) -> tuple[dict[Composition, int], float]:
-    """Return the columns of compositions, and the probability below which none is drawn."""
-    columns = _travelled(evolutions, minimum, max_nodes)
-    while len(columns) < 2 and minimum > NEGLIGIBLE:
-        minimum /= 2
-        columns = _travelled(evolutions, minimum, max_nodes)
-    return columns, minimum
 
 
 def _travelled(evolutions: Evolutions, minimum: float, max_nodes: int) -> dict[Composition, int]:
@@ -163,7 +134,7 @@ def _is_drawn(child: Child, minimum: float) -> bool:
     return child.probability >= minimum and child.occurrence >= minimum
 
 
-class Drawing:
+class _Drawing:
     """Layout of a graph: boxes, edges and caption, with lengths in points and y upwards.
 
     Attributes
@@ -188,9 +159,8 @@ class Drawing:
         minimum: float,
         features: bool,
         columns: Mapping[Composition, int],
-        narrow: bool,
+        characters: int,
     ) -> None:
-        self.narrow = narrow
         datasets = style.datasets_of(evolutions)
         self.names = {node: evolutions.label(node) for node in columns}
         self.datasets = {node: datasets.get(name, 0.0) for node, name in self.names.items()}
@@ -206,16 +176,11 @@ class Drawing:
             title = style.with_features(node, evolutions.features) if features else name
             note = f"{self.datasets[node]:.1f} datasets"
             if stays >= 0.005:
-                note += f"{'\n' if narrow else ' · '}stays {stays:.2f}"
-            self.texts[node] = style.balanced(style.spelled(title), 17 if narrow else 26), note
-        self.boxes, routes = layered(
-            columns, {n: _box_size(*t) for n, t in self.texts.items()}, list(self.edges), GAP
-        )
-        self.curves = {
-            edge: bow(*route) if columns[edge[0]] == columns[edge[1]] else curve(route)
-            for edge, route in routes.items()
-        }
-        self.labels = label_places(self.curves, self.edges, self.boxes.values(), LABEL)
+                note += f"{'\n' if characters == NARROW else ' · '}stays {stays:.2f}"
+            self.texts[node] = style.balanced(style.spelled(title), characters), note
+        sizes = {node: _box_size(*text) for node, text in self.texts.items()}
+        self.boxes, self.curves = _layout(columns, sizes, list(self.edges))
+        self.labels = _label_places(self.curves, self.edges, list(self.boxes.values()))
         hidden = [count for name, count in datasets.items() if name not in self.names.values()]
         share = sum(hidden) / sum(datasets.values())
         self.ends = _ends(evolutions) & set(columns)
@@ -229,9 +194,11 @@ class Drawing:
 
     def _frame(self, caption: str) -> None:
         """Place the caption below the graph, and set the ranges of both."""
-        corners = [(x, y) for box in self.boxes.values() for x in box.x_range for y in box.y_range]
-        corners += [(x + w, y) for x, y in self.labels.values() for w in (-LABEL[0], LABEL[0])]
-        points = np.concatenate([corners, *self.curves.values()])
+        corners = [box.get_points() for box in self.boxes.values()]
+        corners += [
+            np.array([(x - LABEL[0], y), (x + LABEL[0], y)]) for x, y in self.labels.values()
+        ]
+        points = np.concatenate([*corners, *self.curves.values()])
         (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
         self.caption = style.wrapped(caption, max(int((right - left) / (0.52 * SMALL)), 48))
         width, height = style.text_size(self.caption, SMALL)
@@ -269,27 +236,146 @@ class Drawing:
         for node, box in self.boxes.items():
             frame = colours.get(self.names[node], style.FAINT)
             # Only the lightest third of the shades is used, where black text has full contrast.
-            ax.add_patch(_framed(box, style.SHADES(0.36 * self.datasets[node] / most), frame))
+            patch = _framed(box, style.SHADES(0.36 * self.datasets[node] / most), frame)
+            patch.set_gid(self.names[node])
+            ax.add_patch(patch)
             if node in self.ends:
                 ax.add_patch(_framed(box, "none", style.INK, OUTSIDE))
-            self._write(ax, box, *self.texts[node], scale)
+            title, note = self.texts[node]
+            centred: style.Style = {"ha": "center", "va": "center", "zorder": 5}
+            middle = (box.x0 + box.x1) / 2
+            y = box.y1 - PADDING - style.text_size(title, TEXT)[1] / 2
+            ax.text(middle, y, title, size=TEXT * scale, color=style.INK, **centred)
+            y = box.y0 + PADDING + style.text_size(note, SMALL)[1] / 2
+            ax.text(middle, y, note, size=SMALL * scale, color=style.MUTED, **centred)
         ax.text(*self.caption_at, self.caption, va="top", fontsize=SMALL * scale, color=style.MUTED)
         return ax
 
-    def _write(self, ax: Axes, box: Box, title: str, note: str, scale: float) -> None:
-        middle = box.y_range[1] - PADDING - style.text_size(title, TEXT)[1] / 2
-        lower = box.y_range[0] + PADDING + style.text_size(note, SMALL)[1] / 2
-        for text, y, size, colour in (
-            (title, middle, TEXT, style.INK),
-            (note, lower, SMALL, style.MUTED),
-        ):
-            font: style.Look = {
-                "size": size * scale,
-                "color": colour,
-                "ha": "center",
-                "va": "center",
-            }
-            ax.text(box.x, y, text, zorder=5, **font)
+
+def _layout(
+    columns: Mapping[Composition, int],
+    sizes: Mapping[Composition, tuple[float, float]],
+    edges: list[Edge],
+) -> tuple[dict[Composition, Bbox], dict[Edge, np.ndarray]]:
+    """Return the boxes, and the Bézier curves (n, 2) of the edges from border to border.
+
+    Sugiyama's method places boxes, and where edges pass the columns that they skip, in rows. All
+    boxes of a column have the same width. Edges within a column bow out to its right.
+    """
+    nodes = {node: i for i, node in enumerate(columns)}
+    graph = igraph.Graph(len(nodes), [(nodes[a], nodes[b]) for a, b in edges], directed=True)
+    placed = graph.layout_sugiyama(layers=list(columns.values()), maxiter=1000)
+    room = max(height for _, height in sizes.values()) + GAP[1]
+    y = {node: -room * placed[i][0] for node, i in nodes.items()}
+    widths, gaps = [], []
+    for c in range(max(columns.values()) + 1):
+        widths.append(max(sizes[node][0] for node in nodes if columns[node] == c))
+        crossed = sum(
+            min(columns[a], columns[b]) <= c < max(columns[a], columns[b]) for a, b in edges
+        )
+        passed = [abs(y[a] - y[b]) / room for a, b in edges if columns[a] == columns[b] == c]
+        gaps.append(GAP[0] + CROWDED * max(crossed - 4, 0) + PASSED * max(passed, default=0.0))
+    right = np.cumsum(widths) + np.cumsum([0.0, *gaps[:-1]])
+    boxes = {
+        node: Bbox.from_bounds(
+            right[c] - widths[c], y[node] - sizes[node][1] / 2, widths[c], sizes[node][1]
+        )
+        for node, c in columns.items()
+    }
+    routes: dict[Edge, list[Point]] = {}
+    for (a, b), bends in zip(edges, placed.edge_routing, strict=True):
+        routes[a, b] = [
+            (x, -room * bend)
+            for bend, c in bends
+            for x in sorted(
+                (right[int(c)] - widths[int(c)], right[int(c)]), reverse=columns[a] > columns[b]
+            )
+        ]
+        if columns[a] == columns[b]:
+            middle = (y[a] + y[b]) / 2
+            out = right[columns[a]] + 1.5 * PASSED + PASSED * abs(y[a] - y[b]) / room
+            routes[a, b] = [(out, middle)]
+    _add_ports(columns, boxes, routes)
+    return boxes, {
+        (a, b): _bow(*route) if columns[a] == columns[b] else _curve(route)
+        for (a, b), route in routes.items()
+    }
+
+
+def _add_ports(
+    columns: Mapping[Composition, int],
+    boxes: Mapping[Composition, Bbox],
+    routes: dict[Edge, list[Point]],
+) -> None:
+    """Add both ends to each route, in such an order on the border of a box that few cross."""
+    ends: dict[tuple[Composition, bool], list[tuple[float, Edge, bool]]] = {}
+    for (a, b), route in routes.items():
+        for node, other, leaves in ((a, b, True), (b, a, False)):
+            on_right = columns[node] <= columns[other]
+            towards = route[0 if leaves else -1][1] if route else _middle(boxes[other])
+            ends.setdefault((node, on_right), []).append((towards, (a, b), leaves))
+    for (node, on_right), here in ends.items():
+        box = boxes[node]
+        spacing = min(PORT, 0.8 * box.height / len(here))
+        for i, (_, edge, leaves) in enumerate(sorted(here, key=lambda end: end[0])):
+            y = _middle(box) + spacing * (i - (len(here) - 1) / 2)
+            place = 0 if leaves else len(routes[edge])
+            routes[edge].insert(place, (box.x1 if on_right else box.x0, y))
+
+
+def _middle(box: Bbox) -> float:
+    return float(box.y0 + box.y1) / 2
+
+
+def _curve(route: list[Point]) -> np.ndarray:
+    """Return the vertices of Bézier curves through a route, horizontal at each of its points."""
+    vertices = [route[0]]
+    for (x0, y0), (x1, y1) in pairwise(route):
+        middle = (x0 + x1) / 2
+        vertices += [(middle, y0), (middle, y1), (x1, y1)]
+    return np.array(vertices)
+
+
+def _bow(start: Point, apex: Point, end: Point) -> np.ndarray:
+    """Return the vertices of two Bézier curves, from start to apex and from apex to end."""
+    ends = np.array([start, end])
+    leaving = np.column_stack([ends[:, 0] + 0.6 * (apex[0] - ends[:, 0]), ends[:, 1]])
+    turning = np.column_stack([[apex[0]] * 2, apex[1] + 0.3 * (ends[:, 1] - apex[1])])
+    return np.array([ends[0], leaving[0], turning[0], apex, turning[1], leaving[1], ends[1]])
+
+
+def _label_places(
+    curves: Mapping[Edge, np.ndarray], weights: Mapping[Edge, float], boxes: list[Bbox]
+) -> dict[Edge, Point]:
+    """Return the centre of each edge's number: on the edge, if possible without overlaps.
+
+    Numbers are placed in descending order of the weights of their edges.
+    """
+    taken, places = list(boxes), {}
+    for edge in sorted(weights, key=lambda e: -weights[e]):
+        spots = [_point_on(curves[edge], share) for share in PLACES]
+        labels = [Bbox.from_bounds(x - LABEL[0] / 2, y - LABEL[1] / 2, *LABEL) for x, y in spots]
+        overlaps = [sum(_overlap(label, other) for other in taken) for label in labels]
+        best = int(np.argmin(overlaps))
+        taken.append(labels[best])
+        places[edge] = spots[best]
+    return places
+
+
+def _point_on(curve: np.ndarray, share: float) -> Point:
+    """Return the point at a fraction of the way along Bézier curves."""
+    pieces = (len(curve) - 1) // 3
+    piece = min(int(share * pieces), pieces - 1)
+    t = share * pieces - piece
+    weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+    x, y = np.array(weights) @ curve[3 * piece : 3 * piece + 4]
+    return float(x), float(y)
+
+
+def _overlap(a: Bbox, b: Bbox) -> float:
+    """Return the area that two boxes have in common."""
+    common = Bbox.intersection(a, b)
+    return 0.0 if common is None else common.width * common.height
 
 
 def _ends(evolutions: Evolutions) -> set[Composition]:
@@ -332,11 +418,10 @@ def _arrow(curve: np.ndarray, probability: float, scale: float) -> FancyArrowPat
 
 
 def _framed(
-    box: Box, face: tuple[float, ...] | str, frame: str, outside: float = 0.0
+    box: Bbox, face: tuple[float, ...] | str, frame: str, outside: float = 0.0
 ) -> FancyBboxPatch:
-    (left, _), (bottom, _) = box.x_range, box.y_range
     return FancyBboxPatch(
-        (left, bottom),
+        (box.x0, box.y0),
         box.width,
         box.height,
         boxstyle=BoxStyle.Round(pad=outside, rounding_size=4 + outside),

@@ -117,7 +117,7 @@ def _draw_map(
     inputs[:, features[1]] = np.repeat(second, COARSE)
     mean = _share(selection, candidate, inputs).mean.reshape(COARSE, COARSE)
     most = np.abs(mean).max()
-    scale: style.Look = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    scale: style.Style = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
     image = ax.pcolormesh(first, second, mean, **scale, shading="nearest", rasterized=True)
     ax.figure.colorbar(image, ax=ax, label=label).outline.set_visible(False)
     ax.plot(x[:, features[0]], x[:, features[1]], **CROSSES)
@@ -126,6 +126,6 @@ def _draw_map(
 def _draw_at_points(selection: Selection, candidate: Candidate, ax: Axes) -> None:
     x, y = points_of(selection)
     share = _share(selection, candidate, x)
-    bars: style.Look = {"fmt": "none", "ecolor": style.PALETTE[0], "elinewidth": 1.2, "alpha": 0.5}
+    bars: style.Style = {"fmt": "none", "ecolor": style.PALETTE[0], "elinewidth": 1.2, "alpha": 0.5}
     ax.errorbar(y, share.mean, 2 * share.sd, **bars)
     ax.plot(y, share.mean, **CROSSES)

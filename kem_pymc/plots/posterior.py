@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
 #: Colour scale of probabilities.
-LIMITS: style.Look = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
+LIMITS: style.Style = {"cmap": style.SHADES, "vmin": 0, "vmax": 1}
 
 #: Maximum number of columns of a table into whose cells numbers are written.
 WRITTEN = 12
@@ -236,7 +236,7 @@ def _row_size(ax: Axes, rows: int) -> float:
 
 
 def _write_numbers(ax: Axes, values: np.ndarray) -> None:
-    font: style.Look = {"size": 0.85 * _row_size(ax, len(values)), "ha": "center", "va": "center"}
+    font: style.Style = {"size": 0.85 * _row_size(ax, len(values)), "ha": "center", "va": "center"}
     for (row, column), value in np.ndenumerate(values):
         if value >= 0.005:  # False for missing values (NaN) too
             ink = style.ink_on(style.SHADES(value))

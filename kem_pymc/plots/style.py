@@ -26,7 +26,7 @@ from kem_pymc.kernels.prose import readable
 NBSP = "\N{NO-BREAK SPACE}"
 
 type Panel = Figure | SubFigure
-type Look = dict[str, Any]
+type Style = dict[str, Any]
 
 #: Text and data; secondary text; frames and background marks.
 INK, MUTED, FAINT = "#1a1a1a", "#595959", "#d9d9d9"
@@ -115,7 +115,7 @@ def datasets_of(evolutions: Evolutions) -> dict[str, float]:
     return {evolutions.label(c): count for c, count in datasets.items()}
 
 
-def line_styles(names: Sequence[str]) -> dict[str, Look]:
+def line_styles(names: Sequence[str]) -> dict[str, Style]:
     """Return the colour and marker of each line; those of the paper's methods are fixed."""
     taken = {METHODS[name] for name in names if name in METHODS}
     free = chain((style for style in LINES if style not in taken), repeat((MUTED, "o")))
@@ -143,6 +143,14 @@ def with_features(composition: Iterable[Candidate], features: Sequence[str]) -> 
         return " x ".join(factors) or str(candidate)
 
     return " + ".join(map(one, composition)) or "WHITE"
+
+
+def named(composition: Iterable[Candidate], features: Sequence[str]) -> str:
+    """Return a composition's label typeset, with features by name if there are several."""
+    composition = Composition(tuple(composition))
+    several = len(features) > 1
+    label = with_features(composition, features) if several else composition.label(1)
+    return spelled(label)
 
 
 def wrapped(text: str, characters: int) -> str:
@@ -234,7 +242,7 @@ def legend_below(figure: Panel, ax: Axes) -> Legend:
     It has as few rows as its width allows.
     """
     handles, labels = ax.get_legend_handles_labels()
-    options: Look = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
+    options: Style = {"loc": "outside lower center", "frameon": False, "fontsize": "small"}
     for columns in range(len(labels), 1, -1):
         legend = figure.legend(handles, labels, ncols=columns, **options)
         if legend.get_window_extent().width <= figure.bbox.width:

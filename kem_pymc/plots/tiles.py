@@ -43,6 +43,7 @@ def trajectories(
     *,
     sort: bool = True,
     colours: Mapping[str, str] | None = None,
+    study: style.Named | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the composition of every user at every time step as coloured tiles.
@@ -58,6 +59,8 @@ def trajectories(
     colours : mapping of str to str, optional
         Colours by composition, see :func:`composition_colours`; tiles of compositions without a
         colour are hatched.
+    study : Cohort or Evolutions, optional
+        Source of the features' names in the legend, if there are several features.
     ax : Axes, optional
         By default the axes of a new figure.
 
@@ -80,7 +83,7 @@ def trajectories(
     if sort:
         table = _sorted(table, frequent)
     letters = _letters(frequent, colours)
-    handles, names = _legend(counts, colours, letters)
+    handles, names = _legend(counts, colours, letters, study)
     ax = _fitting_axes(table, names) if ax is None else ax
     _draw_tiles(ax, table, colours, letters)
     style.legend_beside(ax, handles=handles, labels=names, handlelength=1, handleheight=1)
@@ -159,7 +162,7 @@ def _draw_tiles(
         side = 0.94 * np.sqrt(share)
         ax.add_patch(_tile((t - side / 2, u - side / 2), side, label, colours))
         if label in letters and cell * side > 0.13:
-            place: style.Look = {"ha": "center", "va": "center", "fontsize": "x-small"}
+            place: style.Style = {"ha": "center", "va": "center", "fontsize": "x-small"}
             ax.text(t, u, letters[label], **place, color=style.ink_on(colours[label]))
     ax.set_xticks(range(0, n_steps, every), table.steps[::every])
     if cell < NAMED:
@@ -179,17 +182,21 @@ def _tile(
 ) -> Rectangle:
     if label in colours:
         return Rectangle(corner, side, side, facecolor=colours[label], edgecolor="none")
-    frame: style.Look = {"facecolor": style.OTHER, "edgecolor": style.MUTED, "linewidth": 0.5}
+    frame: style.Style = {"facecolor": style.OTHER, "edgecolor": style.MUTED, "linewidth": 0.5}
     return Rectangle(corner, side, side, **frame, hatch="/////")
 
 
 def _legend(
-    counts: Counter[str], colours: Mapping[str, str], letters: Mapping[str, str]
+    counts: Counter[str],
+    colours: Mapping[str, str],
+    letters: Mapping[str, str],
+    study: style.Named | None,
 ) -> tuple[list[Rectangle], list[str]]:
     """Return the legend's tiles and names of the compositions, the most frequent first."""
     handles = [_tile((0, 0), 1, label, colours) for label in letters]
+    features = () if study is None else study.features
     names = [
-        f"{letter}   {style.balanced(style.spelled(label), 30)}".replace("\n", "\n     ")
+        f"{letter}   {style.balanced(_typeset(label, features), 30)}".replace("\n", "\n     ")
         for label, letter in letters.items()
     ]
     others = [label for label in counts if label not in letters]
@@ -197,3 +204,9 @@ def _legend(
         handles.append(_tile((0, 0), 1, others[0], colours))
         names.append(f"{len(others)} other{'s' * (len(others) > 1)}")
     return handles, names
+
+
+def _typeset(label: str, features: Sequence[str]) -> str:
+    if len(features) < 2:
+        return style.spelled(label)
+    return style.named(Composition.parse(label, len(features)), features)

@@ -1,16 +1,17 @@
-"""Report sections on the settings, candidates, priors and versions of a study."""
+"""Settings, candidates, priors and versions of a study, as tables."""
 
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.novelty import ends_of
-from kem_pymc.kernels.prose import describe, describe_candidate
-from kem_pymc.plots.style import spelled
+from kem_pymc.kernels.prose import describe_candidate
+from kem_pymc.plots import style
 from kem_pymc.priors import Priors
-from kem_pymc.reports.charts import DASH
 from kem_pymc.reports.gather import Material
+from kem_pymc.reports.pictures import table
 
 #: Descriptions of the two posteriors that can be sampled.
 TARGETS = {
@@ -18,134 +19,66 @@ TARGETS = {
     "joint": "joint: the posterior of the whole model, in which kernels of early time steps "
     "depend on later data as well",
 }
-LIKELIHOODS = {
-    "cumulative": "cumulative: the likelihood of a time step includes all points so far, as in the "
-    "paper",
-    "sequential": "sequential: the likelihood of a time step is that of its new points, given the "
-    "earlier ones",
-}
 
 
-def settings(material: Material) -> list[tuple[str, str]]:
-    """Return the settings of the study as pairs of name and value."""
-    return list(_settings(material))
+def tables(material: Material) -> list[Markup]:
+    """Return the tables of settings, candidates, priors and versions."""
+    learned = material.evolutions
+    candidates = (
+        (style.named((c,), learned.features), describe_candidate(c, learned.features))
+        for c in learned.pool
+    )
+    named: list[tuple[str, Sequence[str], Iterable[tuple[str, ...]]]] = [
+        ("Settings", ("setting", "value"), settings(material)),
+        ("Candidates: the possible parts of kernels", ("candidate", "description"), candidates),
+        ("Priors, in the model's units", ("hyperparameter", "prior"), priors(material)),
+        ("Versions", ("package", "sampled with"), learned.versions.items()),
+    ]
+    frames = [(caption, pd.DataFrame(list(rows), columns=names)) for caption, names, rows in named]
+    return [table(frame, caption) for caption, frame in frames if len(frame)]
 
 
-def candidates(material: Material) -> list[tuple[str, str]]:
-    """Return the candidates' labels, each with a description in plain English."""
-    pool, features = material.evolutions.pool, material.evolutions.features
-    return [(spelled(c.label(pool.dimension)), describe_candidate(c, features)) for c in pool]
+def settings(material: Material) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a study as pairs of name and value."""
+    found, learned = material.settings, material.evolutions
+    sampled = None if material.idata is None else material.idata["posterior"]
+    feedback = str(learned.settings.get("feedback", "unknown"))
+    known: dict[str, object] = {
+        "Data": str(found.get("data", "")).removeprefix("Cohort(").removesuffix(")"),
+        "Target": learned.scaling.target_label(learned.target),
+        "Features": ", ".join(learned.features),
+        "Command": found.get("command"),
+        "Chains and draws": sampled and f"{sampled.sizes['chain']} x {sampled.sizes['draw']}",
+        "Tuning draws per chain": sampled and sampled.attrs.get("tuning_steps"),
+        "Seed": (found.get("sampler") or {}).get("random_seed"),
+        "Evolutions computed from": f"{learned.n_draws} draws",
+        "Posterior": TARGETS.get(feedback, feedback),
+        "Concentration": _learned(learned.concentration),
+        **{f"Population parameter {k}": _learned(v) for k, v in learned.population.items()},
+        "Likelihood of a time step": learned.settings.get("likelihood", "cumulative"),
+        "Likelihood power": learned.settings.get("likelihood_power"),
+        "Interrupted": found.get("interrupted")
+        and "Sampling was interrupted; the results are based on the draws before that.",
+        "Failed chains": found.get("failed_chains"),
+    }
+    yield from ((name, str(value)) for name, value in known.items() if value not in (None, "", []))
 
 
-def priors(material: Material) -> list[tuple[str, str]]:
+def _learned(values: float | Sequence[float]) -> str:
+    """Return a fixed value, or the median and 90 % interval of draws, as text."""
+    if not isinstance(values, Sequence):
+        return f"{values:g}, fixed"
+    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
+    return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"
+
+
+def priors(material: Material) -> Iterable[tuple[str, str]]:
     """Return the table of priors; empty if it isn't known."""
     written = material.settings.get("priors")
     if isinstance(written, dict):
         return [(str(what), str(prior)) for what, prior in written.items()]
     try:
-        table = Priors.from_dict(material.evolutions.priors)
+        frame = Priors.from_dict(material.evolutions.priors).to_frame()
     except (InputError, KeyError, TypeError):
         return []
-    return [(str(what), str(prior)) for what, prior in table.to_frame().to_numpy().tolist()]
-
-
-def versions(material: Material) -> list[tuple[str, str, str]]:
-    """Return packages with their versions when the study was sampled and their current versions."""
-    then = material.evolutions.versions
-    names = dict.fromkeys(["kem-pymc", "pymc", "pytensor", "arviz", *then])
-    return [(name, str(then.get(name, DASH)), _now(name)) for name in names]
-
-
-def _now(name: str) -> str:
-    try:
-        return version(name)
-    except ModuleNotFoundError:
-        return DASH
-
-
-def _shared(material: Material) -> str:
-    learned = material.evolutions
-    if learned.shared is None:
-        return "nothing"
-    shared = learned.settings.get("shared", {}).get("shares", {})
-    text = describe(learned.shared.kernel.composition, learned.features)
-    parts = [f"{share:.0%} {name}" for name, share in shared.items()]
-    return f"{text}; shares of the variance: {', '.join(parts)}" if parts else text
-
-
-def _settings(material: Material) -> Iterator[tuple[str, str]]:
-    found, learned = material.settings, material.evolutions
-    posterior = None if material.idata is None else material.idata["posterior"]
-    sampler: dict[str, Any] = found.get("sampler") or {}
-    if isinstance(found.get("data"), str):
-        yield "Data", found["data"].removeprefix("Cohort(").removesuffix(")")
-    yield "Target", learned.target
-    yield "Features", ", ".join(learned.features)
-    yield "Shared by all users", _shared(material)
-    if learned.final is not None:
-        yield "Where users end up", ends_of(learned)
-    if "command" in found:
-        yield "Command", str(found["command"])
-    if posterior is not None:
-        sizes = posterior.sizes
-        yield (
-            "Sampling",
-            f"{sizes['chain']} chains of {sizes['draw']} draws"
-            + (
-                f", after {int(posterior.attrs['tuning_steps'])} tuning draws per chain"
-                if "tuning_steps" in posterior.attrs
-                else ""
-            ),
-        )
-        if "sampling_time" in posterior.attrs:
-            yield "Time for sampling", f"{float(posterior.attrs['sampling_time']):.0f} s"
-    if sampler.get("random_seed") is not None:
-        yield "Seed", str(sampler["random_seed"])
-    yield "Evolutions computed from", f"{learned.n_draws} draws"
-    feedback = str(learned.settings.get("feedback", DASH))
-    yield "Posterior", TARGETS.get(feedback, feedback)
-    yield "Concentration", _concentration(material)
-    for name, values in material.evolutions.population.items():
-        yield f"Population parameter {name}", _learned(values)
-    likelihood = str(learned.settings.get("likelihood", "cumulative"))
-    yield "Likelihood", LIKELIHOODS.get(likelihood, likelihood)
-    power = learned.settings.get("likelihood_power", 1.0)
-    if power != 1:
-        yield "Likelihood power", f"{power:g}"
-    yield "Scaling", _scaling(material)
-    if found.get("interrupted"):
-        yield "Note", "Sampling was interrupted; the results are based on the draws before that."
-    if found.get("failed_chains"):
-        yield (
-            "Note",
-            f"Chains {found['failed_chains']} failed; the results are based on the other chains.",
-        )
-
-
-def _concentration(material: Material) -> str:
-    alpha = material.evolutions.concentration
-    return _learned(alpha) if isinstance(alpha, tuple) else f"{alpha:g}, fixed"
-
-
-def _learned(values: Sequence[float]) -> str:
-    """Return the posterior median and 90 % interval of a parameter as text, from its draws."""
-    ordered = sorted(values)
-    low, middle, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.5, 0.95))
-    return f"learned: median {middle:.2f}, 90 % interval {low:.2f} to {high:.2f}"
-
-
-def _scaling(material: Material) -> str:
-    scaling = material.evolutions.scaling
-    plain = scaling.target_mean == 0 and scaling.target_sd == 1
-    if plain and not scaling.feature_low.any() and (scaling.feature_high == 1).all():
-        return "none: the data are in their own units"
-    target = material.evolutions.target
-    if scaling.transform is None:
-        what, but = "the target", ""
-    else:
-        what = scaling.target_label(target)
-        but = f", except where {what} is given as the unit"
-    return (
-        f"features to [0, 1] and {what} to mean 0 and sd 1, based on the pilot users' data; "
-        f"values in this report are in the study's own units{but}"
-    )
+    return frame.astype(str).itertuples(index=False, name=None)

@@ -98,6 +98,23 @@ class Maker:
         )
         return xr.DataTree.from_dict({"networks": run})
 
+    def online(self):
+        """Return a table of predictions for 4 points after 2 of them, and after all."""
+        x, y = np.array([3.0, 1.0, 4.0, 2.0]), np.array([1.0, -1.0, 2.5, 0.5])
+        ends = {
+            f"{end}_{level}": sign * sd
+            for level, sd in ((50, 0.67), (95, 1.96))
+            for end, sign in (("low", -1), ("high", 1))
+        }
+        return pd.concat(
+            pd.DataFrame(
+                {"user": "ann", "time_step": step, "seen": [True] * 2 + [step == 1] * 2}
+                | {"week": x, "observed": y}
+                | {name: x - 2 + side * width for name, side in ends.items()}
+            )
+            for step, width in enumerate((1.5, 0.7))
+        )
+
     def varied(self):
         """Return evolutions whose clusters differ in their values."""
         rng = np.random.default_rng(1)
@@ -139,6 +156,7 @@ PICTURES = {
     "evolved_kernel": lambda m: plots.evolved_kernel(m.evolved()),
     "search_path": lambda m: plots.search_path(m.searches()),
     "networks": lambda m: plots.networks(m.lifelong()),
+    "online_predictions": lambda m: plots.online_predictions(m.online(), feature="week"),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
     "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),

@@ -1,5 +1,6 @@
 """Predictions for pilot users, against Gaussian processes written out in numpy."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,7 +9,11 @@ import xarray as xr
 from scipy import stats
 
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.reports.pilots import pilots
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.reports.pictures import Pictures
+from kem_pymc.reports.pilots import pilot_predictions
+from kem_pymc.reports.sections import pilot_users
+from kem_pymc.selection.online import QUANTILES
 from tests.reports.conftest import FEATURE, USER, cohort
 
 
@@ -19,7 +24,7 @@ def idata(study):
 
 @pytest.fixture(scope="module")
 def found(idata):
-    return pilots(idata)
+    return pilot_predictions(idata)
 
 
 def draws_of(idata, u, t):
@@ -49,73 +54,58 @@ def test_predictions_are_the_mixture_over_all_draws(idata, found, u, t):
     scaling = Scaling.unit(pilot)
     x, y = scaling.inputs(pilot.inputs[u])[:, 0], scaling.targets(pilot.targets[u])
     n, m = pilot.ends[u][t], pilot.ends[u][t + 1]
-    means, variances, noises = [], [], []
+    means, sds = [], []
     for kernel, noise in draws_of(idata, u, t):
         inverse = np.linalg.inv(kernel(x[:n], x[:n]) + noise * np.eye(n))
-        cross = kernel(x[n:m], x[:n])
+        cross = kernel(x[:m], x[:n])
         means.append(cross @ inverse @ y[:n])
-        variances.append(np.diag(kernel(x[n:m], x[n:m]) - cross @ inverse @ cross.T))
-        noises.append(noise)
-    message = found[u].steps[t].predicted
-    sds = np.sqrt(variances)
-    observed = np.sqrt(np.array(variances) + np.array(noises)[:, None])
-    for sd, ends, share in [
-        (sds, message.ahead.median, 0.5),
-        (sds, message.ahead.function[0], 0.025),
-        (sds, message.ahead.function[1], 0.975),
-        (observed, message.ahead.observed[0], 0.025),
-        (observed, message.ahead.observed[1], 0.975),
-    ]:
-        # A kernel of noise alone has no spread: the distribution function may jump over the share.
-        up_to, sd = np.array(means) + np.array([[[-1e-7]], [[1e-7]]]), np.maximum(sd, 1e-12)
-        above, below = stats.norm.cdf(scaling.targets(ends), up_to, sd).mean(axis=1)
-        assert (below - 1e-6 <= share).all()
-        assert (share <= above + 1e-6).all()
-    np.testing.assert_allclose(message.seen[:, 1], pilot.targets[u][:n])
-    np.testing.assert_allclose(message.seen[:, 0], pilot.inputs[u][:n, 0])
-    np.testing.assert_allclose(message.following[:, 1], pilot.targets[u][n:m])
-    low, high = message.ahead.observed
-    inside = (low < pilot.targets[u][n:m]) & (pilot.targets[u][n:m] < high)
-    assert message.covered == inside.sum()
+        variance = np.diag(kernel(x[:m], x[:m]) - cross @ inverse @ cross.T)
+        sds.append(np.sqrt(variance + noise))
+    own = found[(found["user"] == pilot.users[u]) & (found["time_step"] == t)]
+    for name, probability in QUANTILES.items():
+        shares = stats.norm.cdf(scaling.targets(own[name].to_numpy()), means, sds).mean(axis=0)
+        np.testing.assert_allclose(shares, probability, atol=1e-6)
+    np.testing.assert_allclose(own["observed"], pilot.targets[u][:m])
+    np.testing.assert_allclose(own[FEATURE], pilot.inputs[u][:m, 0])
+    assert own["seen"].tolist() == [True] * n + [False] * (m - n)
 
 
-def test_compositions_are_the_most_frequent_ones(idata, found):
+def test_users_have_their_own_time_steps_and_points(found):
+    """Up to the end of the next time step; after the last one, the user's points."""
+    sizes = found.groupby(["user", "time_step"], sort=False).size()
+    assert sizes.loc[USER].tolist() == [6, 6]
+    assert sizes.loc["u1"].tolist() == sizes.loc["u2"].tolist() == [6, 9, 9]
+    assert found[(found["user"] == USER) & (found["time_step"] == 1)]["seen"].all()
+
+
+def test_several_features_have_their_columns(wide_study):
+    idata = xr.open_datatree(wide_study / "posterior.zarr", engine="zarr").load()
+    found = pilot_predictions(idata)
+    own = found[(found["user"] == "u1") & (found["time_step"] == 2)]
+    features = cohort(features=(FEATURE, "age", "third")).inputs[1]
+    np.testing.assert_allclose(own[idata["constant_data"]["feature"].values], features)
+
+
+def test_a_posterior_without_its_data_has_no_predictions(idata):
+    bare = idata.copy()
+    bare["constant_data"] = xr.DataTree(idata["constant_data"].dataset[["study"]])
+    assert pilot_predictions(bare) is None
+
+
+def test_the_most_probable_compositions_are_listed(idata, study):
+    """By hand, from the inclusion indicators of one dataset."""
+    learned = Evolutions.load(study / "evolutions.json")
+    users = pilot_users(None, learned, idata, {}, Pictures())["users"]
     inclusion = idata["posterior"]["inclusion"].stack(s=("chain", "draw"))
     rows = inclusion.isel(user=1, time_step=2).transpose("s", "candidate").values
     names = ["LIN0", "SE0"]
     counts = Counter(
-        " + ".join(n for n, on in zip(names, row, strict=True) if on) or "WHITE" for row in rows
+        " + ".join(n for n, on in zip(names, row, strict=True) if on) or "noise only"
+        for row in rows
     )
-    likely = {str(c): p for c, p in found[1].steps[2].likely}
-    assert likely == {name: n / len(rows) for name, n in counts.items() if n / len(rows) >= 0.02}
-    shares = [p for _, p in found[1].steps[2].likely]
-    assert shares == sorted(shares, reverse=True)
-
-
-def test_users_have_their_own_time_steps_and_points(found):
-    assert [p.user for p in found] == [USER, "u1", "u2"]
-    assert [[s.n_points for s in p.steps] for p in found] == [[3, 6], [3, 6, 9], [3, 6, 9]]
-    assert not len(found[0].steps[-1].predicted.following)
-    assert found[0].steps[-1].predicted.continuous
-
-
-def test_several_features_are_drawn_by_order_of_arrival(wide_study):
-    idata = xr.open_datatree(wide_study / "posterior.zarr", engine="zarr").load()
-    message = pilots(idata)[1].steps[1].predicted
-    assert not message.continuous
-    np.testing.assert_array_equal(message.seen[:, 0], np.arange(1, 7))
-    np.testing.assert_array_equal(message.curve.at, message.seen[:, 0])
-    np.testing.assert_array_equal(message.ahead.at, [7, 8, 9])
-
-
-def test_a_posterior_without_its_data_has_kernels_but_no_predictions(idata, found):
-    constant = idata["constant_data"].dataset
-    assert constant["inputs"].dims == ("user", "point", "feature")
-    assert constant["feature"].values.tolist() == [FEATURE]
-    bare = idata.copy()
-    bare["constant_data"] = xr.DataTree(constant[["study"]])
-    message = pilots(bare)
-    assert [s.likely for p in message for s in p.steps] == [
-        s.likely for p in found for s in p.steps
+    (first, n), *others = counts.most_common(3)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", users[1]["table"])
+    assert cells[10:12] + cells[13:15] == [
+        *("3", first, f"{n / len(rows):.2f}"),
+        ", ".join(f"{name} {count / len(rows):.2f}" for name, count in others),
     ]
-    assert all(s.predicted is None for p in message for s in p.steps)

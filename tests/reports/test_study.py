@@ -1,11 +1,10 @@
-"""Settings, candidates, priors and versions of a study, as text."""
+"""Settings, priors and versions of a study, as text."""
 
-from importlib.metadata import version
+import re
 
 import numpy as np
 
 from kem_pymc import priors
-from kem_pymc.data.scaling import Scaling
 from kem_pymc.reports import study
 from kem_pymc.reports.gather import Material
 from tests.evolutions.by_hand import evolutions
@@ -19,18 +18,12 @@ def found(written=None, **fields):
 def test_settings_are_those_of_the_evolutions():
     rows = found()
     assert (rows["Target"], rows["Features"]) == ("steps", "week")
-    assert rows["Shared by all users"] == "nothing"
     assert rows["Evolutions computed from"] == "2 draws"
     assert rows["Posterior"].startswith("cut: ")
     assert rows["Concentration"] == "2, fixed"
-    assert rows["Likelihood power"] == "0.3"
-    assert rows["Scaling"].startswith("features to [0, 1] and the target to mean 0 and sd 1")
-    assert "Where users end up" not in rows
-    assert "Note" not in rows
-    plain = found(scaling=Scaling.identity(1), settings={"feedback": "joint"})
-    assert "Likelihood power" not in plain
-    assert plain["Scaling"].startswith("none: ")
-    assert plain["Posterior"].startswith("joint: ")
+    assert rows["Likelihood power"].startswith("0.3")
+    assert not {"Data", "Seed", "Interrupted", "Failed chains"} & set(rows)
+    assert found(settings={"feedback": "joint"})["Posterior"].startswith("joint: ")
 
 
 def test_what_was_learned_has_median_and_interval():
@@ -44,21 +37,19 @@ def test_what_was_learned_has_median_and_interval():
     assert rows["Population parameter spread"] == words
 
 
-def test_what_went_wrong_is_noted():
-    assert "was interrupted" in found({"interrupted": True})["Note"]
-    assert "Chains [1] failed" in found({"failed_chains": [1]})["Note"]
+def test_what_the_command_wrote_is_listed():
+    assert "was interrupted" in found({"interrupted": True})["Interrupted"]
+    assert found({"failed_chains": [1]})["Failed chains"] == "[1]"
     row = found({"data": "Cohort(3 users)", "sampler": {"random_seed": 0}, "command": "kem fit"})
     assert (row["Data"], row["Seed"], row["Command"]) == ("3 users", "0", "kem fit")
 
 
 def test_candidates_priors_and_versions():
     material = Material("t", evolutions(priors=priors.paper().to_dict()))
-    names = [name for name, _ in study.candidates(material)]
-    assert names == ["PER0", "LIN0", "SE0"]
+    text = "".join(study.tables(material))
+    for cells in (("SE0", "a smooth curve in week"), ("kem_pymc", "0.1.0")):
+        assert re.search("{}</td>\\s*<td[^>]*>{}<".format(*cells), text)
     assert dict(study.priors(material))["shift"] == "Normal(0, 0.1)"
     given = Material("t", evolutions(), settings={"priors": {"shift": "mine"}})
     assert study.priors(given) == [("shift", "mine")]
     assert study.priors(Material("t", evolutions(priors={"stay": 0.9}))) == []
-    rows = {name: (then, now) for name, then, now in study.versions(material)}
-    assert rows["kem_pymc"][0] == "0.1.0"
-    assert rows["pymc"] == (study.DASH, version("pymc"))
