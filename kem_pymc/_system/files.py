@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOCK = ".kem.lock"
 
 #: Parts of Pydantic's locations of errors that aren't in the file: tags and types of unions.
-TAGS = ("list", "number", "prior", "float", "constrained-str")
+TAGS = ("list", "number", "prior", "int", "float", "constrained-str")
 
 
 @contextmanager

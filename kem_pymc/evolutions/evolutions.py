@@ -493,14 +493,13 @@ class Evolutions(Displayed):
             changed, or has content that this version can't read; the message states the file and
             what is wrong with it.
         """
-        data = files.read(Path(path))
+        file = files.EvolutionsFile.read(Path(path))
         try:
-            fields = files.fields(data, path)
             final, unshared = (
-                None if own is None else cls(**own)
-                for own in map(fields.pop, ("final", "unshared"))
+                None if part is None else cls(**part.fields(path))
+                for part in (file.final, file.unshared)
             )
-            return cls(**fields, final=final, unshared=unshared)
+            return cls(**file.fields(path), final=final, unshared=unshared)
         except InputError as error:
             if str(path) in str(error):
                 raise

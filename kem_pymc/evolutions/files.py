@@ -1,19 +1,32 @@
-"""Files of evolutions: human-readable JSON with a schema version and a content hash."""
+"""Files of evolutions: human-readable JSON with a schema version and a content hash.
+
+The maximum sizes are far beyond those of any study. They prevent files from unknown sources from
+taking all memory, and their numbers from overflowing when they are squared.
+"""
 
 import json
 import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
-from kem_pymc._system.files import write_atomically
+from kem_pymc._system.files import first_fault, write_atomically
 from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
-from kem_pymc.evolutions.schema import LARGEST_LOG, check, is_deep
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanProcess
 from kem_pymc.kernels.composition import Composition
@@ -22,94 +35,319 @@ from kem_pymc.kernels.pool import CandidatePool
 #: Version 2 added the part that users share.
 SCHEMA_VERSION = 2
 
+#: Maximum depth of nested lists and objects.
+DEPTH = 40
 
-def fields(data: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """Return the fields of the ``Evolutions`` that plain data describe; `path` is for messages.
+#: Maximum number of draws, of members of a cluster, and of characters of a text.
+DRAWS, MEMBERS, CHARACTERS = 1_000_000, 1_000_000_000, 100_000
 
-    Raises
-    ------
-    InputError
-        If a base kernel isn't registered or has other hyperparameters, a cluster has a wrong number
-        of values or values out of range, or the part that users share is inconsistent.
-    """
-    try:
-        pool = CandidatePool(data["pool"], data["dimension"])
-    except InputError as error:
-        raise InputError(
-            f"The candidates in {path} can't be read: {str(error).split('. ')[0]}. "
-            "Run the study file first, which registers its base kernels."
-        ) from error
-    labels = {label for c in data["clusters"] for label in (c["parent"], c["child"])}
-    named = {label: Composition.parse(label, pool.dimension) for label in labels}
-    coordinates = {label: Coordinates(pool, own) for label, own in named.items()}
-    for label, names in data["coordinates"].items():
-        if list(coordinates[label].names) != names:
+#: Maximum number of candidates, of features, and of clusters.
+CANDIDATES, FEATURES, CLUSTERS = 100_000, 10_000, 10_000_000
+
+#: Maximum absolute value of the logs of positive hyperparameters and of noise variances.
+LARGEST_LOG = 300.0
+
+Text = Annotated[str, Field(max_length=CHARACTERS)]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
+# Whole numbers stay whole numbers: the hash of the content is one of its text.
+Number = Annotated[int | float, Field(ge=-LARGEST, le=LARGEST)]
+#: A positive number whose log has at most the absolute value :data:`LARGEST_LOG`.
+Positive = Annotated[int | float, Field(ge=1e-130, le=1e130)]
+Share = Annotated[int | float, Field(ge=0, le=1)]
+
+#: Names of categories, by feature.
+Levels = dict[Name, Annotated[list[Text], Field(min_length=2, max_length=FEATURES)]]
+
+
+def _kind(value: Any) -> str:
+    return "list" if isinstance(value, list) else "number"
+
+
+#: One number for all draws, or a list of one number for each draw.
+Concentration = Annotated[
+    Annotated[Positive, Tag("number")] | Annotated[list[Positive], Tag("list")],
+    Discriminator(_kind),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Transform(_Strict):
+    name: Literal["sqrt", "log", "log1p", "yeo-johnson"]
+    parameter: Annotated[int | float, Field(ge=0, le=LARGEST)]
+
+
+class _Scaling(_Strict):
+    feature_low: list[Number]
+    feature_high: list[Number]
+    target_mean: Number
+    target_sd: Positive
+    transform: _Transform | None = None
+
+
+class _Prior(_Strict):
+    distribution: Annotated[str, Field(pattern=r"^[A-Z]\w{0,99}$")] | None = None
+    parameters: list[Number | Name] = []
+    text: Text | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.distribution is None) == (self.text is None):
+            raise ValueError("has to contain either a distribution or a text")
+        return self
+
+
+class _BySize(_Strict):
+    mu: list[Number]
+    sigma: list[Positive]
+
+
+class _Noise(_Strict):
+    by_size: _BySize | None = None
+    same: _Prior | None = None
+    text: Text | None = None
+
+
+class _Priors(_Strict):
+    hyperparameters: dict[Name, _Prior] = {}
+    noise: _Noise | None = None
+    noise_without_parent: _Prior | None = None
+    stay: Share = 1.0
+    enter: dict[Text, Share] = {}
+    scaling: Literal["none", "unit"] = "none"
+    noise_floor: Positive = 1.0
+    population: dict[Name, _Prior] = {}
+
+    @model_validator(mode="after")
+    def _has_stay(self) -> Self:
+        if self.model_fields_set and "stay" not in self.model_fields_set:
+            raise ValueError("has to contain stay, if it contains any entry")
+        return self
+
+
+class _Shares(BaseModel):
+    """Schema of the setting ``shared``: the entries that reports show; others are allowed."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    shares: dict[Name, Number] = {}
+    relevance: dict[Name, list[Number]] = {}
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    shared: _Shares | None = None
+    likelihood_power: Number = 1.0
+
+
+class _Kernel(_Strict):
+    composition: Text
+    hyperparameters: dict[Text, Number]
+    inducing: Annotated[list[list[Number]], Field(max_length=FEATURES)]
+
+
+class _Shared(_Strict):
+    kernel: _Kernel
+    weights: Annotated[list[Number], Field(max_length=2 * FEATURES)]
+    root: list[list[Number]]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        rows = [len(row) for row in self.root]
+        if rows != list(range(1, len(self.weights) + 1)):
+            raise ValueError("has to contain a triangular root with one row for each weight")
+        return self
+
+    def process(self, dimension: int) -> MeanProcess:
+        """Return the mean process.
+
+        Raises
+        ------
+        InputError
+            If values, inducing points or weights aren't those of its kernel.
+        """
+        kernel = self.kernel
+        for h in Composition.parse(kernel.composition, dimension).hyperparameters:
+            value = kernel.hyperparameters.get(h.name)
+            if value is None or (h.positive and not value > 0):
+                raise InputError(
+                    f"The shared part has the value {value} for {h.name}. "
+                    "Give a number, positive unless it is a shift."
+                )
+        widths = {len(row) for row in kernel.inducing}
+        if widths - {dimension}:
             raise InputError(
-                f"The hyperparameters of {label} aren't those with which {path} was written. "
-                "Register the base kernels of that study."
+                f"The shared part has inducing points with {max(widths)} coordinates. "
+                f"Give {dimension}, one for each feature."
             )
-    _check_logs(data["clusters"], coordinates)
-    clusters = (
-        Cluster(c["draw"], named[c["parent"]], named[c["child"]], c["count"], tuple(c["values"]))
-        for c in data["clusters"]
-    )
-    alpha = data["concentration"]
-    shared = data.get("shared")
-    names = "n_draws", "target", "priors", "settings", "versions"
-    return {
-        "pool": pool,
-        "scaling": Scaling.from_dict(data["scaling"]),
-        "features": tuple(data["features"]),
-        "levels": {name: tuple(own) for name, own in data.get("levels", {}).items()},
-        "clusters": tuple(clusters),
-        "shared": None if shared is None else _shared(shared, pool.dimension),
-        "final": fields(data["final"], path) if "final" in data else None,
-        "unshared": fields(data["unshared"], path) if "unshared" in data else None,
-        "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
-        "population": {n: tuple(values) for n, values in data.get("population", {}).items()},
-        **{name: data[name] for name in names},
-    }
-
-
-def _check_logs(clusters: list[dict[str, Any]], coordinates: dict[str, Coordinates]) -> None:
-    for i, cluster in enumerate(clusters):
-        own = coordinates[cluster["child"]]
-        if len(cluster["values"]) != len(own):
+        process = MeanProcess.from_dict(self.model_dump(), dimension)
+        if process.kernel.size != len(process.weights):
             raise InputError(
-                f"clusters[{i}] has {len(cluster['values'])} values and {len(own)} coordinates. "
+                f"The shared part has {len(process.weights)} weights and {process.kernel.size} "
+                "basis functions. Give one weight for each function."
+            )
+        return process
+
+
+class _Cluster(_Strict):
+    draw: Annotated[int, Field(ge=0, lt=DRAWS)]
+    parent: Text
+    child: Text
+    count: Annotated[int, Field(ge=1, le=MEMBERS)]
+    values: Annotated[list[Number], Field(min_length=1, max_length=CANDIDATES)]
+
+    def check(self, place: str, coordinates: Coordinates) -> None:
+        """Check that the values are those of the coordinates; `place` is for messages."""
+        if len(self.values) != len(coordinates):
+            raise InputError(
+                f"{place} has {len(self.values)} values and {len(coordinates)} coordinates. "
                 "Give one value per coordinate."
             )
-        logs = np.abs(cluster["values"])[own.positive]
-        if logs.max() > LARGEST_LOG:
+        largest = np.abs(self.values)[coordinates.positive].max()
+        if largest > LARGEST_LOG:
             raise InputError(
-                f"clusters[{i}] has a log whose absolute value {logs.max():.3g} is too large. "
+                f"{place} has a log whose absolute value {largest:.3g} is too large. "
                 f"Give logs between plus and minus {LARGEST_LOG:.0f}."
             )
 
 
-def _shared(data: Mapping[str, Any], dimension: int) -> MeanProcess:
-    kernel = data["kernel"]
-    hyperparameters = Composition.parse(kernel["composition"], dimension).hyperparameters
-    for h in hyperparameters:
-        value = kernel["hyperparameters"].get(h.name)
-        if value is None or (h.positive and not value > 0):
+class EvolutionsFile(_Strict):
+    """Content of a file of evolutions, but for its hash."""
+
+    schema_version: Annotated[int, Field(ge=1)]
+    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
+    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
+    features: Annotated[list[Name], Field(max_length=FEATURES)]
+    levels: Levels = {}
+    target: Name
+    scaling: _Scaling
+    concentration: Concentration
+    population: dict[Name, list[Number]] = {}
+    priors: _Priors
+    settings: _Settings
+    versions: dict[Name, Text]
+    shared: _Shared | None = None
+    final: "EvolutionsFile | None" = None
+    unshared: "EvolutionsFile | None" = None
+    n_draws: Annotated[int, Field(ge=1, le=DRAWS)]
+    coordinates: Annotated[dict[Text, list[Text]], Field(max_length=CANDIDATES)]
+    clusters: Annotated[list[_Cluster], Field(min_length=1, max_length=CLUSTERS)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        scaled = {len(self.scaling.feature_low), len(self.scaling.feature_high)}
+        if {len(self.features), *scaled} != {self.dimension}:
+            raise ValueError("has to contain one name and one range for each dimension")
+        if len(set(self.features)) < self.dimension:
+            raise ValueError("has to contain distinct names of features")
+        if not set(self.levels) <= set(self.features):
+            raise ValueError("has to contain levels of its own features only")
+        ends = [own for own in (self.final, self.unshared) if own is not None]
+        if any(own.final or own.unshared for own in ends):
+            raise ValueError("has to contain final compositions that have none themselves")
+        if set(self.coordinates) != {cluster.child for cluster in self.clusters}:
+            raise ValueError("has to contain coordinates of exactly the children in its clusters")
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the content of a file, after checking that it is valid and unchanged.
+
+        Raises
+        ------
+        InputError
+            If the file is missing or doesn't contain evolutions, was written by a newer version,
+            was changed, or has an invalid entry; the message states which.
+        """
+        data = _data(path)
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
             raise InputError(
-                f"The shared part has the value {value} for {h.name}. "
-                "Give a number, positive unless it is a shift."
-            )
-    widths = {len(row) for row in kernel["inducing"]}
-    if widths - {dimension}:
+                f"{path} isn't a valid file of evolutions ({first_fault(error)}). "
+                "Restore the file, or give another that Evolutions.save wrote."
+            ) from error
+
+    def fields(self, path: str | Path) -> dict[str, Any]:
+        """Return the fields of the ``Evolutions`` in the file; `path` is for messages.
+
+        Raises
+        ------
+        InputError
+            If a base kernel isn't registered or has other hyperparameters, a cluster has a wrong
+            number of values or values out of range, or the part that users share is inconsistent.
+        """
+        try:
+            pool = CandidatePool(self.pool, self.dimension)
+        except InputError as error:
+            raise InputError(
+                f"The candidates in {path} can't be read: {str(error).split('. ')[0]}. "
+                "Run the study file first, which registers its base kernels."
+            ) from error
+        labels = {label for c in self.clusters for label in (c.parent, c.child)}
+        named = {label: Composition.parse(label, pool.dimension) for label in labels}
+        coordinates = {label: Coordinates(pool, kernel) for label, kernel in named.items()}
+        for label, names in self.coordinates.items():
+            if list(coordinates[label].names) != names:
+                raise InputError(
+                    f"The hyperparameters of {label} aren't those with which {path} was written. "
+                    "Register the base kernels of that study."
+                )
+        for i, cluster in enumerate(self.clusters):
+            cluster.check(f"clusters[{i}]", coordinates[cluster.child])
+        alpha = self.concentration
+        return {
+            "pool": pool,
+            "scaling": Scaling.from_dict(self.scaling.model_dump(exclude_unset=True)),
+            "features": tuple(self.features),
+            "levels": {name: tuple(levels) for name, levels in self.levels.items()},
+            "clusters": tuple(
+                Cluster(c.draw, named[c.parent], named[c.child], c.count, tuple(c.values))
+                for c in self.clusters
+            ),
+            "shared": None if self.shared is None else self.shared.process(pool.dimension),
+            "concentration": tuple(alpha) if isinstance(alpha, list) else alpha,
+            "population": {name: tuple(values) for name, values in self.population.items()},
+            "priors": self.priors.model_dump(exclude_unset=True),
+            "settings": self.settings.model_dump(exclude_unset=True),
+            **{name: getattr(self, name) for name in ("n_draws", "target", "versions")},
+        }
+
+
+class StudySettings(_Settings):
+    """The settings of a study that are stored in its posterior."""
+
+    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
+    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
+    features: Annotated[list[Name], Field(max_length=FEATURES)]
+    levels: Levels = {}
+    target: Name
+    scaling: _Scaling
+    priors: _Priors
+    concentration: Annotated[
+        Annotated[Positive, Tag("number")] | Annotated[dict[Name, Any], Tag("prior")],
+        Discriminator(lambda value: "prior" if isinstance(value, dict) else "number"),
+    ]
+    versions: dict[Name, Text]
+
+
+def check_settings(data: Mapping[str, Any], path: object) -> None:
+    """Check the settings of a study that are stored in its posterior; `path` is for messages.
+
+    Raises
+    ------
+    InputError
+        If an entry is missing or has a wrong type, range or size; the message states which.
+    """
+    try:
+        StudySettings.model_validate(data)
+    except ValidationError as error:
         raise InputError(
-            f"The shared part has inducing points with {max(widths)} coordinates. "
-            f"Give {dimension}, one for each feature."
-        )
-    process = MeanProcess.from_dict(data, dimension)
-    if process.kernel.size != len(process.weights):
-        raise InputError(
-            f"The shared part has {len(process.weights)} weights and {process.kernel.size} basis "
-            "functions. Give one weight for each function."
-        )
-    return process
+            f"The settings in {path} are invalid ({first_fault(error)}). Restore the file."
+        ) from error
 
 
 def content_hash(data: Mapping[str, Any]) -> str:
@@ -148,15 +386,8 @@ def write(data: Mapping[str, Any], path: Path) -> None:
         ) from error
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the content of a file of evolutions, after checking that it is valid and unchanged.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or doesn't contain evolutions, was written by a newer version, was
-        changed, or has an invalid entry; the message states which.
-    """
+def _data(path: Path) -> dict[str, Any]:
+    """Return the entries of a file but its hash, which is compared with their hash."""
     try:
         data = json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
@@ -191,7 +422,6 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path} was changed after it was written. Save the evolutions again, or restore it."
         )
-    check(data, path)
     return data
 
 
@@ -205,3 +435,13 @@ def _written_by(data: Mapping[str, Any]) -> str:
     version = versions.get("kem-pymc") if isinstance(versions, dict) else None
     known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
     return f" ({version})" if known else ""
+
+
+def is_deep(data: Any, depth: int = DEPTH) -> bool:
+    """Return whether lists and objects are nested to more than `depth` levels."""
+    if not isinstance(data, dict | list):
+        return False
+    if depth == 0:
+        return True
+    items = data.values() if isinstance(data, dict) else data
+    return any(is_deep(item, depth - 1) for item in items)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kem_pymc.errors import InputError
+from kem_pymc.evolutions.files import check_settings
 from kem_pymc.evolutions.from_posterior import study_settings
-from kem_pymc.evolutions.schema import check_settings
 from kem_pymc.kernels.pool import CandidatePool
 
 if TYPE_CHECKING:

@@ -4,17 +4,16 @@ import json
 
 import pytest
 
+from kem_pymc._system.files import place
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
 from kem_pymc.evolutions.evolutions import Evolutions
-from kem_pymc.evolutions.files import content_hash, readable
+from kem_pymc.evolutions.files import check_settings, content_hash, is_deep, readable
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from tests.evolutions.by_hand import (
-    WHITE,
-    evolutions,
-)
+from tests.evolutions.by_hand import WHITE, evolutions
+from tests.refusals import refused
 
 
 def test_a_saved_file_loads_as_equal(tmp_path):
@@ -43,29 +42,39 @@ def test_files_can_be_read_by_people(tmp_path):
     ]
 
 
-def test_ard_keeps_its_name_in_files(tmp_path):
-    pool = CandidatePool(["LIN0", "ARD"], dimension=2)
-    ard = Composition.parse("ARD", 2)
-    learned = evolutions(
-        (Cluster(0, WHITE, ard, 1, (0.0,) * 4),),
-        pool=pool,
-        features=("a", "b"),
-        scaling=Scaling.identity(2),
-    )
-    learned.save(tmp_path / "e.json")
-    assert '"child": "ARD"' in (tmp_path / "e.json").read_text()
-    assert Evolutions.load(tmp_path / "e.json").children("WHITE")[0].composition == ard
+ARD = Composition.parse("ARD", 2)
+CONST = Composition.parse("CONST + LIN0")
 
 
-def test_levels_are_in_files_under_their_name(tmp_path):
-    pool = CandidatePool(["CONST", "LIN0"])
-    both = Composition.parse("CONST + LIN0")
-    learned = evolutions((Cluster(0, WHITE, both, 1, (0.1, 0.2, 0.3, 0.4)),), pool=pool)
+@pytest.mark.parametrize(
+    "learned",
+    [
+        evolutions(concentration=(2.0, 0.1 + 0.2)),
+        # Whole numbers stay whole numbers, or the hash would be another.
+        evolutions(concentration=1, priors={"stay": 1}, settings={"likelihood_power": 1, "z": [1]}),
+        evolutions(
+            (Cluster(0, WHITE, ARD, 1, (0.0,) * 4),),
+            pool=CandidatePool(["LIN0", "ARD"], dimension=2),
+            features=("a", "b"),
+            scaling=Scaling.identity(2),
+        ),
+        evolutions(
+            (Cluster(0, WHITE, CONST, 1, (0.1, 0.2, 0.3, 0.4)),),
+            pool=CandidatePool(["CONST", "LIN0"]),
+            levels={"week": ("first", "last")},
+        ),
+    ],
+    ids=["alpha", "whole", "ARD", "levels"],
+)
+def test_what_is_special_is_read_as_it_was(tmp_path, learned):
     learned.save(tmp_path / "e.json")
-    data = json.loads((tmp_path / "e.json").read_text())
-    assert data["coordinates"]["CONST + LIN0"][0] == "log CONST.amplitude"
     loaded = Evolutions.load(tmp_path / "e.json")
-    assert (loaded.pool, loaded.clusters) == (pool, learned.clusters)
+    assert loaded == learned
+    fields = "clusters", "concentration", "levels", "pool", "settings", "priors"
+    assert all(getattr(loaded, name) == getattr(learned, name) for name in fields)
+    assert {learned.label(c.child) for c in learned.clusters} == set(
+        json.loads((tmp_path / "e.json").read_text())["coordinates"]
+    )
 
 
 def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
@@ -81,12 +90,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
         evolutions(concentration=1.0).save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["e.json"]
-
-
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(
-        InputError, match=r"can't be written .*\. Give a file in an existing folder"
-    ):
+    with pytest.raises(InputError, match=r"can't be written .*\. Give a file in an existing"):
         evolutions().save(tmp_path / "nowhere" / "e.json")
 
 
@@ -141,14 +145,6 @@ def test_files_of_something_else_are_refused(tmp_path, text):
         Evolutions.load(path)
 
 
-def test_files_keep_the_alpha_of_every_draw(tmp_path):
-    learned = evolutions(concentration=(2.0, 0.1 + 0.2))
-    learned.save(tmp_path / "kem.json")
-    loaded = Evolutions.load(tmp_path / "kem.json")
-    assert loaded == learned
-    assert loaded.concentration == learned.concentration
-
-
 def test_missing_files_are_refused(tmp_path):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(InputError, match=r"can't be read .*\. Give the file"):
@@ -158,3 +154,41 @@ def test_missing_files_are_refused(tmp_path):
 def test_readable_json_reads_back():
     data = {"a": [{"b": 1}, {"b": [1.5]}], "c": {"d": "e"}, "f": [], "g": [1, 2]}
     assert json.loads(readable(data)) == data
+
+
+SETTINGS = {
+    **{"pool": ["LIN0"], "dimension": 1, "features": ["week"], "target": "steps"},
+    **{"scaling": Scaling.identity(1).to_dict(), "priors": {}, "concentration": 1.0},
+    **{"versions": {"kem-pymc": "1"}, "of a later version": [1]},
+}
+
+
+def test_what_is_valid_passes():
+    """Settings may have entries of later versions."""
+    check_settings(SETTINGS, "s")
+    check_settings(SETTINGS | {"concentration": {"shape": 2.0, "rate": 1.0}}, "s")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"pool": []}, "its entry pool"),
+        ({"concentration": -1.0}, "its entry concentration:"),
+        ({"dimension": "1"}, "its entry dimension"),
+        ({"levels": {"week": ["only one"]}}, "its entry levels.week"),
+        ({"priors": {"enter": {}}}, "its entry priors: has to contain stay"),
+        ({"priors": {"stay": 1.5}}, "its entry priors.stay"),
+        ({"likelihood_power": float("nan")}, "its entry likelihood_power"),
+    ],
+)
+def test_the_entry_of_settings_is_named(change, words):
+    refused(lambda: check_settings(SETTINGS | change, "here"), "The settings in here", words)
+
+
+def test_places_and_depths():
+    assert place(("clusters", 3, "list", "count")) == "clusters[3].count"
+    assert len(place(("x" * 1000,))) == 200
+    nested = [[1, {"a": 2}]]
+    assert is_deep(nested, 2)
+    assert not is_deep(nested, 3)
+    assert not is_deep("text", 0)
