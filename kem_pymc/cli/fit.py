@@ -28,7 +28,7 @@ from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
     from kem_pymc._system.executors import Executor
-    from kem_pymc.cli.study import Study
+    from kem_pymc.model.evolution_model import EvolutionModel
     from kem_pymc.runs.sampling import RunResult
 
 EXAMPLE = "Example: kem fit --data trial.csv --user id --time week --target steps --out kem-fit"
@@ -88,19 +88,21 @@ def fit(
         job, run, results = _job(ctx.params), run_folder(out), out
         check_free(run, overwrite)
     folders.check(results, overwrite)
-    with waiting("Reading the data and learning what users share"):
-        found = job.build()
+    with waiting("Reading the data"):
+        make_model, sampler = job.build()
+    with waiting("Learning what users share"):
+        model = make_model()
     if cores is None and cluster is None:
-        cores = found.sampler.get("cores")
+        cores = sampler.get("cores")
     with (
-        closing(make_executor(cores, cluster, found.sampler["chains"])) as executor,
+        closing(make_executor(cores, cluster, sampler["chains"])) as executor,
         folders.locked(run),
     ):
         if resume is None:
             check_free(run, overwrite)
             clear_run(run)
             job.save(run)
-        _sample_and_write(job, found, run, executor, results, overwrite)
+        _sample_and_write(job, model, sampler, run, executor, results, overwrite)
 
 
 def _job(given: dict[str, Any]) -> Job:
@@ -122,13 +124,18 @@ def _job(given: dict[str, Any]) -> Job:
 
 
 def _sample_and_write(
-    job: Job, found: "Study", run: Path, executor: "Executor", out: Path, overwrite: bool
+    job: Job,
+    model: "EvolutionModel",
+    sampler: dict[str, Any],
+    run: Path,
+    executor: "Executor",
+    out: Path,
+    overwrite: bool,
 ) -> None:
     """Sample and write the results; delete the folder of the run once the run is complete."""
     from kem_pymc.cli import learning
     from kem_pymc.runs.interruption import noticing_interruption
 
-    model, sampler = found.model, found.sampler
     screen.study(model.cohort, model.pool)
     screen.modelled(model.cohort, model.scaling)
     screen.shared(model)
@@ -144,7 +151,7 @@ def _sample_and_write(
                 learning.write(outcome, ends, folder, out)
                 if job.study is not None:
                     shutil.copy(run / COPY, folder / "study.py")
-                settings = json.dumps(_settings(job, found, outcome), indent=2)
+                settings = json.dumps(_settings(job, model, sampler, outcome), indent=2)
                 (folder / SETTINGS).write_text(settings + "\n", "utf-8")
     except KeyboardInterrupt:
         if not learning.has_begun(run):
@@ -176,15 +183,16 @@ def _sample_and_write(
     raise typer.Exit(1 if failures else 130)
 
 
-def _settings(job: Job, found: "Study", outcome: "RunResult") -> dict[str, Any]:
+def _settings(
+    job: Job, model: "EvolutionModel", sampler: dict[str, Any], outcome: "RunResult"
+) -> dict[str, Any]:
     """Return the settings of the fit, for users to read."""
-    model = found.model
     return {
         "command": job.command,
         "data": repr(model.cohort),
         **model.settings(),
         "priors": dict(model.priors.to_frame().to_numpy().tolist()),
-        "sampler": found.sampler,
+        "sampler": sampler,
         "seconds": round(outcome.idata["posterior"].attrs["sampling_time"], 1),
         "interrupted": outcome.interrupted,
         "failed_chains": [failure.chain for failure in outcome.failures],

@@ -5,11 +5,20 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NotRequired, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NotRequired,
+    TypedDict,
+)
 
 from annotated_types import Ge, Le, MinLen
 
@@ -18,7 +27,6 @@ from kem_pymc.cli.folders import EVOLUTIONS, LOCK
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from kem_pymc.cli.study import Study
     from kem_pymc.data.cohort import Cohort
     from kem_pymc.data.scaling import Scaling
     from kem_pymc.kernels.pool import CandidatePool
@@ -198,35 +206,42 @@ class Job:
             return False
         return (out / EVOLUTIONS).is_file() and bool(written == self.command)
 
-    def build(self) -> "Study":
-        """Read the study file or the table, and return the study with the options of the job.
+    def build(self) -> "tuple[Callable[[], EvolutionModel], dict[str, Any]]":
+        """Read the study file or the table, and return what is to be sampled.
+
+        Returns
+        -------
+        make_model : callable
+            Function without arguments that returns the model. For a table it first learns what
+            users share, which takes longer than reading it.
+        sampler : dict
+            Arguments of the sampler.
 
         Raises
         ------
         InputError
             If a file or the working directory is missing, or a file can't be used.
         """
-        from kem_pymc.cli.study import Study, load_study
+        from kem_pymc.cli.study import load_study
 
         if not Path(self.directory).is_dir():
             raise InputError(
                 f"The folder {self.directory}, in which the run was started, doesn't exist. "
                 "Restore it, with the data in it."
             )
+        target: dict[str, Any] = {"feedback": self.feedback, "likelihood": self.likelihood}
+        of_study: dict[str, Any] = {}
         with chdir(self.directory):
             if self.study is not None:
-                found = load_study(Path(self.study))
+                study = load_study(Path(self.study))
+                make_model, of_study = partial(with_target, study.model, **target), study.sampler
             else:
                 from kem_pymc.cli.tables import read_cohort
 
                 cohort = read_cohort(Path(str(self.data)), **self.columns, scope="pilot")
-                found = Study(_model(cohort, **self.model_of))
+                make_model = partial(model_of, cohort, **self.model_of, **target)
         asked = {name: value for name, value in self.sampler.items() if value is not None}
-        return replace(
-            found,
-            model=_with_target(found.model, self.feedback, self.likelihood),
-            sampler=SAMPLER | found.sampler | asked,
-        )
+        return make_model, SAMPLER | of_study | asked
 
 
 def run_folder(out: Path) -> Path:
@@ -298,7 +313,7 @@ def _strange(run: Path) -> Iterator[Path]:
             yield path
 
 
-def _model(
+def model_of(
     cohort: "Cohort",
     *,
     candidates: list[str] | None,
@@ -307,15 +322,24 @@ def _model(
     priors: str | None,
     shared: str | None = "none",
     transform: Any = None,
+    feedback: Any = None,
+    likelihood: Any = None,
 ) -> "EvolutionModel":
+    """Return the model that the command line requests for a table, with what users share."""
     from kem_pymc.model.evolution_model import EvolutionModel
 
     pool = pool_of(cohort, candidates, base, interactions)
     table = table_of(priors)
     scaling = scaling_of(cohort, priors, table, transform)
+    target: dict[str, Any] = {
+        "feedback": feedback or "cut",
+        "likelihood": likelihood or "cumulative",
+    }
     if shared in (None, "none"):
-        return EvolutionModel(cohort, pool, table, scaling=scaling)
-    return EvolutionModel.from_cohort(cohort, pool, table, scaling=scaling, shared=str(shared))
+        return EvolutionModel(cohort, pool, table, scaling=scaling, **target)
+    return EvolutionModel.from_cohort(
+        cohort, pool, table, scaling=scaling, shared=str(shared), **target
+    )
 
 
 def scaling_of(
@@ -377,7 +401,7 @@ def pool_of(
     return CandidatePool(candidates, cohort.dimension)
 
 
-def _with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "EvolutionModel":
+def with_target(model: "EvolutionModel", feedback: Any, likelihood: Any) -> "EvolutionModel":
     """Return the model with the feedback and likelihood of the command line, where given."""
     feedback, likelihood = feedback or model.feedback, likelihood or model.likelihood
     if (feedback, likelihood) == (model.feedback, model.likelihood):

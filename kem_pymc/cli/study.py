@@ -17,7 +17,7 @@ SAMPLER = ("draws", "tune", "chains", "cores", "random_seed")
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyFile:
     """Definitions of a study file.
 
     Attributes
@@ -35,7 +35,7 @@ class Study:
     sampler: dict[str, Any] = field(default_factory=dict)
 
 
-def load_study(path: Path) -> Study:
+def load_study(path: Path) -> StudyFile:
     """Run a study file and return its ``model`` and, if defined, ``test`` and ``sampler``.
 
     Raises
@@ -65,7 +65,7 @@ def load_study(path: Path) -> Study:
             f"sampler in {path} is {sampler!r}. Set it to a dict "
             f"with some of the keys {', '.join(SAMPLER)}."
         )
-    return Study(names["model"], names.get("test"), sampler)
+    return StudyFile(names["model"], names.get("test"), sampler)
 
 
 def _run(path: Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import pytest
 
 from kem_pymc.cli.job import (
     Job,
-    _with_target,
     check_free,
     clear_run,
     find_run,
@@ -17,6 +16,7 @@ from kem_pymc.cli.job import (
     run_folder,
     scaling_of,
     table_of,
+    with_target,
 )
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.model.evolution_model import EvolutionModel
@@ -145,7 +145,7 @@ def test_numbers_of_the_sampler_come_from_the_command_line_first(study, tmp_path
     """Then from the study file, then from the defaults; a file that is gone is named."""
     study.write_text(study.read_text() + "sampler = {'draws': 9, 'tune': 4}\n")
     job = replace(JOB, study=str(study), data=None, directory=str(tmp_path))
-    assert job.build().sampler == {"draws": 7, "tune": 4, "chains": 4, "random_seed": 0}
+    assert job.build()[1] == {"draws": 7, "tune": 4, "chains": 4, "random_seed": 0}
     gone = replace(job, directory=str(tmp_path / "gone"))
     refused(gone.build, "gone, in which the run was started, doesn't exist")
 
@@ -163,8 +163,8 @@ def test_transforms_go_with_priors_for_scaled_targets(cohort):
 def test_another_likelihood_keeps_the_schedule_of_a_model(cohort, pool, request):
     own, priors = CUT._replace(n_mh=3), request.getfixturevalue("table")
     model = EvolutionModel(cohort, pool, priors, schedule=own)
-    found = _with_target(model, None, "sequential")
+    found = with_target(model, None, "sequential")
     assert found.likelihood == "sequential"
     assert found.engine.schedule == own
-    assert _with_target(model, "joint", None).engine.schedule == JOINT
-    assert _with_target(model, "cut", "cumulative") is model
+    assert with_target(model, "joint", None).engine.schedule == JOINT
+    assert with_target(model, "cut", "cumulative") is model
