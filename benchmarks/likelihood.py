@@ -34,8 +34,8 @@ STEPS = 6
 @numba.njit
 def all_gradients(kernels, layout, active, h, log_noise, data, weights, out, counts):
     total = 0.0
-    for user in range(data.steps.shape[0]):
-        last = data.steps[user] - 1
+    for user in range(data.n_steps.shape[0]):
+        last = data.n_steps[user] - 1
         n = data.ends[user, last]
         total += weighted_gradient(
             kernels,

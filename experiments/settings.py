@@ -10,11 +10,11 @@ from pydantic import PositiveFloat, PositiveInt, ValidationError
 
 from experiments.bandits.games import ProblemName
 from experiments.data.series import HOURLY, TSDL
+from experiments.evocov.metrics import MetricName
 from kem_pymc.comparison import settings
 from kem_pymc.comparison.settings import Strict, package_text
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.optimizer import MethodName
-from kem_pymc.search.evocov.metrics import Metric
 
 
 class Searches(Strict):
@@ -58,7 +58,7 @@ class Extrapolator(Strict):
     """
 
     strategy: Literal["evolution", "climbing", "random", "mutations", "fit", "ps"]
-    metric: Metric = "lml"
+    metric: MetricName = "lml"
     reference: PositiveInt | None = None
 
 

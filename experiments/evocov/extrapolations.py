@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.data.series import series
+from experiments.evocov.metrics import METRICS, MetricName
 from experiments.evocov.search_paths import ScaledSeries, SearchPath, densities
 from experiments.evocov.strategies import Fresh, Limited, Mutants
 from experiments.results import place_of
@@ -30,7 +31,6 @@ from kem_pymc.search.evocov.conversion import converted
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
-from kem_pymc.search.evocov.metrics import Metric
 from kem_pymc.search.evocov.objective import Objective
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
@@ -101,7 +101,7 @@ class ExtrapolationTask:
     data: str
     method: str
     strategy: str
-    metric: Metric
+    metric: MetricName
     reference: int | None
     trial: int
     kernels: int | None
@@ -309,7 +309,7 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     evaluations = EVALUATIONS
     if task.reference is not None:
         evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
-    fitter = Fitter(data.x, data.y, task.metric, evaluations)
+    fitter = Fitter(data.x, data.y, METRICS[task.metric], evaluations)
     seed = 1000 * task.seed + task.trial
     rng = np.random.default_rng(seed)
     replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time

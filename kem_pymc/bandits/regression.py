@@ -137,7 +137,7 @@ class DecomposedPosterior:
 
     def predict_components(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m, J) of the components at inputs (m, D), without noise."""
-        return _columns([_mixed([draw.predict(x) for draw in own]) for own in self.posteriors])
+        return _columns([_mixed([draw.predict(x) for draw in draws]) for draws in self.posteriors])
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return covariances (n, m) of a weighted sum at inputs (n, D) and (m, D) (algorithm 2).
@@ -149,11 +149,13 @@ class DecomposedPosterior:
         InputError
             If the objective isn't a weighted sum, or a component has several draws.
         """
-        if not isinstance(self.objective, Weighted) or any(len(own) > 1 for own in self.posteriors):
+        several = any(len(draws) > 1 for draws in self.posteriors)
+        if several or not isinstance(self.objective, Weighted):
             raise InputError(
                 "There is a covariance of weighted sums of components with one process each only."
             )
-        return ComposedProcess([own for (own,) in self.posteriors], self.objective).covariance(x, z)
+        composed = ComposedProcess([posterior for (posterior,) in self.posteriors], self.objective)
+        return composed.covariance(x, z)
 
 
 def _mixed(moments: Sequence[Moments]) -> Moments:

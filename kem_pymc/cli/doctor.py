@@ -87,7 +87,7 @@ def likelihood() -> str:
     x, y = rng.uniform(0, 3, 10), rng.normal(size=10)
     cohort = kem.Cohort((0,), (x[:, None],), (y,), (np.array([10]),), ("x",))
     values = {"SE0.amplitude": 1.7, "SE0.lengthscale": 0.6}
-    (compiled,) = log_likelihoods(cohort, "SE0", values, noise=0.3)
+    compiled = log_likelihoods(cohort, "SE0", values, noise=0.3)
     covariance = 1.7 * np.exp(-0.5 * ((x[:, None] - x) / 0.6) ** 2) + 0.3 * np.eye(10)
     expected = multivariate_normal(cov=covariance).logpdf(y)
     if not abs(compiled[0, 0] - expected) < 1e-8:

@@ -80,10 +80,10 @@ def _subtract_factor(a, i, last, first, stop):
             store(a, i + 3, j, r3)
         else:
             for r in range(i, last):
-                own = load(a, r, j)
+                row = load(a, r, j)
                 for k in range(first, stop):
-                    own = add_multiple(own, -a[k, r], load(a, k, j))
-                store(a, r, j, own)
+                    row = add_multiple(row, -a[k, r], load(a, k, j))
+                store(a, r, j, row)
 
 
 @compiled

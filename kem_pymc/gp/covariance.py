@@ -33,17 +33,17 @@ def covariance(kernels, layout, active, h, x, out, scratch):
         c = active[k]
         first, last = layout.factor_start[c], layout.factor_start[c + 1]
         direct = k == 0 or last - first <= 1
-        own = out if direct else scratch
+        target = out if direct else scratch
         how = ADD if direct and k > 0 else SET
         scale = math.exp(h[layout.hyper_start[c]])
         if first == last:  # CONST
             for i in range(n):
                 for d in range(n - i):
-                    own[i, i + d] = scale if how == SET else own[i, i + d] + scale
+                    target[i, i + d] = scale if how == SET else target[i, i + d] + scale
         for f in range(first, last):
             natural_values(layout, f, h, values)
             points = x[layout.factor_dimension[f]]
-            kernels.fill(layout.factor_base[f], points, values, scale, how, own)
+            kernels.fill(layout.factor_base[f], points, values, scale, how, target)
             how, scale = MULTIPLY, 1.0
         if not direct:
             for i in range(n):

@@ -104,12 +104,12 @@ def remembered_covariance(memory, kernels, layout, active, h, user, x, out, scra
         key[0], key[1] = active[k], user
         key[2 : 2 + last - first] = bits[first:last]
         place = place_of(key, memory.points.shape[0])
-        own = memory.matrix[place]
+        stored = memory.matrix[place]
         if memory.points[place] < n or not same_key(memory.key[place], key):
-            covariance(kernels, layout, active[k : k + 1], h, x, own, scratch)
+            covariance(kernels, layout, active[k : k + 1], h, x, stored, scratch)
             memory.key[place] = key
             memory.points[place] = n
         for i in range(n):
             for j in range(i // LANES * LANES, n, LANES):
-                part = load(own, i, j)
+                part = load(stored, i, j)
                 store(out, i, j, part if k == 0 else add_multiple(load(out, i, j), 1.0, part))

@@ -29,11 +29,11 @@ def curvature_at(objective: Objective, values: np.ndarray, central: bool = False
         points = [values[None], values + steps, *([values - steps] if central else [])]
         heights, gradients = objective.evaluate(np.concatenate(points))
         after, before = gradients[1 : 1 + len(values)], gradients[1 + len(values) :]
-        if central:
-            curvature = differenced(before, after, 2 * STEP)
-        else:
-            curvature = differenced(np.tile(gradients[0], (len(values), 1)), after, STEP)
-        objective.curvatures[place] = float(heights[0]), gradients[0], curvature
+        height, gradient = float(heights[0]), gradients[0]
+        curvature = (
+            differenced(before, after, 2 * STEP) if central else differenced(gradient, after, STEP)
+        )
+        objective.curvatures[place] = height, gradient, curvature
     return objective.curvatures[place]
 
 

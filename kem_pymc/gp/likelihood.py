@@ -45,7 +45,7 @@ class Data(NamedTuple):
         Targets; those of dataset (u, t) are ``y[u, t, :ends[u, t]]``.
     ends : (U, T) int64
         Number of points of each dataset, increasing in t.
-    steps : (U,) int64
+    n_steps : (U,) int64
         Number of time steps of each user.
     nested : bool
         Whether every dataset of a user begins with the targets of the one before. True for real
@@ -64,7 +64,7 @@ class Data(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     ends: np.ndarray
-    steps: np.ndarray
+    n_steps: np.ndarray
     nested: bool
     sequential: bool = False
     shared: np.ndarray = np.empty((0, 0, 0))

@@ -78,13 +78,13 @@ def maximise(problem, starts, runs, low, high):
     converged = False
     guess = np.empty((size, size))
     fresh = not first_guess(problem, guess)
-    known = guess.copy()  # curvature at the best optimum
+    best_curvature = guess.copy()  # curvature at the best optimum
     for s in np.argsort(-heights, kind="mergesort")[:runs]:  # the only stable sort Numba has
         if heights[s] == -math.inf:
             break
         values = starts[s].copy()
-        near = best_height > -math.inf and distance(known, values, best) <= NEAR
-        curvature = known.copy() if near else guess.copy()
+        near = best_height > -math.inf and distance(best_curvature, values, best) <= NEAR
+        curvature = best_curvature.copy() if near else guess.copy()
         height, used, arrived = _climb(
             problem,
             values,
@@ -102,7 +102,7 @@ def maximise(problem, starts, runs, low, high):
         if height > best_height:
             best_height = height
             best[:] = values
-            known[:] = curvature
+            best_curvature[:] = curvature
             converged = arrived
     likelihood, density = evaluate(problem, best, slopes[0])
     return best, likelihood, density, evaluations + 1, converged

@@ -15,7 +15,7 @@ whose prior is N(0, I). Predictions need no row of any user's data.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -30,28 +30,45 @@ from kem_pymc.kernels.composition import Candidate, Composition
 JITTER = 1e-10
 
 
-class NewPoints(NamedTuple):
-    """A mean function at new points z (m, D), and its covariance with the points x of a data set.
+@dataclass(frozen=True, eq=False)
+class NewPoints:
+    """A mean function at new points, beside those of a data set.
 
     Attributes
     ----------
+    before : MeanAtPoints
+        The function at the n points of the data set.
     z : ndarray, shape (m, D)
         New points, in scaled units.
-    mean : ndarray, shape (m,)
-        Mean at z.
-    covariance : ndarray, shape (m, m)
-        Covariance at z.
-    cross : ndarray, shape (n, m)
-        Covariance between x (n, D) and z.
-    extended : MeanAtPoints
-        The function at the points of x and z together, (n + m, D).
     """
 
+    before: "MeanAtPoints"
     z: np.ndarray
-    mean: np.ndarray
-    covariance: np.ndarray
-    cross: np.ndarray
-    extended: "MeanAtPoints"
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Mean (m,) at the new points."""
+        return self.before.function.mean(self.z)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """Covariance (m, m) at the new points."""
+        return np.ascontiguousarray(self.before.function.covariance(self.z, self.z))
+
+    @cached_property
+    def cross(self) -> np.ndarray:
+        """Covariance (n, m) between the points of the data set and the new ones."""
+        return np.ascontiguousarray(self.before.function.covariance(self.before.x, self.z))
+
+    @cached_property
+    def extended(self) -> "MeanAtPoints":
+        """The function at all points together, (n + m, D)."""
+        before = self.before
+        both = MeanAtPoints(before.function, np.concatenate([before.x, self.z]))
+        both.__dict__["mean"] = np.append(before.mean, self.mean)
+        blocks = [[before.covariance, self.cross], [self.cross.T, self.covariance]]
+        both.__dict__["covariance"] = np.block(blocks)
+        return both
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +93,8 @@ class MeanAtPoints:
         """
         last: NewPoints | None = self.__dict__.get("_new")
         if last is None or last.z is not z:
-            last = self.__dict__["_new"] = self._new_points(z)
+            last = self.__dict__["_new"] = NewPoints(self, z)
         return last
-
-    def _new_points(self, z: np.ndarray) -> NewPoints:
-        mean, covariance = self.function.mean(z), self.function.covariance(z, z)
-        cross = np.ascontiguousarray(self.function.covariance(self.x, z))
-        both = MeanAtPoints(self.function, np.concatenate([self.x, z]))
-        if "covariance" in self.__dict__:
-            both.__dict__["mean"] = np.append(self.mean, mean)
-            whole = np.block([[self.covariance, cross], [cross.T, covariance]])
-            both.__dict__["covariance"] = whole
-        return NewPoints(z, mean, np.ascontiguousarray(covariance), cross, both)
 
     @cached_property
     def mean(self) -> np.ndarray:

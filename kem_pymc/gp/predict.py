@@ -138,8 +138,8 @@ class Conditioned:
             new = self.objective.shared.to(x_new)
             whole += self.conditional.whiten(new.cross).T
             mean, variance = new.mean + whole @ self.conditional.white, new.covariance.diagonal()
-            own = variance - (whole**2).sum(axis=1)
-            components[SHARED] = Component(mean, _root(own))
+            remaining = variance - (whole**2).sum(axis=1)
+            components[SHARED] = Component(mean, _root(remaining))
         parts = kernel.parts(x_new, before)
         white = self.conditional.whiten(parts.reshape(-1, len(before)).T).T.reshape(parts.shape)
         means, priors = white @ self.conditional.white, kernel.variances(x_new)

@@ -189,7 +189,7 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
         components[label] = Component(
             *_moments(shares, [part.mean for part in parts], [part.sd for part in parts])
         )
-    own = [p._normal for p in predictions]
+    mixtures = [p._normal for p in predictions]
     return Prediction(
         mean,
         sd,
@@ -197,19 +197,18 @@ def averaged(predictions: Sequence[Prediction], weights: Sequence[float]) -> Pre
         noise=float(shares @ [p.noise for p in predictions]),
         include_noise=predictions[0].include_noise,
         offset=predictions[0].offset,
-        mixture=_joined(shares, own),
+        mixture=_joined(shares, mixtures),
         transform=predictions[0].transform,
         function=_joined(shares, [p.function for p in predictions if p.function is not None]),
     )
 
 
-def _joined(weights: np.ndarray, own: Sequence[Mixture]) -> Mixture | None:
+def _joined(weights: np.ndarray, mixtures: Sequence[Mixture]) -> Mixture | None:
     """Return the mixture of single normal distributions, or None if there aren't any."""
-    if not own:
+    if not mixtures:
         return None
-    return Mixture(
-        weights, np.concatenate([m.mean for m in own]), np.concatenate([m.sd for m in own])
-    )
+    mean = np.concatenate([single.mean for single in mixtures])
+    return Mixture(weights, mean, np.concatenate([single.sd for single in mixtures]))
 
 
 def in_target_unit(scaled: Prediction, scaling: Scaling) -> Prediction:

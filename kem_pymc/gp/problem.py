@@ -219,8 +219,10 @@ def differenced(before, after, step):
 
     Parameters
     ----------
-    before, after : (d, d) float64
-        Gradients before and after a step along each coordinate, one a row.
+    before : (d,) or (d, d) float64
+        The gradient, or gradients before a step along each coordinate, one a row.
+    after : (d, d) float64
+        Gradients after the steps.
     step : float
         Length of the steps.
     """

@@ -189,8 +189,8 @@ class Engine:
         data = self.model.data
         nested = all(
             np.array_equal(y[u, t, : data.ends[u, t]], y[u, t + 1, : data.ends[u, t]])
-            for u in range(len(data.steps))
-            for t in range(data.steps[u] - 1)
+            for u in range(len(data.n_steps))
+            for t in range(data.n_steps[u] - 1)
         )
         if self.sequential and not nested:
             raise InputError(

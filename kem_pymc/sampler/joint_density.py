@@ -171,7 +171,7 @@ def _simulate(model, state, rng):
     # Time step by time step, because a dataset's process depends on the time step before.
     for time_step in range(model.data.ends.shape[1]):
         for user in range(model.data.ends.shape[0]):
-            if time_step < model.data.steps[user]:
+            if time_step < model.data.n_steps[user]:
                 assign_from_prior(model, state, model.first_dataset[user] + time_step, rng)
 
 

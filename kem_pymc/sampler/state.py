@@ -395,7 +395,7 @@ def likelihood_upto(model, state, cluster, user, upto):
         state.log_likelihood[cluster, user, :upto] = 0.0
     elif state.valid[cluster, user] < upto:
         if state.valid[cluster, user] > 0:  # needed for more datasets a second time: compute all
-            upto = model.data.steps[user]
+            upto = model.data.n_steps[user]
         prefix_log_likelihood(
             model.kernels,
             model.layout,

@@ -116,8 +116,8 @@ class Distances:
         for number, candidate in enumerate(expression):
             product: np.ndarray = self._amplitudes(number)
             for factor in candidate.factors:
-                own = self._covariances(factor, occurrences[factor])
-                product = np.multiply(product, own, out=self._product)
+                covariances = self._covariances(factor, occurrences[factor])
+                product = np.multiply(product, covariances, out=self._product)
                 occurrences[factor] += not factor.tie
             sums += product
         sums[:, self._diagonal] += NOISE
@@ -157,15 +157,15 @@ class Distances:
         """Return a base kernel's covariances (S, P) for a Sobol sequence of its hyperparameters."""
         coordinates = coordinates_of(canonical([(factor,)]), len(self.x))
         means, sds = self.hyperpriors.of(coordinates)
-        own = [i for i, h in enumerate(coordinates.hyperparameters) if h.kind != "amplitude"]
+        free = [i for i, h in enumerate(coordinates.hyperparameters) if h.kind != "amplitude"]
         h = np.zeros((self.draws, len(coordinates.hyperparameters)))
-        if own:
+        if free:
             # Factors that share their hyperparameters have the same draws of them.
             owner = base_kernel(factor.base).tied or str(factor)
             rng = np.random.default_rng([self._seed, crc32(owner.encode())])
             power = math.ceil(math.log2(self.draws))
-            uniform = qmc.Sobol(len(own), rng=rng).random_base2(power)[: self.draws]
-            h[:, own] = means[own] + sds[own] * ndtri(uniform)
+            uniform = qmc.Sobol(len(free), rng=rng).random_base2(power)[: self.draws]
+            h[:, free] = means[free] + sds[free] * ndtri(uniform)
         n = self.x.shape[1]
         out = np.empty((self.draws, n * (n + 1) // 2))
         active = as_active(coordinates.pool.inclusion(canonical([(factor,)])))

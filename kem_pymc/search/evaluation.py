@@ -192,10 +192,10 @@ class Evaluator:
         for product in _products(coordinates, half.T).values():
             for factor, place in product.places:
                 kinds = base_kernel(factor.base).hyperparameters
-                known = self.periods[factor.dimension]
-                if "period" in kinds and len(known):
+                suggested = self.periods[factor.dimension]
+                if "period" in kinds and len(suggested):
                     product.values[place][kinds.index("period")] = np.log(
-                        rng.choice(known, len(half))
+                        rng.choice(suggested, len(half))
                     )
         return points
 
@@ -216,8 +216,8 @@ class Evaluator:
         heights, _ = objective.evaluate(points)
         others = points[np.argsort(-heights, kind="stable")[: self.starts]]
         fits = [fit(objective, point[None]) for point in others]
-        scores = [self._score(objective, own) for own in fits]
-        gradients += sum(own.evaluations + self._cost(own) for own in fits)
+        scores = [self._score(objective, refitted) for refitted in fits]
+        gradients += sum(refitted.evaluations + self._cost(refitted) for refitted in fits)
         best = max(range(len(fits)), key=lambda i: (scores[i], fits[i].height))
         return fits[best], scores[best], gradients
 
@@ -250,13 +250,13 @@ class _Product:
     @cached_property
     def places(self) -> list[tuple[Factor, slice]]:
         """Every factor with hyperparameters of its own, and where its values are."""
-        found, first = [], 1
+        places, first = [], 1
         for factor in self.factors:
             if not factor.tie:
                 size = len(base_kernel(factor.base).hyperparameters)
-                found.append((factor, slice(first, first + size)))
+                places.append((factor, slice(first, first + size)))
                 first += size
-        return found
+        return places
 
     def overlap(self, other: "_Product") -> int:
         """Return the number of factors in common."""
@@ -297,19 +297,19 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
     points = completed.copy()
     points[:, -1] = similar.values[-1]
     common = {name: i for i, name in enumerate(coordinates.names) if "@" in name.partition(".")[0]}
-    known = coordinates_of(similar.expression, dimension).names
+    their_names = coordinates_of(similar.expression, dimension).names
     for point in points:
         for name, place in common.items():
-            if name in known:
-                point[place] = similar.values[known.index(name)]
-        for candidate, own in _products(coordinates, point).items():
+            if name in their_names:
+                point[place] = similar.values[their_names.index(name)]
+        for candidate, product in _products(coordinates, point).items():
             if candidate in theirs:
-                own.inherit(theirs[candidate])
+                product.inherit(theirs[candidate])
                 continue
-            other = max(theirs.values(), key=own.overlap)
+            other = max(theirs.values(), key=product.overlap)
             # A further copy of a product with the same values would be at a saddle.
-            if own.overlap(other) and own.factors != other.factors:
-                own.inherit(other)
+            if product.overlap(other) and product.factors != other.factors:
+                product.inherit(other)
     return points
 
 
@@ -334,8 +334,8 @@ def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> 
         products = len({*expression} & {*evaluation.expression})
         return (wanted & factors).total(), products, evaluation.score
 
-    found = max(evaluations, key=place, default=None)
-    return found if found is not None and place(found)[0] else None
+    nearest = max(evaluations, key=place, default=None)
+    return nearest if nearest is not None and place(nearest)[0] else None
 
 
 def best[E: Evaluated](evaluations: Sequence[E]) -> E:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import KernelSummary
-from kem_pymc.gp.compare import largest_likelihoods
+from kem_pymc.gp.batched import largest_likelihoods
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import (

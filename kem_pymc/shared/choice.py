@@ -123,10 +123,10 @@ class SharedPart:
         model = self.model.to_dict()
         del model["kernel"]["inducing"]
         return model | {
-            "scores": {name: float(own.sum()) for name, own in self.scores.items()},
+            "scores": {name: float(values.sum()) for name, values in self.scores.items()},
             "shares": dict(self.shares),
             "unexplained": self.unexplained,
-            "relevance": {part: list(own) for part, own in self.relevance.items()},
+            "relevance": {part: list(values) for part, values in self.relevance.items()},
         }
 
 
@@ -209,22 +209,23 @@ def learn_shared(
     if shared != "auto":
         name = shared if isinstance(shared, str) and shared in named else "given"
         named = {name: _composition(shared, named, cohort)}
-    found: dict[str, SharedPosterior] = {}
+    posteriors: dict[str, SharedPosterior] = {}
     scores: dict[str, np.ndarray] = {}
     for name, composition in named.items():
         rng = np.random.default_rng(seed)
         data = cohort.inputs, cohort.targets
-        own_part = personal
-        if own_part is None:
-            own_part = Composition() if name == "pooled" else personal_composition(cohort)
-        model = fit_two_level(*data, composition, own_part, noise_floor, rng)
+        personal_part = personal
+        if personal_part is None:
+            personal_part = Composition() if name == "pooled" else personal_composition(cohort)
+        model = fit_two_level(*data, composition, personal_part, noise_floor, rng)
         model = with_inducing_points(model, cohort.inputs, rng)
-        found[name] = own = SharedPosterior.of(model, *data)
+        posteriors[name] = posterior = SharedPosterior.of(model, *data)
         densities = [
-            own.log_predictive_density(u, x, y) for u, (x, y) in enumerate(zip(*data, strict=True))
+            posterior.log_predictive_density(u, x, y)
+            for u, (x, y) in enumerate(zip(*data, strict=True))
         ]
         scores[name] = np.array(densities)
-    return _part(found[_best(scores)], cohort, scores, seed)
+    return _part(posteriors[_best(scores)], cohort, scores, seed)
 
 
 def _part(
@@ -257,13 +258,13 @@ def _given(shared: FixedMean, cohort: Cohort, noise_floor: float, seed: int) -> 
 def _variances(posterior: SharedPosterior, cohort: Cohort) -> dict[str, float]:
     """Return the variances of the model's parts, on which a `SharedPart` bases its shares."""
     model = posterior.model
-    own = [
+    personal = [
         composition_covariance(model.personal, model.hyperparameters, x, x).diagonal()
         for x in cohort.inputs
     ]
     return {
         "shared": float(np.var(posterior.process.mean(np.concatenate(cohort.inputs)))),
-        "personal": float(np.mean(np.concatenate(own))),
+        "personal": float(np.mean(np.concatenate(personal))),
         "noise": model.noise,
     }
 
@@ -291,8 +292,8 @@ def personal_composition(cohort: Cohort) -> Composition:
 
     Categories that vary within users have CAT instead of LIN, and aren't in ARD.
     """
-    own = linear_composition(cohort, personal=True)
-    return own + Composition(tuple(smooth_function(number_features(cohort))))
+    lines = linear_composition(cohort, personal=True)
+    return lines + Composition(tuple(smooth_function(number_features(cohort))))
 
 
 def linear_composition(cohort: Cohort, personal: bool = False) -> Composition:

@@ -85,8 +85,8 @@ def fit_two_level(
     """
     part = _part(inputs, targets, FIRST_ROWS, rng)
     problem = MarginalLikelihood(*part, shared, personal)
-    found = [problem.maximise(start, noise_floor, FIRST_STEPS) for start in problem.starts]
-    values = max(found, key=lambda values: problem(values)[0])
+    modes = [problem.maximise(start, noise_floor, FIRST_STEPS) for start in problem.starts]
+    values = max(modes, key=lambda values: problem(values)[0])
     if sum(map(len, part[1])) < sum(map(len, targets)):
         part = _part(inputs, targets, MOST_ROWS, rng)
         problem = MarginalLikelihood(*part, shared, personal)
@@ -215,10 +215,11 @@ class MarginalLikelihood:
                 covariance(kernels(), layout, shared.active, vectors[0], self.x, total, room)
             for a, b in self._spans() if len(personal.active) else ():
                 x = np.ascontiguousarray(self.x[:, a:b])
-                own = np.zeros((b - a, padded(b - a)))  # the unfilled lower triangle is added, too
-                room = np.empty_like(own)
-                covariance(kernels(), layout, personal.active, vectors[1], x, own, room)
-                total[a:b, a:b] += own[:, : b - a]
+                # The unfilled lower triangle is added, too.
+                block = np.zeros((b - a, padded(b - a)))
+                room = np.empty_like(block)
+                covariance(kernels(), layout, personal.active, vectors[1], x, block, room)
+                total[a:b, a:b] += block[:, : b - a]
         total[np.arange(n), np.arange(n)] += np.exp(log_noise)
         return total[:, :n]
 
@@ -268,7 +269,7 @@ class MarginalLikelihood:
         low = self.prior_mean - 6 * self.prior_sd
         low[-1] = np.log(noise_floor)
         high = np.maximum(self.prior_mean + 6 * self.prior_sd, low + 1)
-        found = minimize(
+        optimum = minimize(
             negative,
             np.clip(start, low, high),
             jac=True,
@@ -276,7 +277,7 @@ class MarginalLikelihood:
             bounds=list(zip(low, high, strict=True)),
             options={"maxiter": steps, "ftol": 1e-9, "maxls": 30},
         )
-        return found.x
+        return optimum.x
 
     def model(self, values: np.ndarray) -> TwoLevel:
         """Return the two-level model with these values, without inducing points."""

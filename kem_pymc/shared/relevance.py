@@ -86,19 +86,19 @@ def relevance_by_component(
         Shares by part: ``"shared"`` and ``"personal"``.
     """
     process, model = posterior.process, posterior.model
-    own = {}
+    personal = {}
     for candidate in model.personal:
         part = Composition((candidate,))
         variances = [
             composition_covariance(part, model.hyperparameters, x, x).diagonal()
             for x in np.array_split(rows, 1 + len(rows) // MOST_ROWS)
         ]
-        own[candidate] = float(np.mean(np.concatenate(variances))) / total
+        personal[candidate] = float(np.mean(np.concatenate(variances))) / total
     shared = {
         candidate: float(np.var(process.component(candidate, rows))) / total
         for candidate in model.kernel.composition
     }
-    return {"shared": shared, "personal": own}
+    return {"shared": shared, "personal": personal}
 
 
 def _effects(
@@ -110,11 +110,11 @@ def _effects(
     """Return the mean over permutations of an effect, by feature, as shares of the total."""
     shares = []
     for d in range(rows.shape[1]):
-        found = []
+        effects = []
         for order in orders:
             permuted = rows.copy()
             permuted[:, d] = rows[order, d]
-            found.append(effect(rows, permuted))
+            effects.append(effect(rows, permuted))
         # For a feature without effect, differences of equal numbers may round below zero.
-        shares.append(max(float(np.mean(found)), 0.0) / total)
+        shares.append(max(float(np.mean(effects)), 0.0) / total)
     return tuple(shares)

@@ -55,7 +55,7 @@ class TestPrefixes:
     def test_every_dataset_of_ragged_users(self, text, sequential, nested):
         problem = Problem(text)
         data = ragged(problem, nested, sequential)
-        for user, upto in enumerate(data.steps):
+        for user, upto in enumerate(data.n_steps):
             out, counts = log_likelihoods(problem, data, user, upto)
             assert counts == [1, 0]
             assert (out[upto:] == 7.0).all()

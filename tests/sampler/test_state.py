@@ -65,7 +65,7 @@ def test_no_kernel_is_factored_again_before_it_changes(engine):
     assert 1 <= ask(pairs) <= 2 * len(model.first_dataset)
     last = [
         (clusters[0], first + steps - 1)
-        for first, steps in zip(model.first_dataset, model.data.steps, strict=True)
+        for first, steps in zip(model.first_dataset, model.data.n_steps, strict=True)
     ]
     kernel_changed(model, state, clusters[0])
     assert ask(last) == len(model.first_dataset)  # the longest prefix first: one for all

@@ -119,7 +119,7 @@ def _seat_forward(model, state, parents, rng):
     log_weights = np.empty(state.live.shape[0])
     for step in range(model.data.ends.shape[1]):
         for user in range(model.data.ends.shape[0]):
-            if step >= model.data.steps[user]:
+            if step >= model.data.n_steps[user]:
                 continue
             dataset = model.first_dataset[user] + step
             if parents.shape[0] > 0:

@@ -18,7 +18,7 @@ from kem_pymc.gp.cholesky import cholesky
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import first_point
 from kem_pymc.gp.maximise import climb
-from kem_pymc.gp.problem import Prior, Problem, evaluate
+from kem_pymc.gp.problem import Prior, Problem, differenced, evaluate
 from kem_pymc.sampler.fit_cache import LARGEST, MEMORY
 from kem_pymc.sampler.state import active_candidates, hyperparameter_places, same_row
 
@@ -183,19 +183,19 @@ def approximate(model, problem, counts):
             best = height
             centre[:] = values
     evaluate(problem, centre, gradient)
-    curvature = np.empty((d, d))
+    gradients = np.empty((d, d))
     for i in range(d):
         shifted = centre.copy()
         shifted[i] += STEP
-        evaluate(problem, shifted, curvature[i])
-        curvature[i] = (gradient - curvature[i]) / STEP
+        evaluate(problem, shifted, gradients[i])
+    curvature = differenced(gradient, gradients, STEP)
     counts[0] += evaluations * (problem.starts.shape[0] - 1)
     factor = np.empty((d, padded(d)))
     ridge = RIDGE
     while True:
         for i in range(d):
             for j in range(d):
-                factor[i, j] = 0.5 * (curvature[i, j] + curvature[j, i])
+                factor[i, j] = curvature[i, j]
             scale = model.priors.scale[problem.places[i]] if i < d - 1 else 1.0
             factor[i, i] += ridge / (scale * scale)
         if cholesky(factor, d, 0) == d:

@@ -44,7 +44,7 @@ def _reach(model, state, user, dp, kept, options, reached, rng):
     """Build the list of options of a process, unless the process has been reached before."""
     if reached[dp] > 0:
         return
-    n_steps = model.data.steps[user]
+    n_steps = model.data.n_steps[user]
     n = 0
     for k in range(state.sizes[0]):
         cluster = state.live[k]
@@ -152,7 +152,7 @@ def _weigh(model, state, user, paths, time_step, kept, options, reached, log_wei
 
     The weights are written to `log_weights`, the processes to `where`.
     """
-    n_steps = model.data.steps[user]
+    n_steps = model.data.n_steps[user]
     for i in range(paths.shape[0]):
         twin = _twin(paths, i, time_step)
         if twin < i:
@@ -188,7 +188,7 @@ def _release(state, options, reached, kept):
 @compiled
 def redraw_path(model, state, user, particles, rng):
     """Redraw a user's path; return the number of the user's datasets that changed cluster."""
-    n_steps = model.data.steps[user]
+    n_steps = model.data.n_steps[user]
     first_dataset = model.first_dataset[user]
     retained = state.assignment[first_dataset : first_dataset + n_steps].copy()
     for time_step in range(n_steps):

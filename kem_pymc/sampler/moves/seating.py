@@ -54,7 +54,7 @@ def gibbs_assign(model, state, dataset, first_auxiliary, auxiliaries, rng):
     # Likelihoods of the user's later datasets in the same process are needed next, so they are
     # computed from the same factorisation.
     upto = time_step + 1
-    for later in range(time_step + 1, model.data.steps[user]):
+    for later in range(time_step + 1, model.data.n_steps[user]):
         cluster = state.assignment[model.first_dataset[user] + later]
         if cluster >= 0 and state.dp[cluster] == dp:
             upto = later + 1
@@ -112,7 +112,7 @@ def update_parents(model, state, auxiliaries, first_step, rng):
     moved = 0
     for time_step in range(first_step, model.data.ends.shape[1]):
         for user in range(model.data.ends.shape[0]):
-            if time_step >= model.data.steps[user]:
+            if time_step >= model.data.n_steps[user]:
                 continue
             dataset = model.first_dataset[user] + time_step
             dp = dp_above(model, state, dataset)
@@ -132,7 +132,7 @@ def assign_all(model, state, auxiliaries, rng):
     """Assign all datasets, one after the other, to clusters; none may be assigned yet."""
     for time_step in range(model.data.ends.shape[1]):
         for user in range(model.data.ends.shape[0]):
-            if time_step < model.data.steps[user]:
+            if time_step < model.data.n_steps[user]:
                 dataset = model.first_dataset[user] + time_step
                 dp = dp_above(model, state, dataset)
                 empty = new_cluster(model, state, dp, rng)

@@ -13,7 +13,7 @@ from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.fit import bic
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
-from kem_pymc.search.evocov.metrics import Metric
+from kem_pymc.search.evocov.metrics import Metric, MetricName
 from kem_pymc.search.evocov.objective import Objective
 from kem_pymc.search.periodogram import periods
 
@@ -46,9 +46,9 @@ class Fitter:
         Inputs, scaled to [0, 1].
     y : ndarray, shape (n,)
         Standardised targets.
-    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
-        What the hyperparameters are fitted to. The last three hold out the last tenth of the rows.
-        Kernels are compared by BIC, whatever it is.
+    metric : {"lml", "loocv"} or callable
+        What the hyperparameters are fitted to (:mod:`kem_pymc.search.evocov.metrics`). Kernels are
+        compared by BIC, whatever it is.
     evaluations : int
         Number of evaluations of the metric with its gradient, per kernel. The last search may take
         a few more, to the end of its step.
@@ -56,7 +56,7 @@ class Fitter:
 
     x: np.ndarray
     y: np.ndarray
-    metric: Metric
+    metric: MetricName | Metric
     evaluations: int
 
     @one_blas_thread()
@@ -108,8 +108,8 @@ class Fitter:
     @cached_property
     def _peaks(self) -> np.ndarray:
         """Logs of angular frequencies at the highest peaks of the periodograms of all inputs."""
-        found = [periods(column, self.y, PEAKS) for column in self.x.T]
-        return np.log(2 * np.pi / np.concatenate(found))
+        peaks = [periods(column, self.y, PEAKS) for column in self.x.T]
+        return np.log(2 * np.pi / np.concatenate(peaks))
 
 
 class _Search:

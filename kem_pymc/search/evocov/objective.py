@@ -15,7 +15,7 @@ from kem_pymc.search.evocov.interpreter import (
     natural,
     pullback,
 )
-from kem_pymc.search.evocov.metrics import METRICS, Metric
+from kem_pymc.search.evocov.metrics import METRICS, Metric, MetricName
 from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree
 
@@ -51,14 +51,16 @@ class Objective:
         Inputs.
     y : ndarray, shape (n,)
         Targets.
-    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
+    metric : {"lml", "loocv"} or callable
     """
 
-    def __init__(self, tree: Tree, x: np.ndarray, y: np.ndarray, metric: Metric = "lml") -> None:
+    def __init__(
+        self, tree: Tree, x: np.ndarray, y: np.ndarray, metric: MetricName | Metric = "lml"
+    ) -> None:
         self.tape = lower(tree)
         self.x = np.array(x.T, dtype=np.float64, order="C")
         self.y = np.array(y, dtype=np.float64)
-        self.metric = METRICS[metric]
+        self.metric = METRICS[metric] if isinstance(metric, str) else metric
         self._waves = np.empty((2, len(self.tape.frequencies), *self.x.shape))
         self._natural = np.empty(len(self.tape.positive))
         # New matrices of this size in every evaluation would take a twentieth of its time.
@@ -114,11 +116,11 @@ class Objective:
 def noisy_covariance(tape, values, x, h, sines, cosines, out):
     """Write covariance plus noise at coordinates to `out`; see :func:`covariance`."""
     natural(tape, values, h)
-    found = covariance(tape, h, x, sines, cosines, out)
+    outcome = covariance(tape, h, x, sines, cosines, out)
     noise = np.exp(values[h.shape[0]])
     for i in range(x.shape[1]):
         out[i, i] += noise
-    return found
+    return outcome
 
 
 @compiled

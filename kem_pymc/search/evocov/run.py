@@ -16,7 +16,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.metrics import METRICS, Metric
+from kem_pymc.search.evocov.metrics import METRICS, MetricName
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.record import EvolvedRecord, ScreeningRecord
 from kem_pymc.search.evocov.result import EvolutionResult
@@ -49,7 +49,7 @@ def evolve(
     *,
     budget: int = BUDGET,
     seconds: float = math.inf,
-    metric: Metric = "lml",
+    metric: MetricName = "lml",
     evaluations: int = EVALUATIONS,
     seed: int = 0,
     cores: int | None = None,
@@ -78,9 +78,8 @@ def evolve(
     seconds : float
         Time in seconds after which no more kernels are fitted, 60 % of it for the first search.
         How many kernels are fitted by then depends on the machine.
-    metric : {"lml", "loocv", "posterior_lml", "sopl", "rmse"}
-        What hyperparameters are fitted to (section 6.3). The last three hold out the last tenth of
-        the rows, which should be in the order of time. Kernels are compared by BIC.
+    metric : {"lml", "loocv"}
+        What hyperparameters are fitted to (section 6.3). Kernels are compared by BIC.
     evaluations : int
         Number of evaluations of the metric, with its gradient, to fit a kernel.
     seed : int
