@@ -245,37 +245,35 @@ class Bandit:
         ------
         InputError
             If the point isn't in the space, nothing was observed that the policy learns from,
-            shapes don't match, an
-            observation is infinite, or it contradicts an earlier one without noise.
+            shapes don't match, an observation is infinite, or it contradicts an earlier one without
+            noise.
         """
         x = np.atleast_1d(numbers(x, "The coordinates of the point"))
         self.space.check(x)
         count = self.objective.count
-        given = (
-            [math.nan] * count if components is None else np.ravel(np.asarray(components, object))
-        )
-        own = numbers([math.nan if y is None else y for y in given], "The components")
-        if len(own) != count:
+        given = [None] * count if components is None else np.ravel(np.asarray(components, object))
+        observed = numbers([math.nan if y is None else y for y in given], "The components")
+        if len(observed) != count:
             raise InputError(
-                f"There are {len(own)} components at {x.tolist()}, and the objective has {count}. "
-                "Give one number for each, NaN where it wasn't observed."
+                f"There are {len(observed)} components at {x.tolist()}, and the objective has "
+                f"{count}. Give one number for each, NaN where it wasn't observed."
             )
-        if np.isinf(own).any() or (value is not None and not math.isfinite(value)):
+        if np.isinf(observed).any() or (value is not None and not math.isfinite(value)):
             raise InputError(
                 f"An observation at {x.tolist()} isn't finite. Give NaN or None for it."
             )
-        if value is None and not np.isnan(own).any():
-            value = float(self.objective.value(x[None], own[None])[0])
-        if value is None and np.isnan(own).all():
+        if value is None and not np.isnan(observed).any():
+            value = float(self.objective.value(x[None], observed[None])[0])
+        if value is None and np.isnan(observed).all():
             raise InputError(f"Nothing was observed at {x.tolist()}. Give components or a value.")
-        if self.policy == "d-gpucb" and np.isnan(own).all():
+        if self.policy == "d-gpucb" and np.isnan(observed).all():
             raise InputError(
                 "The policy d-gpucb learns from components only. Give those that were observed, or "
                 "use gp-ucb, which learns from values."
             )
-        if isinstance(self.objective, Nonlinear) and not np.isnan(own).any():
-            self.objective.check(own)
-        plain = [None if math.isnan(y) else float(y) for y in own]
+        if isinstance(self.objective, Nonlinear) and not np.isnan(observed).any():
+            self.objective.check(observed)
+        plain = [None if math.isnan(y) else float(y) for y in observed]
         self._record({"tell": x.tolist(), "components": plain, "value": value})
 
     def posterior(self, x: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +303,7 @@ class Bandit:
     @property
     def values(self) -> np.ndarray:
         """Observed values of the objective (t,); NaN where there was none."""
-        return np.array([own.value for own in self.rounds])
+        return np.array([played.value for played in self.rounds])
 
     def to_datatree(self) -> xr.DataTree:
         """Return the rounds as a DataTree.
@@ -313,16 +311,16 @@ class Bandit:
         Group ``rounds`` has the points (round, input), the components (round, component), and the
         values (round).
         """
-        names = {"x": ("round", "input"), "components": ("round", "component")}
-        shapes = {"x": self.space.dimension, "components": self.objective.count}
-        data: dict[str, Any] = {
-            name: (
-                dims,
-                np.array([getattr(own, name) for own in self.rounds]).reshape(-1, shapes[name]),
-            )
-            for name, dims in names.items()
+        x = np.reshape([played.x for played in self.rounds], (-1, self.space.dimension))
+        components = [played.components for played in self.rounds]
+        data = {
+            "x": (("round", "input"), x),
+            "components": (
+                ("round", "component"),
+                np.reshape(components, (-1, self.objective.count)),
+            ),
+            "value": ("round", self.values),
         }
-        data["value"] = ("round", self.values)
         attrs = {
             "policy": self.policy,
             "direction": self.direction,
@@ -331,8 +329,8 @@ class Bandit:
             "inference_library_version": version("kem-pymc"),
         }
         rounds = np.arange(1, len(self.rounds) + 1)
-        own = xr.Dataset(data, coords={"round": rounds}, attrs=attrs)
-        return xr.DataTree.from_dict({"rounds": own})
+        table = xr.Dataset(data, coords={"round": rounds}, attrs=attrs)
+        return xr.DataTree.from_dict({"rounds": table})
 
     # --- Choice -----------------------------------------------------------------------------------
 
@@ -405,14 +403,14 @@ class Bandit:
             self.pending.append(np.array(event["ask"]))
             return
         x = np.array(event["tell"])
-        own = [math.nan if y is None else y for y in event["components"]]
+        observed = [math.nan if y is None else y for y in event["components"]]
         value = math.nan if event["value"] is None else event["value"]
         if self._whole is None:
-            self.decomposed.observe(x, own)
+            self.decomposed.observe(x, observed)
         elif not math.isnan(value):
             self._whole = self._whole.observe(x, value)
         self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
-        self.rounds.append(Round(x, np.array(own), value))
+        self.rounds.append(Round(x, np.array(observed), value))
 
 
 def _event(data: dict[str, Any]) -> dict[str, Any]:

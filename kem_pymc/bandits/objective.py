@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +20,6 @@ SAMPLES, STEP, MARGIN = 4096, 1e-5, 1.05
 
 #: Number of points from which the largest derivative is searched for.
 STARTS = 5
-
-
-class Objective(Protocol):
-    """Protocol of objectives of J components."""
-
-    @property
-    def count(self) -> int:
-        """Number of components J."""
-
-    def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
-        """Return values (m,) at points (m, D), given the components (m, J) there."""
-
-    def moments(
-        self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (m,), given those of the components (m, J)."""
 
 
 class Weighted:
@@ -73,25 +57,28 @@ class Weighted:
         InputError
             If a function returns another shape, or values that aren't finite.
         """
-        found = np.empty((len(x), self.count))
+        weights = np.empty((len(x), self.count))
         for j, weight in enumerate(self._weights):
-            own = np.asarray(weight(x) if callable(weight) else weight, dtype=np.float64)
-            if own.shape not in ((), (len(x),)) or not np.isfinite(own).all():
+            values = np.asarray(weight(x) if callable(weight) else weight, dtype=np.float64)
+            if values.shape not in ((), (len(x),)) or not np.isfinite(values).all():
                 raise InputError(
-                    f"The weight of component {j + 1} has shape {own.shape} or values that aren't "
-                    f"finite, at {len(x)} points. Return one finite number for each point."
+                    f"The weight of component {j + 1} has shape {values.shape} or values that "
+                    f"aren't finite, at {len(x)} points. Return one finite number for each point."
                 )
-            found[:, j] = own
-        return found
+            weights[:, j] = values
+        return weights
 
     def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
-        """Return weighted sums; see :class:`Objective`."""
+        """Return weighted sums (m,) at points (m, D), given the components (m, J) there."""
         return (self.weights(x) * components).sum(axis=1)
 
     def moments(
         self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the moments of the sum of independent components (algorithm 2)."""
+        """Return means and variances (m,), given those of independent components (m, J).
+
+        See algorithm 2.
+        """
         g = self.weights(x)
         return (g * means).sum(axis=1), (g**2 * variances).sum(axis=1)
 
@@ -127,7 +114,7 @@ class Nonlinear:
         return len(self.bounds)
 
     def value(self, x: np.ndarray, components: np.ndarray) -> np.ndarray:
-        """Return values of g; see :class:`Objective`.
+        """Return values of g (m,) at points (m, D), given the components (m, J) there.
 
         Raises
         ------
@@ -201,6 +188,10 @@ class Propagated(Nonlinear):
             shift[:, j] = sd
             variance += 0.25 * (self.value(x, means + shift) - self.value(x, means - shift)) ** 2
         return self.value(x, means), variance
+
+
+#: An objective of J components.
+type Objective = Weighted | Nonlinear
 
 
 def sampled_bounds(

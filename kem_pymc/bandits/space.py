@@ -1,7 +1,7 @@
 """Where a bandit may play: given points, or a box with linear constraints."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,34 +37,6 @@ def numbers(values: Any, what: str) -> np.ndarray:
         raise InputError(f"{what} aren't numbers: {error}. Give an array of numbers.") from None
 
 
-class Space(Protocol):
-    """Protocol of spaces."""
-
-    @property
-    def dimension(self) -> int:
-        """Number of inputs D."""
-
-    @property
-    def width(self) -> float:
-        """Largest range of an input."""
-
-    @property
-    def points(self) -> np.ndarray | None:
-        """All points (m, D) of a discrete space; None for a continuous one."""
-
-    def best(self, score: Score, rng: np.random.Generator) -> np.ndarray:
-        """Return the point (D,) with the largest score."""
-
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random point (D,)."""
-
-    def check(self, x: np.ndarray) -> None:
-        """Raise an error if a point isn't in the space."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the space as plain data, for JSON."""
-
-
 class Points:
     """A discrete space.
 
@@ -79,14 +51,14 @@ class Points:
     """
 
     def __init__(self, x: npt.ArrayLike) -> None:
-        own = numbers(x, "The points")
-        own = own[:, None] if own.ndim == 1 else own
-        if own.ndim != 2 or not own.size or not np.isfinite(own).all():
+        rows = numbers(x, "The points")
+        rows = rows[:, None] if rows.ndim == 1 else rows
+        if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
             raise InputError(
-                f"The points have shape {own.shape} or values that aren't finite. Give one row of "
+                f"The points have shape {rows.shape} or values that aren't finite. Give one row of "
                 "finite numbers for each point."
             )
-        self._x = own
+        self._x = rows
 
     @property
     def dimension(self) -> int:
@@ -104,20 +76,20 @@ class Points:
         return self._x
 
     def best(self, score: Score, rng: np.random.Generator) -> np.ndarray:
-        """Return the first point with the largest score; see :class:`Space`."""
+        """Return the first point (D,) with the largest score."""
         return self._x[int(np.argmax(score(self._x)))]
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random point; see :class:`Space`."""
+        """Return a random point (D,)."""
         return self._x[rng.integers(len(self._x))]
 
     def check(self, x: np.ndarray) -> None:
-        """Raise an error if it isn't one of the points; see :class:`Space`."""
+        """Raise an error if it isn't one of the points."""
         if not (self._x == x).all(axis=1).any():
             raise InputError(f"{x.tolist()} isn't one of the points of the space.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the points as plain data; see :class:`Space`."""
+        """Return the points as plain data, for JSON."""
         return {"points": self._x.tolist()}
 
 
@@ -219,11 +191,11 @@ class Box:
         return tried[int(np.argmax(heights))]
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random point; see :class:`Space`."""
+        """Return a random point (D,)."""
         return self._spread(1, rng)[0]
 
     def check(self, x: np.ndarray) -> None:
-        """Raise an error if a point isn't in the box or violates a constraint; see `Space`."""
+        """Raise an error if a point isn't in the box or violates a constraint."""
         slack = SLACK * (self.high - self.low)
         if x.shape != self.low.shape or not (
             (x >= self.low - slack).all() and (x <= self.high + slack).all()
@@ -234,7 +206,7 @@ class Box:
             raise InputError(f"{x.tolist()} violates a constraint by {-left.min():.3g}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ends and constraints as plain data; see :class:`Space`."""
+        """Return ends and constraints as plain data, for JSON."""
         parts = {"low": self.low, "high": self.high, "a": self.a, "b": self.b}
         return {name: value.tolist() for name, value in parts.items()}
 
@@ -255,3 +227,7 @@ class Box:
         with np.errstate(divide="ignore"):
             share = np.where(rise > room, room / np.where(rise > 0, rise, 1.0), 1.0).min(axis=1)
         return self._centre + np.clip(share, 0.0, 1.0)[:, None] * along
+
+
+#: A space: a point is drawn from it by `draw`, and chosen by `best`.
+type Space = Points | Box
