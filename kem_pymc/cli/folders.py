@@ -166,12 +166,12 @@ def _contents(path: Path) -> Contents | None:
     """Return the state of every file in a folder, or of a single file; None if it is absent."""
     if not os.path.lexists(path):
         return None
-    found: Contents = {}
+    contents: Contents = {}
     for file in path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]:
         with suppress(FileNotFoundError):  # another process may delete files there
             about = file.lstat()
-            found[str(file.relative_to(path))] = about.st_ino, about.st_size, about.st_mtime_ns
-    return found
+            contents[str(file.relative_to(path))] = about.st_ino, about.st_size, about.st_mtime_ns
+    return contents
 
 
 def replace_atomically(

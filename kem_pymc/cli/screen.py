@@ -118,8 +118,8 @@ def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
 
     if scaling is not None and scaling.transform is not None:
         info(f"The modelled quantity is {scaling.target_label(cohort.target)}.")
-    elif found := advice(np.concatenate(cohort.targets)):
-        warn(f"{cohort.target} {found}. See --transform.")
+    elif hint := advice(np.concatenate(cohort.targets)):
+        warn(f"{cohort.target} {hint}. See --transform.")
 
 
 def shared(model: "EvolutionModel") -> None:
@@ -179,12 +179,12 @@ def evolutions(learned: "Evolutions") -> None:
         )
 
 
-def parts(found: "Diagnosis") -> None:
+def parts(diagnosis: "Diagnosis") -> None:
     """Print which parts of kernels are probable at users' last time steps."""
     from kem_pymc.diagnostics.parts import headline
 
     heading("Which parts matter")
-    for sentence in headline(found.parts, found.shares):
+    for sentence in headline(diagnosis.parts, diagnosis.shares):
         info(sentence)
 
 

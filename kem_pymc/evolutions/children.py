@@ -59,14 +59,14 @@ def children_below(
     for cluster in clusters:
         groups.setdefault(cluster.child, []).append(cluster)
     occupied = members > 0
-    for composition, own in groups.items():
+    for composition, same in groups.items():
         counts = np.zeros(len(members))
-        for cluster in own:
+        for cluster in same:
             counts[cluster.draw] += cluster.count
         shares = counts[occupied] / (alpha[occupied] + members[occupied])
         low, high = np.quantile(shares, TAILS)
         yield Child(
-            **vars(summarise(own, noise_floor)),
+            **vars(summarise(same, noise_floor)),
             composition=composition,
             probability=float(shares.mean()),
             count=float(counts[occupied].mean()),

@@ -202,7 +202,7 @@ class Evolutions(Displayed):
             scaling=Scaling.from_dict(settings.pop("scaling")),
             features=tuple(settings.pop("features")),
             target=settings.pop("target"),
-            levels={name: tuple(own) for name, own in settings.pop("levels", {}).items()},
+            levels={name: tuple(texts) for name, texts in settings.pop("levels", {}).items()},
             clusters=clusters,
             n_draws=len(kept),
             concentration=concentration,
@@ -279,9 +279,9 @@ class Evolutions(Displayed):
         if parent not in self._cache:
             below = self._by_parent.get(parent, ())
             members = self._members.get(parent, np.zeros(self.n_draws))
-            found = children_below(below, members, self._alpha, self.noise_floor)
+            children = children_below(below, members, self._alpha, self.noise_floor)
             self._cache[parent] = tuple(
-                sorted(found, key=lambda c: (-c.probability, c.composition))
+                sorted(children, key=lambda c: (-c.probability, c.composition))
             )
         return self._cache[parent]
 
@@ -405,7 +405,7 @@ class Evolutions(Displayed):
                 label = self.label(c.composition)
                 rows.append((first, label, c.probability, interval, c.count, c.occurrence))
                 first = ""
-        total = sum(len({c.child for c in own}) for own in self._by_parent.values())
+        total = sum(len({c.child for c in clusters}) for clusters in self._by_parent.values())
         alpha = number(float(self._alpha.mean()))
         if isinstance(self.concentration, tuple):
             alpha += _interval(self._alpha)
@@ -433,7 +433,7 @@ class Evolutions(Displayed):
         """Return all content as plain data, for files."""
         alpha, label = self.concentration, self.label
         population = {name: list(values) for name, values in self.population.items()}
-        levels = {name: list(own) for name, own in self.levels.items()}
+        levels = {name: list(texts) for name, texts in self.levels.items()}
         children = sorted({c.child for c in self.clusters})
         return {
             "schema_version": files.SCHEMA_VERSION,

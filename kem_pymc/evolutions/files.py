@@ -244,9 +244,9 @@ class EvolutionsFile(_Strict):
         if len(set(self.features)) < self.dimension:
             raise ValueError("has to contain distinct names of features")
         if not set(self.levels) <= set(self.features):
-            raise ValueError("has to contain levels of its own features only")
-        ends = [own for own in (self.final, self.unshared) if own is not None]
-        if any(own.final or own.unshared for own in ends):
+            raise ValueError("has to contain levels of its features only")
+        ends = [end for end in (self.final, self.unshared) if end is not None]
+        if any(end.final or end.unshared for end in ends):
             raise ValueError("has to contain final compositions that have none themselves")
         if set(self.coordinates) != {cluster.child for cluster in self.clusters}:
             raise ValueError("has to contain coordinates of exactly the children in its clusters")
@@ -433,8 +433,8 @@ def _written_by(data: Mapping[str, Any]) -> str:
     """Return the version of kem_pymc that wrote a file, as text for messages; "" if unknown."""
     versions = data.get("versions")
     version = versions.get("kem-pymc") if isinstance(versions, dict) else None
-    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
-    return f" ({version})" if known else ""
+    sound = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f" ({version})" if sound else ""
 
 
 def is_deep(data: Any, depth: int = DEPTH) -> bool:

@@ -128,16 +128,16 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
     InputError
         If the posterior lacks a parameter that the settings contain.
     """
-    found = {}
+    population = {}
     for name in settings.get("population", {}):
         try:
-            found[name] = idata["posterior"][name].transpose("chain", "draw").values
+            population[name] = idata["posterior"][name].transpose("chain", "draw").values
         except (KeyError, ValueError) as error:
             raise InputError(
                 f"The posterior lacks the population parameter {name}, which is in its settings. "
                 "Sample it with an EvolutionModel."
             ) from error
-    return found
+    return population
 
 
 def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
@@ -166,8 +166,8 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     contributions = list(zip(features, targets, strict=True))
     users = tuple(constant["shared_features"].coords["user"].values.tolist())
     posterior = SharedPosterior(model, precision, shift, contributions)
-    found = data.get("relevance", {})  # posteriors of earlier versions lack it
-    relevance = {part: tuple(own) for part, own in found.items()}
+    relevance = data.get("relevance", {})  # posteriors of earlier versions lack it
+    relevance = {part: tuple(values) for part, values in relevance.items()}
     return SharedPart(posterior, users, {}, data["shares"], data["unexplained"], relevance)
 
 

@@ -13,7 +13,7 @@ class NextKernel(NamedTuple):
 
     Attributes
     ----------
-    known : float
+    seen : float
         Factor of the probabilities of the parent's children.
     new : float
         Factor of the probabilities of the pilot users' final compositions.
@@ -22,7 +22,7 @@ class NextKernel(NamedTuple):
         composition.
     """
 
-    known: float
+    seen: float
     new: float
     stays: float
 
@@ -59,9 +59,9 @@ def next_kernel(evolutions: Evolutions, parent: Composition, novelty: float) -> 
     share = len(evolutions.draws_with(parent)) / evolutions.n_draws
     unseen = 1 - share + share * evolutions.probability_of_new(parent)
     weight = max(novelty, unseen)
-    known = share * (1 - weight) / (1 - unseen) if unseen < 1 else 0.0
+    seen = share * (1 - weight) / (1 - unseen) if unseen < 1 else 0.0
     rest = evolutions.final.probability_of_new(Composition())
-    return NextKernel(known, weight, weight * rest * probability_of_staying(evolutions, parent))
+    return NextKernel(seen, weight, weight * rest * probability_of_staying(evolutions, parent))
 
 
 def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float:

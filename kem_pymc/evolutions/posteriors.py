@@ -84,8 +84,8 @@ def _fault(idata: "DataTree", pool: CandidatePool) -> str:
         "hyperparameter": [h.name for h in pool.hyperparameters],
     }
     for name, labels in expected.items():
-        found = posterior.coords[name].values if name in posterior.coords else ()
-        if [str(label) for label in found] != labels:
+        present = posterior.coords[name].values if name in posterior.coords else ()
+        if [str(label) for label in present] != labels:
             return f"its labels of {name} aren't those of its settings"
     for name in DATASET:
         if name not in posterior.coords:

@@ -91,9 +91,9 @@ def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segme
     try:
         # At least one draw, however slow.
         while len(points) < most and (not points or monotonic() - began < longest):
-            point, (own,) = step.step(point)
+            point, (statistic,) = step.step(point)
             points.append(point)
-            statistics.append(own)
+            statistics.append(statistic)
             generator = rng.bit_generator.state
     except Exception as error:
         reason, trace = reason_of(error), traceback.format_exc()

@@ -199,11 +199,11 @@ class Run:
         InputError
             If it was made with another model; the message states which parts differ.
         """
-        found = differences(self.file.model, model)
-        if found:
+        changes = differences(self.file.model, model)
+        if changes:
             raise InputError(
                 f"The run in {self.path} can't be resumed, because of a change in "
-                f"{', '.join(found)}. Undo the change, or start a new run."
+                f"{', '.join(changes)}. Undo the change, or start a new run."
             )
 
     def chain(self, number: int) -> ChainFiles:
@@ -241,5 +241,5 @@ def _begun_by(data: Mapping[str, Any]) -> str:
         version = data["model"]["versions"]["kem-pymc"]
     except (LookupError, TypeError):
         return ""
-    known = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
-    return f", {version}" if known else ""
+    sound = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
+    return f", {version}" if sound else ""

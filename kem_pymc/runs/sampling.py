@@ -217,8 +217,8 @@ def ready_step(model: EvolutionModel, executor: Executor | None = None) -> Evolu
         )
     step = EvolutionStep(model=model, rng=np.random.default_rng(0))
     if executor is None or not executor.local:
-        with closing(make_executor()) as own:
-            step.compile(own)
+        with closing(make_executor()) as processes:
+            step.compile(processes)
     else:
         step.compile(executor)
     return step

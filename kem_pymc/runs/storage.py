@@ -62,7 +62,7 @@ class Chunk:
     ) -> "Chunk":
         """Return a chunk made of the points and statistics of single draws."""
         stacked = {name: np.stack([point[name] for point in points]) for name in points[0]}
-        values = {name: np.array([own[name] for own in statistics]) for name in statistics[0]}
+        values = {name: np.array([draw[name] for draw in statistics]) for name in statistics[0]}
         return cls(first, stacked, values, generator, seconds)
 
 
@@ -189,10 +189,12 @@ class ChainFiles:
         return self.folder / "error.txt"
 
     def _paths(self) -> list[tuple[int, Path]]:
-        found = ((path.stem.removeprefix("draws-"), path) for path in self.folder.glob("draws-*"))
+        numbered = (
+            (path.stem.removeprefix("draws-"), path) for path in self.folder.glob("draws-*")
+        )
         return sorted(
             (int(number), path)
-            for number, path in found
+            for number, path in numbered
             if number.isdecimal() and path.suffix == ".npz"
         )
 

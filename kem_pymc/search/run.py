@@ -163,8 +163,10 @@ def search(
     ):
         record = CompositionRecord(folder, grammar.dimension)
         strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
-        found = explore(strategy, evaluator, budget, first, record, BestSoFar(bars, budget).add)
-    return SearchResult(tuple(found), method, scaling, seed, evaluator)
+        evaluations = explore(
+            strategy, evaluator, budget, first, record, BestSoFar(bars, budget).add
+        )
+    return SearchResult(tuple(evaluations), method, scaling, seed, evaluator)
 
 
 def _evolve(
@@ -199,8 +201,8 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
         If an option is unknown or out of range.
     """
     if method not in METHODS:
-        known = ", ".join([*METHODS, "evocov"])
-        raise InputError(f"There is no method {method!r}. Use one of {known}.")
+        methods = ", ".join([*METHODS, "evocov"])
+        raise InputError(f"There is no method {method!r}. Use one of {methods}.")
     if criterion not in CRITERIA:
         raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}.")
     check_numbers(seed, **numbers)
@@ -248,22 +250,22 @@ def explore(
     -------
     list of Evaluation
     """
-    found: list[Evaluation] = []
+    evaluations: list[Evaluation] = []
     waiting = list(dict.fromkeys(first))[::-1]
     began = time.perf_counter()
-    while len(found) < budget:
+    while len(evaluations) < budget:
         expression = waiting.pop() if waiting else strategy.propose()
         if expression is None:
             break
-        evaluation = None if record is None else record.evaluation(len(found), expression)
+        evaluation = None if record is None else record.evaluation(len(evaluations), expression)
         if evaluation is None:
-            evaluation = evaluator.evaluate(expression, most_similar(expression, found))
+            evaluation = evaluator.evaluate(expression, most_similar(expression, evaluations))
             evaluation = replace(evaluation, elapsed=time.perf_counter() - began)
             if record is not None:
                 record.add([evaluation])
         else:  # the clock goes on where it stopped
             began = time.perf_counter() - evaluation.elapsed
-        found.append(evaluation)
+        evaluations.append(evaluation)
         strategy.observe(evaluation)
         callback(evaluation)
-    return found
+    return evaluations

@@ -1,7 +1,6 @@
 import pytest
 
 from kem_pymc.cli.folders import EVOLUTIONS, locked, result, results
-from kem_pymc.errors import InputError
 from tests.refusals import refused
 from tests.runs.runs import in_child
 
@@ -10,88 +9,61 @@ def names(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_folder_appears_at_the_end(tmp_path):
-    with results(tmp_path / "deep" / "r") as folder:
-        (folder / "a.txt").touch()
-        assert not (tmp_path / "deep" / "r").exists()
-    assert names(tmp_path / "deep") == {"r"}
-    assert names(tmp_path / "deep" / "r") == {"a.txt"}
-
-
-def test_empty_folder_may_be_there(tmp_path):
-    (tmp_path / "r").mkdir()
-    with results(tmp_path / "r") as folder:
-        (folder / "a.txt").touch()
-    assert names(tmp_path / "r") == {"a.txt"}
-
-
-def test_draft_of_a_killed_process_is_deleted(tmp_path):
-    (tmp_path / "draft").mkdir()
-    (tmp_path / "draft" / "old.txt").touch()
-    with results(tmp_path / "r", draft=tmp_path / "draft") as folder:
-        (folder / "a.txt").touch()
-    assert names(tmp_path) == {"r"}
-    assert names(tmp_path / "r") == {"a.txt"}
-
-
-@pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
-def test_failure_leaves_everything_as_it_was(tmp_path, failure):
-    def fail():
-        with results(tmp_path / "r", overwrite=True) as folder:
-            (folder / EVOLUTIONS).write_text("new")
-            raise failure
-
+@pytest.fixture
+def there(tmp_path):
+    """Earlier results in a folder, and in a file."""
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / EVOLUTIONS).write_text("old")
-    with pytest.raises(failure):
-        fail()
-    assert names(tmp_path) == {"r"}
-    assert (tmp_path / "r" / EVOLUTIONS).read_text() == "old"
+    (tmp_path / "s.csv").write_text("old")
 
 
-def test_files_in_the_way(tmp_path):
-    (tmp_path / "r").touch()
-    with pytest.raises(InputError, match="is a file"), results(tmp_path / "r"):
-        pass
-    with pytest.raises(InputError, match="can't be created"), results(tmp_path / "r" / "deep"):
-        pass
-
-
-def test_file_appears_at_the_end(tmp_path):
+def test_results_appear_at_the_end(tmp_path):
+    """Also in an empty folder; and what a killed process left in the draft doesn't."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "draft").mkdir()
+    (tmp_path / "draft" / "old.txt").touch()
+    for path, draft in (("deep/r", None), ("empty", None), ("r", tmp_path / "draft")):
+        with results(tmp_path / path, draft=draft) as folder:
+            (folder / "a.txt").touch()
+            assert not (tmp_path / path / "a.txt").exists()
+        assert names(tmp_path / path) == {"a.txt"}
     with result(tmp_path / "s.csv") as file:
         file.write_text("new")
         assert not (tmp_path / "s.csv").exists()
     assert (tmp_path / "s.csv").read_text() == "new"
-    with result(tmp_path / "s.csv", overwrite=True) as file:
-        file.write_text("newer")
-    assert (tmp_path / "s.csv").read_text() == "newer"
-    assert names(tmp_path) == {"s.csv"}
+    assert names(tmp_path) == {"deep", "empty", "r", "s.csv"}
+    assert names(tmp_path / "deep") == {"r"}
 
 
-def test_failure_leaves_the_file_as_it_was(tmp_path):
-    def fail():
-        with result(tmp_path / "s.csv", overwrite=True) as file:
-            file.write_text("new")
-            raise ZeroDivisionError
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
+def test_failure_leaves_everything_as_it_was(tmp_path, failure):
+    def fail(make, path, name):
+        with make(path, overwrite=True) as draft:
+            (draft / name).write_text("new")
+            raise failure
 
-    (tmp_path / "s.csv").write_text("old")
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert names(tmp_path) == {"s.csv"}
-    assert (tmp_path / "s.csv").read_text() == "old"
+    for make, path, name in ((results, "r", EVOLUTIONS), (result, "s.csv", "")):
+        with pytest.raises(failure):
+            fail(make, tmp_path / path, name)
+        assert (tmp_path / path / name).read_text() == "old"
+    assert names(tmp_path) == {"r", "s.csv"}
 
 
-def test_file_in_no_folder(tmp_path):
-    with pytest.raises(InputError, match="can't be written"), result(tmp_path / "no" / "s.csv"):
-        pass
+@pytest.mark.usefixtures("there")
+def test_what_is_in_the_way(tmp_path):
+    for make, path, words in (
+        (results, "s.csv", "is a file"),
+        (results, "s.csv/deep", "can't be created"),
+        (results, "r", "isn't empty. Choose another"),
+        (result, "no/s.csv", "can't be written"),
+        (result, "r", "is a folder"),
+        (result, "s.csv", "exists. Choose another"),
+    ):
+        refused(make(tmp_path / path).__enter__, words)
 
 
 # What came to the place meanwhile.
-
-
-def earlier(folder):
-    folder.mkdir()
-    (folder / EVOLUTIONS).write_text("old")
 
 
 @pytest.mark.parametrize("there", ["nothing", "empty", "results"])
@@ -142,26 +114,20 @@ def test_a_file_that_came_meanwhile_stays(tmp_path, there):
     assert texts == {"s.csv": "theirs", "s-2.csv": "of an earlier time", "s-3.csv": "new"}
 
 
-def test_results_that_are_there_are_replaced(tmp_path):
-    earlier(tmp_path / "r")
-    with results(tmp_path / "r", overwrite=True) as folder:
-        (folder / "a.txt").touch()
-    assert names(tmp_path) == {"r"}
-    assert names(tmp_path / "r") == {"a.txt"}
-
-
-def test_what_people_put_beside_results_stays(tmp_path):
-    earlier(tmp_path / "r")
+@pytest.mark.usefixtures("there")
+def test_results_are_replaced_and_what_people_put_beside_them_stays(tmp_path):
     (tmp_path / "r" / "posterior.zarr").mkdir()
     (tmp_path / "r" / "notes.txt").write_text("theirs")
     (tmp_path / "r" / "selected").mkdir()
     (tmp_path / "r" / "selected" / "s.csv").write_text("theirs")
     with results(tmp_path / "r", overwrite=True) as folder:
-        (folder / EVOLUTIONS).write_text("new")
-    assert names(tmp_path) == {"r"}
-    assert names(tmp_path / "r") == {EVOLUTIONS, "notes.txt", "selected"}
-    assert (tmp_path / "r" / EVOLUTIONS).read_text() == "new"
+        (folder / "a.txt").touch()
+    with result(tmp_path / "s.csv", overwrite=True) as file:
+        file.write_text("new")
+    assert names(tmp_path) == {"r", "s.csv"}
+    assert names(tmp_path / "r") == {"a.txt", "notes.txt", "selected"}
     assert (tmp_path / "r" / "selected" / "s.csv").read_text() == "theirs"
+    assert (tmp_path / "s.csv").read_text() == "new"
 
 
 def test_one_command_at_a_time(tmp_path):

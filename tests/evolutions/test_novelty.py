@@ -69,7 +69,7 @@ def test_the_least_weight_of_new_kernels_counts_where_it_is_larger():
     plain, raised = (next_kernel(LEARNED, WHITE, novelty) for novelty in (0.0, 0.5))
     assert plain.new == pytest.approx(2 / 7)
     assert raised.new == 0.5
-    assert raised.known == pytest.approx(0.5 / (5 / 7))
+    assert raised.seen == pytest.approx(0.5 / (5 / 7))
 
 
 def test_staying_goes_by_the_priors():
@@ -111,7 +111,7 @@ def test_every_composition_is_one_option(novelty):
     share = {c.composition: c.probability for c in LEARNED.children(LIN)}
     end = {c.composition: c.probability for c in FINAL.children(WHITE)}
     assert options[SE].probability == pytest.approx(known * share[SE] + new * end[SE])
-    own = {option.composition: option.typical for option in selector._options(LEARNED, LIN, "LIN0")}
+    summaries = {p.composition: p.summary for p in selector._proposals(LEARNED, LIN, "LIN0")}
     for composition in (LIN, SE):
         final = next(c for c in FINAL.children(WHITE) if c.composition == composition)
-        assert own[composition].centre.tolist() == final.centre.tolist()
+        assert summaries[composition].centre.tolist() == final.centre.tolist()

@@ -35,8 +35,8 @@ class EvolvedRecord(Record[EvolvedLine, Offspring, Individual]):
         """Return the fitted kernel in a line; see :class:`Record`."""
         if set(line.fitted.hyperparameters) != set(proposed.tree.hyperparameters):
             return None
-        own = Individual.from_file(line.fitted)
-        return replace(own, seconds=line.seconds, elapsed=line.elapsed)
+        fitted = Individual.from_file(line.fitted)
+        return replace(fitted, seconds=line.seconds, elapsed=line.elapsed)
 
 
 class ScreeningRecord(EvolvedRecord):

@@ -151,7 +151,7 @@ def evolve(
                 record=screened_before,
             )
         before = screened[-1].elapsed if screened else 0.0
-        found = explore(
+        evaluations = explore(
             make_strategy(method, x.shape[1], seed, finalists(screened)),
             fitter,
             budget,
@@ -163,7 +163,7 @@ def evolve(
             record=record,
         )
         return EvolutionResult(
-            tuple(found), method, scaling, seed, fitter, tuple(screened), executor.cores
+            tuple(evaluations), method, scaling, seed, fitter, tuple(screened), executor.cores
         )
 
 
