@@ -99,7 +99,7 @@ def watch(patch, file):
     before(learning, "ready", compiles)
     before(learning, "sample", begins)
     before(ChainFiles, "add", adds)
-    before(fit, "_write_results", lambda *_: enter("writing results"))
+    before(learning, "write", lambda *_: enter("writing results"))
     before(fit, "remove_run", lambda *_: enter("writing results"))
 
 
