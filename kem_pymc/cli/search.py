@@ -1,7 +1,7 @@
 """``kem search``: search for the kernel of one data set."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -103,13 +103,10 @@ def search(
     from kem_pymc.search.result import SearchResult
     from kem_pymc.search.run import search as run
 
-    drop = missing == "drop"
-    points = _Points(target)
-    data = points.read(table, options.listed(features), drop)
-    coming = None if future is None else points.read_future(future, drop)
+    points = _read(table, target, options.listed(features), future, missing == "drop")
     found = run(
-        data[points.inputs].to_numpy(),
-        data[target].to_numpy(),
+        points.data[points.inputs].to_numpy(),
+        points.data[target].to_numpy(),
         method,
         budget=budget,
         bases=options.listed(bases) or (),
@@ -126,12 +123,12 @@ def search(
             _write_composition(found, points, out)
         else:
             _write_formula(found, points, out)
-        _write_predictions(found, points.predictions(found, data, coming), out)
+        _write_predictions(found, points, out)
     screen.info(f"Results: {out}")
 
 
-class _Points:
-    """Tables of points, with inputs that are numbers or dates.
+class _Points(NamedTuple):
+    """The points of a search.
 
     Attributes
     ----------
@@ -139,13 +136,16 @@ class _Points:
         Columns of the inputs.
     target : str
     first : dict of str to Timestamp
-        First date of each input with dates, which become days since then.
+        First date of each input with dates, which are days since then.
+    data, future : DataFrame
+        Inputs and targets; inputs of points to predict, which has no rows if none are given.
     """
 
-    def __init__(self, target: str) -> None:
-        self.inputs: list[str] = []
-        self.target = target
-        self.first: dict[str, pd.Timestamp] = {}
+    inputs: list[str]
+    target: str
+    first: "dict[str, pd.Timestamp]"
+    data: "pd.DataFrame"
+    future: "pd.DataFrame"
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -155,80 +155,60 @@ class _Points:
             for name in self.inputs
         )
 
-    def read(self, path: Path, features: "list[str] | None", drop: bool) -> "pd.DataFrame":
-        """Return the numbers of the inputs and the target.
 
-        Raises
-        ------
-        InputError
-            If a column is missing, has cells that aren't finite numbers, or no input is left.
-        """
-        from pandas.api import types as dtypes
+def _read(
+    path: Path, target: str, features: list[str] | None, future: Path | None, drop: bool
+) -> _Points:
+    """Return the points of a table, and those to predict of another.
 
-        from kem_pymc._system.display import some
+    Raises
+    ------
+    InputError
+        If a column is missing, has cells that aren't finite numbers or dates, or no input is left.
+    """
+    import pandas as pd
+    from pandas.api import types as dtypes
 
-        table = _read(path, [self.target, *(features or ())])
-        if self.target in (features or ()):
-            raise InputError(f"{self.target!r} is the target. Remove it from --features.")
-        others = [str(name) for name in table if name != self.target]
-        dates = [name for name in others if dtypes.is_datetime64_any_dtype(table[name])]
-        usable = {*dates, *(name for name in others if dtypes.is_numeric_dtype(table[name]))}
-        self.inputs = [name for name in others if name in usable] if features is None else features
-        left_out = [name for name in others if name not in usable]
-        if features is None and left_out:
-            screen.info(
-                "Not used, because they aren't numbers or dates such as 2024-01-31: "
-                f"{some(left_out, NAMED)}."
-            )
-        if not self.inputs:
-            raise InputError(f"{path} has no column of numbers beside {self.target}. Add an input.")
-        table = _complete(table[[*self.inputs, self.target]], drop, "rows")
-        self.first = {name: table[name].min() for name in self.inputs if name in dates}
-        return self._numbers(table)
+    from kem_pymc._system.display import some
+    from kem_pymc.data.table import number_columns
 
-    def read_future(self, path: Path, drop: bool) -> "pd.DataFrame":
-        """Return the numbers of the inputs of points to predict; messages name their table."""
-        table = _read(path, self.inputs)[self.inputs]
-        rows = table.index
-        table.index = rows.map(lambda row: f"{row} of {path.name}").rename(rows.name)
-        return self._numbers(_complete(table, drop, f"rows of {path.name}"))
-
-    def _numbers(self, table: "pd.DataFrame") -> "pd.DataFrame":
-        import pandas as pd
-        from pandas.api import types as dtypes
-
-        from kem_pymc.data.table import number_columns
-
-        table = table.copy()
-        for name, origin in self.first.items():
-            if not dtypes.is_datetime64_any_dtype(table[name]):
+    table = _table(path, [target, *(features or ())])
+    if target in (features or ()):
+        raise InputError(f"{target!r} is the target. Remove it from --features.")
+    others = [str(name) for name in table if name != target]
+    dates = [name for name in others if dtypes.is_datetime64_any_dtype(table[name])]
+    unused = [n for n in others if n not in dates and not dtypes.is_numeric_dtype(table[n])]
+    if features is None and unused:
+        screen.info(
+            "Not used, because they aren't numbers or dates such as 2024-01-31: "
+            f"{some(unused, NAMED)}."
+        )
+    inputs = features or [name for name in others if name not in unused]
+    if not inputs:
+        raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
+    parts = [_complete(table[[*inputs, target]], drop, "rows")]
+    if future is not None:
+        ahead = _table(future, inputs)[inputs]
+        rows = ahead.index  # which messages name
+        ahead.index = rows.map(lambda row: f"{row} of {future.name}").rename(rows.name)
+        parts.append(_complete(ahead, drop, f"rows of {future.name}"))
+    first = {name: parts[0][name].min() for name in inputs if name in dates}
+    for part in parts:
+        for name, origin in first.items():
+            try:
+                part[name] = (part[name] - origin) / pd.Timedelta(days=1)
+            except TypeError as error:  # numbers, text, or dates with a UTC offset in one table
                 raise InputError(
-                    f"Column {name!r} has no dates in one table. Write dates such as {origin}."
-                )
-            if (table[name].dt.tz is None) != (origin.tz is None):
-                raise InputError(
-                    f"Dates of {name!r} have a UTC offset in one table only. Write both with or "
-                    "both without one."
-                )
-            table[name] = (table[name] - origin) / pd.Timedelta(days=1)
-        return pd.DataFrame(number_columns(table, list(table)), columns=list(table))
-
-    def predictions(
-        self, found: "Found[Any]", data: "pd.DataFrame", coming: "pd.DataFrame | None"
-    ) -> "pd.DataFrame":
-        """Return predictions at the points and in the future, with dates as they were given."""
-        import pandas as pd
-
-        table = pd.concat([data, coming], ignore_index=True)
-        predicted = found.selection.predict(table[self.inputs].to_numpy(), include_noise=True)
-        for name, origin in self.first.items():
-            table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
-        table["mean"], table["sd"] = predicted.mean, predicted.sd
-        table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-        return table
+                    f"Column {name!r} of {future} isn't written as in {path}. Write dates such as "
+                    f"{origin}, with a UTC offset in both tables or in none."
+                ) from error
+    data, *coming = (
+        pd.DataFrame(number_columns(part, list(part)), columns=list(part)) for part in parts
+    )
+    return _Points(inputs, target, first, data, coming[0] if coming else data.iloc[:0])
 
 
-def _read(path: Path, names: "list[str]") -> "pd.DataFrame":
+def _table(path: Path, names: list[str]) -> "pd.DataFrame":
     """Return a table with dates where text is dates, after a check that it has these columns."""
     from kem_pymc.cli.tables import dates_if_all, read_table
 
@@ -242,8 +222,8 @@ def _read(path: Path, names: "list[str]") -> "pd.DataFrame":
 
 
 def _complete(table: "pd.DataFrame", drop: bool, what: str) -> "pd.DataFrame":
-    """Return the complete rows of a table if `drop`, and report how many others were left out."""
-    complete = table.dropna() if drop else table
+    """Return a table, if `drop` without incomplete rows, whose number is printed."""
+    complete = table.dropna() if drop else table.copy()
     if len(complete) < len(table):
         screen.info(
             f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values."
@@ -303,12 +283,20 @@ def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None
     _draw(evolved_kernel(selection, study=points)[0], out / "kernel.png")
 
 
-def _write_predictions(found: "Found[Any]", predictions: "pd.DataFrame", out: Path) -> None:
-    """Write the path of the search, and predictions."""
+def _write_predictions(found: "Found[Any]", points: _Points, out: Path) -> None:
+    """Write the path of the search, and predictions at all points, with dates as given."""
+    import pandas as pd
+
     from kem_pymc.plots.search import search_path
 
+    table = pd.concat([points.data, points.future], ignore_index=True)
+    predicted = found.selection.predict(table[points.inputs].to_numpy(), include_noise=True)
+    for name, origin in points.first.items():
+        table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
+    table["mean"], table["sd"] = predicted.mean, predicted.sd
+    table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
     _write_table(found.path.reset_index(), out / "path.csv")
-    _write_table(predictions, out / "predictions.csv")
+    _write_table(table, out / "predictions.csv")
     _draw(search_path(found), out / "path.png")
 
 

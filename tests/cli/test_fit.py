@@ -16,7 +16,7 @@ from kem_pymc import Evolutions, priors
 from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
 
 
-def test_posterior_opens_with_xarray(fitted):
+def test_posterior_opens_with_xarray_and_has_a_summary(fitted):
     with xr.open_datatree(fitted / "posterior.zarr", engine="zarr") as idata:
         assert idata["posterior"].sizes["draw"] == 8
         assert idata["posterior"].sizes["chain"] == 2
@@ -26,20 +26,9 @@ def test_posterior_opens_with_xarray(fitted):
         learned = Evolutions.from_posterior(idata, **ends)
         assert learned == Evolutions.load(fitted / "evolutions.json")
         assert learned.shared is not None
+        assert learned.features == ("sleep", "mood")
         # In units of all that there is to explain.
         assert learned.unshared.priors == priors.default(learned.pool).without_parent().to_dict()
-
-
-def test_results(fitted):
-    assert {path.name for path in fitted.iterdir()} >= {
-        "evolutions.json",
-        "posterior.zarr",
-        "settings.json",
-        "summary.csv",
-    }
-    learned = Evolutions.load(fitted / "evolutions.json")
-    assert learned.features == ("sleep", "mood")
-    assert learned.pool.names == ["LIN0", "SE0", "SE1"]
     summary = pd.read_csv(fitted / "summary.csv", index_col="quantity")
     assert {"n_clusters", "log_joint", "noise[2, 2]"} <= set(summary.index)
     assert summary["mean"].notna().all()
@@ -129,39 +118,9 @@ def test_folder_with_something_in_it_stays(trial, tmp_path):
     assert (tmp_path / "r" / "mine.txt").read_text() == "mine"
 
 
-@pytest.mark.integration
-def test_overwrite_replaces_results(trial, tmp_path):
-    data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--base", "LIN", "--out", tmp_path / "r")
-    fine(*data)
-    (tmp_path / "r" / "notes.txt").write_text("mine")
-    (tmp_path / "r" / "report.html").touch()
-    fine(*data, "--overwrite")
-    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
-    assert not (tmp_path / "r" / "report.html").exists()  # it was of the earlier results
-    assert (tmp_path / "r" / "evolutions.json").is_file()
-
-
 def test_nothing_is_left_of_a_failed_run(trial, tmp_path):
     refused(run("fit", "--data", trial, *COLUMNS, "--base", "COS", "--out", tmp_path / "r"))
     assert {path.name for path in tmp_path.iterdir()} == {"trial.csv"}
-
-
-@pytest.fixture
-def slow_study(trial, tmp_path):
-    """A study file."""
-    path = tmp_path / "study.py"
-    path.write_text(
-        f"""
-import pandas as pd
-import kem_pymc as kem
-
-cohort = kem.Cohort.from_frame(
-    pd.read_csv({str(trial)!r}), user="id", time="week", target="steps", features=["sleep"]
-)
-model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0"]))
-"""
-    )
-    return path
 
 
 def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
@@ -185,29 +144,29 @@ def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize("cores", ["1", "2"])
 @pytest.mark.faults
-def test_ctrl_c_leaves_what_was_drawn(slow_study, cores):
+def test_ctrl_c_leaves_what_was_drawn(study, cores):
     options = ("--draws", "100000", "--tune", "0", "--chains", "2", "--cores", cores)
-    done = interrupt(slow_study, *options)
+    done = interrupt(study, *options)
     assert done.returncode == 130, done.stderr
     assert "interrupted" in done.stderr
-    results = slow_study.parent / "r"
+    results = study.parent / "r"
     with xr.open_datatree(results / "posterior.zarr", engine="zarr") as idata:
         assert 1 <= idata["posterior"].sizes["draw"] < 100000
     assert Evolutions.load(results / "evolutions.json").children("WHITE")
     settings = json.loads((results / "settings.json").read_text())
     assert settings["interrupted"] is True
-    assert settings["command"].startswith(f"kem fit {slow_study} --out")
+    assert settings["command"].startswith(f"kem fit {study} --out")
 
 
 @pytest.mark.integration
-def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(slow_study):
+def test_ctrl_c_while_settling_leaves_a_run_to_go_on_with(study):
     options = ("--draws", "10", "--tune", "100000", "--chains", "2", "--cores", "1")
-    done = interrupt(slow_study, *options)
+    done = interrupt(study, *options)
     assert done.returncode == 130, done.stderr
     assert "before there were results" in done.stderr
-    run = slow_study.parent / "r.run"
+    run = study.parent / "r.run"
     assert f"kem fit --resume {run}" in done.stderr
     assert "Traceback" not in done.stderr
-    left = {path.name for path in slow_study.parent.iterdir()} - {"__pycache__"}
-    assert left == {"trial.csv", "study.py", "r.run"}
+    left = {path.name for path in study.parent.iterdir()} - {"__pycache__"}
+    assert left == {"study.py", "r.run"}
     assert list((run / "chain-0").glob("draws-*.npz"))

@@ -104,7 +104,7 @@ def test_dates_become_days(tmp_path):
             *("--out", tmp_path / "other"),
         )
     )
-    assert "has no dates" in message
+    assert "isn't written as in" in message
 
 
 def test_noise_that_components_follow_is_reported(tmp_path):
