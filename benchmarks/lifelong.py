@@ -25,19 +25,26 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+import optuna
 import pandas as pd
 from measure import at_most
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.study import Study
 from rich.console import Console
 from rich.table import Table
 
 from experiments.data.branin import RANGES, Branin, branin_sequence
+from experiments.lifelong.samplers import sampler
 from kem_pymc._system.files import write_atomically
 from kem_pymc.comparison.code import slug
-from kem_pymc.lifelong import FloatDistribution, LifelongOptimizer, Space
-from kem_pymc.lifelong import optimizer as modules
+from kem_pymc.lifelong import LifelongSampler, tasks
 from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.studies import StudySampler
 
-SPACE = Space({name: FloatDistribution(*ends) for name, ends in RANGES.items()})
+SPACE: dict[str, BaseDistribution] = {
+    name: FloatDistribution(*ends) for name, ends in RANGES.items()
+}
 
 #: Standard deviations of parameters, numbers of sequences, functions and evaluations.
 NOISES, SEQUENCES, FUNCTIONS, EVALUATIONS = (0.05, 0.5), 4, 5, 30
@@ -73,27 +80,27 @@ class Point(NamedTuple):
 type Run = Callable[[list[Branin], int], Iterator[list[Point]]]
 
 
-def ours(method: modules.MethodName = "lbo", **settings: Any) -> Run:
-    """Return a method of this package, with settings of LBO."""
+def ours(method: str = "lbo", **settings: Any) -> Run:
+    """Return a sampler of the experiments, with settings of LBO."""
 
     def run(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
-        optimizer = LifelongOptimizer(SPACE, method=method, seed=seed)
-        if settings:
-            optimizer.method = LBO(SPACE.columns, **settings)
+        own = sampler(method, seed)
+        if isinstance(own, LifelongSampler):
+            own.lbo = LBO(seed=seed, **settings)
         for function in functions:
-            optimizer.next_task()
-            yield [step(optimizer, function) for _ in range(EVALUATIONS)]
+            study = optuna.create_study(sampler=own)
+            yield [step(study, function) for _ in range(EVALUATIONS)]
 
     return run
 
 
-def step(optimizer: LifelongOptimizer, function: Branin) -> Point:
-    """Evaluate the point that the optimiser proposes."""
+def step(study: Study, function: Branin) -> Point:
+    """Evaluate the point that the sampler proposes."""
     began = time.process_time()
-    point = optimizer.ask()
+    trial = study.ask(SPACE)
     seconds = time.process_time() - began
-    value = float(function(**point))
-    optimizer.tell(point, value)
+    value = float(function(**trial.params))
+    study.tell(trial, value)
     return Point(value, seconds)
 
 
@@ -104,7 +111,7 @@ def standardised(values: np.ndarray) -> np.ndarray:
 
 def with_standardised_values(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
     """Run LBO on values that are only standardised."""
-    with mock.patch.object(modules, "normalised", standardised):
+    with mock.patch.object(tasks, "normalised", standardised):
         yield from ours()(functions, seed)
 
 
@@ -122,37 +129,39 @@ def botorch(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    first = LifelongOptimizer(SPACE, method="random", seed=seed)
+    first, space = sampler("random", seed), Space(SPACE)
     rows: list[np.ndarray] = []
-    tasks: list[np.ndarray] = []
-    unit = torch.tensor([[0.0] * SPACE.columns, [1.0] * SPACE.columns], dtype=torch.double)
+    values: list[np.ndarray] = []
+    unit = torch.tensor([[0.0] * space.columns, [1.0] * space.columns], dtype=torch.double)
     for number, function in enumerate(functions):
-        first.next_task()
-        tasks.append(np.empty(0))
+        study = optuna.create_study(sampler=first)
+        values.append(np.empty(0))
         own: list[np.ndarray] = []
         points = []
         for evaluation in range(EVALUATIONS):
             began = time.process_time()
-            if evaluation < modules.INITIAL:
-                row = SPACE.encode([first.ask()])[0]
+            if evaluation < first.n_startup_trials:
+                trial = study.ask(SPACE)
+                study.tell(trial, 0.0)
+                row = space.encode([trial.params])[0]
             else:
                 every = [*rows, np.array(own)]
                 x = np.vstack(
                     [np.column_stack([r, np.full(len(r), i)]) for i, r in enumerate(every)]
                 )
-                y = np.concatenate([modules.normalised(v) for v in tasks])[:, None]
+                y = np.concatenate([tasks.normalised(v) for v in values])[:, None]
                 model = MultiTaskGP(
                     torch.tensor(x), torch.tensor(y), task_feature=-1, output_tasks=[number]
                 )
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-                best = modules.normalised(tasks[-1]).min()
+                best = tasks.normalised(values[-1]).min()
                 acquisition = LogExpectedImprovement(model, best_f=best, maximize=False)
                 found, _ = optimize_acqf(acquisition, unit, q=1, num_restarts=5, raw_samples=256)
                 row = found.numpy()[0]
             seconds = time.process_time() - began
-            value = float(function(**SPACE.decode(row)[0]))
+            value = float(function(**space.decode(row)))
             own.append(row)
-            tasks[-1] = np.append(tasks[-1], value)
+            values[-1] = np.append(values[-1], value)
             points.append(Point(value, seconds))
         rows.append(np.array(own))
         yield points
@@ -215,17 +224,20 @@ def show(title: str, table: pd.DataFrame) -> None:
 
 def times() -> None:
     """Print the time of an acquisition after many evaluations."""
-    rng = np.random.default_rng(SEED)
-    optimizer = LifelongOptimizer(SPACE, seed=0)
+    rng, space = np.random.default_rng(SEED), Space(SPACE)
+    own: StudySampler = LifelongSampler(seed=0)
     for function in branin_sequence(0.1, 2, rng):
-        optimizer.next_task()
-        for row in SPACE.draw(MANY, rng):
-            point = SPACE.decode(row)[0]
-            optimizer.add(point, float(function(**point)))
-        step(optimizer, function)  # compiles
-    seconds = [step(optimizer, function).seconds for _ in range(5)]
-    row = at_most(f"CPU time of an acquisition, n = {MANY}", float(np.median(seconds)), LIMIT, " s")
-    show("Time", pd.DataFrame([vars(row)]).set_index("figure"))
+        study = optuna.create_study(sampler=own)
+        for row in space.draw(MANY, rng):
+            point = space.decode(row)
+            value = float(function(**point))
+            study.add_trial(optuna.create_trial(params=point, distributions=SPACE, value=value))
+        step(study, function)  # compiles
+    seconds = [step(study, function).seconds for _ in range(5)]
+    figure = at_most(
+        f"CPU time of an acquisition, n = {MANY}", float(np.median(seconds)), LIMIT, " s"
+    )
+    show("Time", pd.DataFrame([vars(figure)]).set_index("figure"))
 
 
 def main() -> None:
@@ -234,6 +246,7 @@ def main() -> None:
     parser.add_argument("what", choices=["time", "sensitivity", "peers"])
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # no line for each study
     if given.what == "time":
         times()
         return

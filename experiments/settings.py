@@ -14,7 +14,6 @@ from experiments.evocov.metrics import MetricName
 from kem_pymc.comparison import settings
 from kem_pymc.comparison.settings import Strict, package_text
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.optimizer import MethodName
 
 
 class Searches(Strict):
@@ -103,13 +102,20 @@ class Extrapolations(Strict):
         return self.data
 
 
+#: Optimisers by name, see :func:`experiments.lifelong.samplers.sampler`.
+MethodName = Literal[
+    "lbo", "random", "gp", "multitask_gp", "warm_start_gp", "dngo", "ablr", "ablr_100"
+]
+
+
 class Optimiser(Strict):
     """An optimiser of functions that follow each other.
 
     Attributes
     ----------
-    method, alpha, max_networks
-        See :class:`kem_pymc.lifelong.LifelongOptimizer`.
+    method : str
+    alpha, max_networks
+        See :class:`kem_pymc.lifelong.LifelongSampler`, for "lbo".
     """
 
     method: MethodName

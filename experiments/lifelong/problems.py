@@ -1,20 +1,19 @@
 """Sequences of functions to optimise: Branin functions, and scores on windows of a registry."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+from optuna.distributions import BaseDistribution, FloatDistribution
 
 from experiments.data.branin import RANGES, branin_sequence
 from experiments.data.registry import read_registry, simulated_registry
+from experiments.lifelong.classifiers import SPACE, check_installed, score
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.classifiers import classifiers
-from kem_pymc.lifelong.distributions import FloatDistribution
-from kem_pymc.lifelong.optimizer import Direction
-from kem_pymc.lifelong.sequence import Evaluate
-from kem_pymc.lifelong.space import Space
-from kem_pymc.lifelong.tuning import CrossValidated, space_of
+
+type Direction = Literal["minimize", "maximize"]
 
 #: Number of folds of cross-validation.
 FOLDS = 5
@@ -26,12 +25,12 @@ class Problem(NamedTuple):
     Attributes
     ----------
     evaluate : callable
-        Returns the value of a point, None if the evaluation failed.
+        Returns the value of a point, NaN if the evaluation failed.
     optimum : float
         The best value; NaN if it isn't known.
     """
 
-    evaluate: Evaluate
+    evaluate: Callable[[Mapping[str, Any]], float]
     optimum: float
 
 
@@ -52,7 +51,7 @@ class ProblemSequence(Protocol):
     def setting(self) -> float:
         """The value of the setting."""
 
-    def space(self) -> Space:
+    def space(self) -> dict[str, BaseDistribution]:
         """Return the points that may be tried."""
 
     def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
@@ -82,15 +81,15 @@ class BraninSequence:
         """The standard deviation; see :class:`ProblemSequence`."""
         return self.noise
 
-    def space(self) -> Space:
+    def space(self) -> dict[str, BaseDistribution]:
         """Return the ranges of both inputs; see :class:`ProblemSequence`."""
-        return Space({name: FloatDistribution(*ends) for name, ends in RANGES.items()})
+        return {name: FloatDistribution(*ends) for name, ends in RANGES.items()}
 
     def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
         """Return the functions; see :class:`ProblemSequence`."""
         for function in branin_sequence(self.noise, self.functions, rng):
 
-            def evaluate(point: dict[str, Any], function=function) -> float:
+            def evaluate(point: Mapping[str, Any], function=function) -> float:
                 return float(function(**point))
 
             yield Problem(evaluate, function.minimum)
@@ -128,17 +127,17 @@ class RegistrySequence:
         """The overlap; see :class:`ProblemSequence`."""
         return self.overlap
 
-    def space(self) -> Space:
+    def space(self) -> dict[str, BaseDistribution]:
         """Return the space of classifiers; see :class:`ProblemSequence`."""
-        return space_of(classifiers())
+        return SPACE
 
     def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
         """Return the scores; see :class:`ProblemSequence`."""
+        check_installed()
         if self.path is None:
             registry = simulated_registry(rng)
         else:
             registry = read_registry(self.path, self.outcome, self.year)
-        estimators = classifiers()
         for years, (x, y) in registry.windows(self.overlap, self.functions).items():
             fewest = np.unique(y, return_counts=True)[1].min()
             if fewest < FOLDS:
@@ -146,5 +145,4 @@ class RegistrySequence:
                     f"The years {years} have an outcome with {fewest} rows. Give a table with "
                     f"{FOLDS} rows of each outcome at least, one for every fold."
                 )
-            score = CrossValidated(estimators, x, y, scoring="roc_auc", cv=FOLDS)
-            yield Problem(score, np.nan)
+            yield Problem(partial(score, x=x, y=y, folds=FOLDS), np.nan)

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pandas as pd
+from optuna.study import Study
+from optuna.trial import TrialState
 
 from experiments.lifelong.problems import BraninSequence, ProblemSequence, RegistrySequence
+from experiments.lifelong.samplers import sampler
 from experiments.results import place_of
-from experiments.settings import Sequences
+from experiments.settings import MethodName, Sequences
 from kem_pymc.comparison.code import slug
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.lbo import LBO
-from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName
+from kem_pymc.lifelong.sampler import LifelongSampler
+from kem_pymc.lifelong.studies import StudySampler
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,9 @@ class SequenceTask:
     title : str
         Name of the method in the figure.
     method : str
-        See :class:`kem_pymc.lifelong.LifelongOptimizer`.
+        See :func:`experiments.lifelong.samplers.sampler`.
     alpha, max_networks
-        See there.
+        See :class:`kem_pymc.lifelong.LifelongSampler`.
     evaluations : int
         Number of evaluations of each function.
     trial : int
@@ -66,49 +70,67 @@ class SequenceTask:
         """
         sequence = self.sequence
         rng = np.random.default_rng([self.seed, self.trial, round(1000 * sequence.setting)])
-        self._compile()
-        optimizer = self._optimizer()
-        rows: list[dict[str, Any]] = []
-        for number, problem in enumerate(sequence.problems(rng)):
-            optimizer.next_task()
-            for evaluation in range(self.evaluations):
-                began = time.process_time()
-                point = optimizer.ask()
-                seconds = time.process_time() - began
-                value = problem.evaluate(point)
-                optimizer.tell(point, value)
-                rows.append(
-                    {
-                        "function": number,
-                        "evaluation": evaluation,
-                        "value": value,
-                        "optimum": problem.optimum,
-                        "seconds": seconds,
-                    }
-                )
-            if isinstance(optimizer.method, LBO):
-                found = optimizer.method.correlations(optimizer.acquired())
-                rows[-1]["networks"] = json.dumps([round(float(own), 4) for own in found])
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # no line for each study
+        try:
+            self._compile()
+            own = self._sampler()
+            rows: list[dict[str, Any]] = []
+            for number, problem in enumerate(sequence.problems(rng)):
+                study = self._study(own, str(number))
+                for evaluation in range(self.evaluations):
+                    began = time.process_time()
+                    trial = study.ask(sequence.space())
+                    seconds = time.process_time() - began
+                    value = problem.evaluate(trial.params)
+                    _tell(study, trial, value)
+                    rows.append(
+                        {
+                            "function": number,
+                            "evaluation": evaluation,
+                            "value": value,
+                            "optimum": problem.optimum,
+                            "seconds": seconds,
+                        }
+                    )
+            if isinstance(own, LifelongSampler):
+                used = own.networks()
+                values = used["correlation"].values.round(4)
+                last = rows[self.evaluations - 1 :: self.evaluations]
+                names = [str(row["function"]) for row in last]
+                found = pd.DataFrame(values, index=used["task"].values)
+                found = found.reindex(names, fill_value=0.0)  # nothing is learned from constants
+                for row, values in zip(last, found.to_numpy(), strict=True):
+                    row["networks"] = json.dumps(values.tolist())
+        finally:
+            optuna.logging.set_verbosity(before)
         columns = {sequence.key: sequence.setting, "method": self.title, "trial": self.trial}
         return pd.DataFrame(rows).assign(**columns)
 
-    def _optimizer(self) -> LifelongOptimizer:
-        return LifelongOptimizer(
-            self.sequence.space(),
-            method=self.method,
-            direction=self.sequence.direction,
-            alpha=self.alpha,
-            max_networks=self.max_networks,
-            seed=1000 * self.seed + self.trial,
-        )
+    def _sampler(self) -> StudySampler:
+        options: dict[str, Any] = {"alpha": self.alpha, "max_networks": self.max_networks}
+        own = options if self.method == "lbo" else {}
+        return sampler(self.method, 1000 * self.seed + self.trial, **own)
+
+    def _study(self, own: StudySampler, name: str) -> Study:
+        direction = self.sequence.direction
+        return optuna.create_study(sampler=own, study_name=name, direction=direction)
 
     def _compile(self) -> None:
         """Let the method compile what it needs, outside the time."""
-        optimizer = self._optimizer()
-        optimizer.next_task()
-        for value in range(optimizer.initial):
-            optimizer.tell(optimizer.ask(), value)
-        optimizer.ask()
+        own = self._sampler()
+        study = self._study(own, "compiled")
+        for value in range(own.n_startup_trials):
+            study.tell(study.ask(self.sequence.space()), value)
+        study.ask(self.sequence.space())
+
+
+def _tell(study: Study, trial: optuna.Trial, value: float) -> None:
+    """Tell the value of a trial; NaN if it failed."""
+    if np.isfinite(value):
+        study.tell(trial, value)
+    else:
+        study.tell(trial, state=TrialState.FAIL)
 
 
 def tasks_of(

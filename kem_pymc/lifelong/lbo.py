@@ -1,20 +1,21 @@
 """Lifelong Bayesian optimisation: networks that tasks share as far as it helps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
-from kem_pymc.lifelong import buffet, networks
+from kem_pymc.lifelong import ibp, networks
 from kem_pymc.lifelong.linear import LinearPosterior
-from kem_pymc.lifelong.methods import Acquired
-from kem_pymc.lifelong.training import Neighbours, State, training
+from kem_pymc.lifelong.tasks import Task
+from kem_pymc.lifelong.training import Neighbours, State, Training, training
 
 #: Coefficients of the regulariser that are compared (section 2.4).
 STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-#: Numbers of acquisitions of a task at which the coefficient is chosen anew.
+#: Numbers of evaluations of a task at which the coefficient is chosen anew.
 CHOSEN_AT = (5, 10, 20, 40)
 
 #: Number of folds of this choice.
@@ -25,7 +26,7 @@ FIRST_LOG_PRECISIONS = (0.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkSurrogate:
+class NetworkModel:
     """Active networks with a posterior of their output weights.
 
     Attributes
@@ -40,15 +41,26 @@ class NetworkSurrogate:
     units: int
     posterior: LinearPosterior
 
+    @classmethod
+    def of(cls, state: State, units: int, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
+        """Return the model of a state, given values (n,) at points (n, D)."""
+        weights = state.weights[state.active]
+        precisions = np.exp(state.log_precisions)
+        return cls(weights, units, LinearPosterior(flat(weights, rows, units), y, *precisions))
+
     def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations (m,) of the function at points (m, D); eq. 4."""
         return self.posterior.predict(flat(self.weights, rows, self.units))
 
-    def conditioned(self, acquired: Acquired) -> "NetworkSurrogate":
-        """Return the surrogate with other acquisitions, and the same networks and precisions."""
-        phi = flat(self.weights, acquired.rows, self.units)
-        posterior = replace(self.posterior, phi=phi, y=acquired.values)
+    def conditioned(self, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
+        """Return the model with other evaluations, and the same networks and precisions."""
+        posterior = replace(self.posterior, phi=flat(self.weights, rows, self.units), y=y)
         return replace(self, posterior=posterior)
+
+    def outputs(self, rows: np.ndarray) -> np.ndarray:
+        """Return the outputs (K, m) of the networks, whose sum is the function's mean."""
+        maps = networks.features(self.weights, rows, self.units)
+        return np.einsum("knu,ku->kn", maps, self.posterior.coefficients.reshape(-1, self.units))
 
 
 def flat(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
@@ -57,32 +69,38 @@ def flat(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
     return maps.transpose(1, 0, 2).reshape(len(rows), -1)
 
 
-class Traced(NamedTuple):
-    """What was learned in one training.
+class Beginning(NamedTuple):
+    """Where the training on a task begins.
 
     Attributes
     ----------
-    task : int
-        Number of the task, from 1 on.
-    n : int
-        Number of acquisitions of the task that were learned from.
+    state : State
+    before : Neighbours
+        Earlier tasks.
+    strength : float
+        Coefficient of the regulariser, until it is chosen.
+    """
+
+    state: State
+    before: Neighbours
+    strength: float
+
+
+class Learned(NamedTuple):
+    """What was learned from a task.
+
+    Attributes
+    ----------
+    state : State
     elbo : float
         Evidence lower bound.
     strength : float
         Coefficient of the regulariser.
-    log_odds : ndarray, shape (M,)
-        Logs of the odds that the task uses a network.
-    weights : ndarray, shape (M,)
-        Standard deviation of each network's output at the task's points, zero for those that aren't
-        used. The function's is one.
     """
 
-    task: int
-    n: int
+    state: State
     elbo: float
     strength: float
-    log_odds: np.ndarray
-    weights: np.ndarray
 
 
 class LBO:
@@ -92,10 +110,11 @@ class LBO:
     a task uses is inferred under an Indian buffet process; those that earlier tasks used are kept
     close to what they were there.
 
+    What is learned is a function of the tasks and the seed. What was learned from earlier tasks is
+    remembered as long as these are the same objects.
+
     Parameters
     ----------
-    columns : int
-        Number of columns D of encoded points.
     alpha : float
         Expected number of networks that a task uses.
     max_networks : int
@@ -105,93 +124,112 @@ class LBO:
     rate : float
         Learning rate of Adam.
     iterations : int
-        Number of its iterations for each acquisition.
+        Number of its iterations for each proposal.
+    seed : int
     """
 
     def __init__(
         self,
-        columns: int,
         *,
         alpha: float = 2.0,
         max_networks: int = 10,
         units: int = 50,
         rate: float = 0.01,
         iterations: int = 100,
+        seed: int = 0,
     ) -> None:
-        self._shape = max_networks, columns, units, alpha
-        self.training = training(*self._shape)
-        self.alpha, self.rate, self.iterations = alpha, rate, iterations
-        self.before = Neighbours.none(max_networks, self.training.size)
-        self.first: State | None = None
-        self.current: State | None = None
-        self.strength, self.chosen_at = STRENGTHS[-1], 0
-        self.trace: list[Traced] = []
+        self.alpha, self.max_networks, self.units = alpha, max_networks, units
+        self.rate, self.iterations, self.seed = rate, iterations, seed
+        self._earlier: list[tuple[Task, Learned, Beginning]] = []
+        self._strengths: dict[tuple[int, bytes, bytes], float] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Compiled functions are made anew in another process, and shared by copies in this one.
-        return {name: value for name, value in self.__dict__.items() if name != "training"}
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> NetworkModel:
+        """Return the model of the last task's function, trained on its evaluations.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.training = training(*self._shape)
-
-    def fit(self, tasks: Sequence[Acquired], rng: np.random.Generator) -> NetworkSurrogate:
-        """Train on the last task's acquisitions; see :class:`kem_pymc.lifelong.methods.Method`.
-
-        If earlier tasks have acquisitions that weren't learned from, such as those of a last batch,
-        networks are trained on these tasks first.
+        Parameters
+        ----------
+        tasks : sequence of Task
+            All tasks so far. The earlier ones have values that differ.
+        rng : numpy.random.Generator
         """
-        for number, acquired in enumerate(tasks, start=1):
-            if not self._learned(number, len(acquired.values)):
-                self._learn(number, acquired, rng)
-        assert self.current is not None
-        return self._surrogate(self.current, *tasks[-1])
+        learned = self._learned(self._beginning(tasks), len(tasks), tasks[-1], rng)
+        return NetworkModel.of(learned.state, self.units, tasks[-1].rows, tasks[-1].y)
 
-    def _learned(self, number: int, count: int) -> bool:
-        """Return whether a number of acquisitions of a task were learned from."""
-        return bool(self.trace) and self.trace[-1][:2] >= (number, count)
+    def networks(self, tasks: Sequence[Task]) -> dict[str, np.ndarray]:
+        """Return what was learned from each task, by name.
 
-    def _learn(self, number: int, acquired: Acquired, rng: np.random.Generator) -> None:
-        state = self._begun(number, rng)
-        rows, y = acquired
-        reached = max((count for count in CHOSEN_AT if count <= len(y)), default=0)
-        if self.before.counts.any() and reached > self.chosen_at:
-            self.strength, self.chosen_at = self._chosen(state, rows, y, rng), reached
-        self.current, elbo = self._trained(state, rows, y, self.strength, rng)
-        surrogate = self._surrogate(self.current, rows, y)
-        weights = np.zeros(self.training.networks)
-        weights[self.current.active] = self._outputs(surrogate, rows).std(axis=1)
-        odds = self.current.log_odds
-        self.trace.append(Traced(number, len(y), elbo, self.strength, odds, weights))
-
-    def _begun(self, number: int, rng: np.random.Generator) -> State:
-        """Return the state with which the task of a number began.
-
-        Every training begins there. If it went on from the last one, networks would fit the few
-        values of a task ever more closely, and be certain of the rest of the function.
+        See :meth:`kem_pymc.lifelong.sampler.LifelongSampler.networks`.
         """
-        own = self.training
-        odds = buffet.expected_log_odds(own.networks, self.alpha)
-        if self.current is None or self.first is None:
-            weights = networks.draw(own.networks, own.columns, own.units, rng)
-            self.first = State(weights, odds, np.array(FIRST_LOG_PRECISIONS))
-        elif number > self.trace[-1].task:  # networks go on from the last task that was learned
-            self.before = self.before.plus(self.current)
-            self.first = self.current._replace(log_odds=odds)
-            self.chosen_at = 0
-        return self.first
+        self._beginning([*tasks, tasks[-1]])
+        found = [learned for _, learned, _ in self._earlier[: len(tasks)]]
+        weight, correlation = np.zeros((2, len(tasks), self.max_networks))
+        for place, (task, own) in enumerate(zip(tasks, found, strict=True)):
+            model = NetworkModel.of(own.state, self.units, task.rows, task.y)
+            outputs = model.outputs(task.rows)
+            varying = outputs.std(axis=1) > 0
+            used = np.flatnonzero(own.state.active)[varying]
+            weight[place, used] = outputs[varying].std(axis=1)
+            correlation[place, used] = [np.corrcoef(one, task.y)[0, 1] for one in outputs[varying]]
+        return {
+            "n_values": np.array([len(task.values) for task in tasks]),
+            "elbo": np.array([own.elbo for own in found]),
+            "strength": np.array([own.strength for own in found]),
+            "probability": expit([own.state.log_odds for own in found]),
+            "weight": weight,
+            "correlation": correlation,
+        }
+
+    def _training(self, columns: int) -> Training:
+        return training(self.max_networks, columns, self.units, self.alpha)
+
+    def _beginning(self, tasks: Sequence[Task]) -> Beginning:
+        """Return where the training on the last task begins, from what the earlier ones taught.
+
+        Every training on a task begins there. If it went on from the last one, networks would fit
+        the few values of a task ever more closely, and be certain of the rest of the function.
+        """
+        odds = ibp.expected_log_odds(self.max_networks, self.alpha)
+        columns, rng = tasks[-1].rows.shape[1], np.random.default_rng([self.seed])
+        begun = Beginning(
+            State(
+                networks.draw(self.max_networks, columns, self.units, rng),
+                odds,
+                np.array(FIRST_LOG_PRECISIONS),
+            ),
+            Neighbours.none(self.max_networks, self._training(columns).size),
+            STRENGTHS[-1],
+        )
+        for number, task in enumerate(tasks[:-1], start=1):
+            known = self._earlier[number - 1][0] if number <= len(self._earlier) else None
+            if known is not task:
+                del self._earlier[number - 1 :]
+                self._strengths.clear()
+                rng = np.random.default_rng([self.seed, number, len(task.values)])
+                learned = self._learned(begun, number, task, rng)
+                state = learned.state._replace(log_odds=odds)
+                after = Beginning(state, begun.before.plus(learned.state), learned.strength)
+                self._earlier.append((task, learned, after))
+            begun = self._earlier[number - 1][2]
+        return begun
+
+    def _learned(
+        self, begun: Beginning, number: int, task: Task, rng: np.random.Generator
+    ) -> Learned:
+        """Train on the task of a number."""
+        strength = self._strength(begun, number, task)
+        return Learned(*self._trained(begun, task.rows, task.y, strength, rng), strength)
 
     def _trained(
         self,
-        state: State,
+        begun: Beginning,
         rows: np.ndarray,
         y: np.ndarray,
         strength: float,
         rng: np.random.Generator,
     ) -> tuple[State, float]:
-        return self.training.train(
-            state,
-            self.before,
+        return self._training(rows.shape[1]).train(
+            begun.state,
+            begun.before,
             rows,
             y,
             strength=strength,
@@ -200,8 +238,22 @@ class LBO:
             rng=rng,
         )
 
+    def _strength(self, begun: Beginning, number: int, task: Task) -> float:
+        """Return the coefficient of the regulariser, chosen on the task's first evaluations."""
+        if not begun.before.counts.any():
+            return begun.strength
+        for count in reversed(CHOSEN_AT):
+            first = task.first(count)
+            if len(first.values) == count and first.varies:
+                key = number, first.rows.tobytes(), first.values.tobytes()
+                if key not in self._strengths:
+                    rng = np.random.default_rng([self.seed, number, count, 1])
+                    self._strengths[key] = self._chosen(begun, first.rows, first.y, rng)
+                return self._strengths[key]
+        return begun.strength
+
     def _chosen(
-        self, state: State, rows: np.ndarray, y: np.ndarray, rng: np.random.Generator
+        self, begun: Beginning, rows: np.ndarray, y: np.ndarray, rng: np.random.Generator
     ) -> float:
         """Return the coefficient with the smallest error of cross-validation."""
         fold = rng.permutation(len(y)) % FOLDS
@@ -212,69 +264,9 @@ class LBO:
             for own in range(FOLDS):
                 kept, left = fold != own, fold == own
                 same = np.random.default_rng(seed)  # the same variates for every coefficient
-                found, _ = self._trained(state, rows[kept], y[kept], strength, same)
-                predicted, _ = self._surrogate(found, rows[kept], y[kept]).predict(rows[left])
+                state, _ = self._trained(begun, rows[kept], y[kept], strength, same)
+                model = NetworkModel.of(state, self.units, rows[kept], y[kept])
+                predicted, _ = model.predict(rows[left])
                 error += float(((predicted - y[left]) ** 2).sum())
             errors.append(error)
         return STRENGTHS[int(np.argmin(errors))]
-
-    def _surrogate(self, state: State, rows: np.ndarray, y: np.ndarray) -> NetworkSurrogate:
-        weights, units = state.weights[state.active], self.training.units
-        precision, noise_precision = np.exp(state.log_precisions)
-        posterior = LinearPosterior(flat(weights, rows, units), y, precision, noise_precision)
-        return NetworkSurrogate(weights, units, posterior)
-
-    def _outputs(self, surrogate: NetworkSurrogate, rows: np.ndarray) -> np.ndarray:
-        """Return the outputs (K, n) of the active networks, whose sum is the function's mean."""
-        units = self.training.units
-        maps = networks.features(surrogate.weights, rows, units)
-        own = surrogate.posterior.coefficients.reshape(-1, units)
-        return np.einsum("knu,ku->kn", maps, own)
-
-    def correlations(self, acquired: Acquired) -> np.ndarray:
-        """Return correlations of networks with values, zero for those that aren't used (eq. 10).
-
-        Parameters
-        ----------
-        acquired : Acquired
-            Acquisitions of the current task.
-
-        Returns
-        -------
-        ndarray, shape (M,)
-        """
-        found = np.zeros(self.training.networks)
-        if self.current is None:
-            return found
-        outputs = self._outputs(self._surrogate(self.current, *acquired), acquired.rows)
-        varying = outputs.std(axis=1) > 0
-        places = np.flatnonzero(self.current.active)[varying]
-        found[places] = [np.corrcoef(one, acquired.values)[0, 1] for one in outputs[varying]]
-        return found
-
-    def state(self) -> Mapping[str, np.ndarray]:
-        """Return weights, odds, precisions, sums over earlier tasks, and the trace."""
-        found = {f"before_{name}": value for name, value in self.before._asdict().items()}
-        found |= {name: np.array(getattr(self, name)) for name in ("strength", "chosen_at")}
-        if self.current is not None and self.first is not None:
-            found |= self.current._asdict()
-            found |= {f"first_{name}": value for name, value in self.first._asdict().items()}
-            columns = zip(*self.trace, strict=True)
-            found |= {
-                f"trace_{name}": np.array(own)
-                for name, own in zip(Traced._fields, columns, strict=True)
-            }
-        return found
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state; see :class:`kem_pymc.lifelong.methods.Method`."""
-        self.before = Neighbours(*(state[f"before_{name}"] for name in Neighbours._fields))
-        self.strength, self.chosen_at = float(state["strength"]), int(state["chosen_at"])
-        if State._fields[0] in state:
-            self.current = State(*(state[name] for name in State._fields))
-            self.first = State(*(state[f"first_{name}"] for name in State._fields))
-            columns = [state[f"trace_{name}"] for name in Traced._fields]
-            self.trace = [
-                Traced(int(task), int(n), float(elbo), float(strength), odds, weights)
-                for task, n, elbo, strength, odds, weights in zip(*columns, strict=True)
-            ]

@@ -26,17 +26,22 @@ def dual(gram: Any, y: Any, log_lambda: Any, log_beta: Any) -> Any:
     ----------
     gram : tensor variable, shape (S, n, n)
         Products ``Phi Phi'`` of S matrices of features.
-    y : tensor variable, shape (n,)
+    y : tensor variable, shape (n,), or (S, n)
         Values.
-    log_lambda, log_beta : scalar tensor variables
+    log_lambda, log_beta : scalar tensor variables, or of shape (S,)
         Logs of the precisions of weights and of noise.
 
     Returns
     -------
     tensor variable, shape (S,)
     """
-    noise = pt.exp(-log_beta) * pt.eye(y.shape[0])
-    return normal_log_density(y, pt.exp(-log_lambda) * gram + noise)
+    noise = pt.exp(-_by_matrix(log_beta)) * pt.eye(y.shape[-1])
+    return normal_log_density(y, pt.exp(-_by_matrix(log_lambda)) * gram + noise)
+
+
+def _by_matrix(log_precision: Any) -> Any:
+    """Return a scalar, or S scalars as a tensor (S, 1, 1)."""
+    return log_precision[:, None, None] if log_precision.ndim else log_precision
 
 
 def normal_log_density(y: Any, covariance: Any) -> Any:
@@ -47,19 +52,19 @@ def normal_log_density(y: Any, covariance: Any) -> Any:
 
     Parameters
     ----------
-    y : tensor variable, shape (n,)
+    y : tensor variable, shape (n,), or (S, n)
     covariance : tensor variable, shape (S, n, n)
 
     Returns
     -------
     tensor variable, shape (S,)
     """
-    n = y.shape[0]
+    n = y.shape[-1]
     factor = pt.linalg.cholesky(covariance)
     inverse = pt.linalg.solve_triangular(
         factor, pt.broadcast_to(pt.eye(n), covariance.shape), lower=True, b_ndim=2
     )
-    white = pt.dot(inverse, y)
+    white = (inverse * y[..., None, :]).sum(axis=2)
     along = (inverse * white[:, :, None]).sum(axis=1)
     slope = along[:, :, None] * along[:, None, :] - pt.matmul(inverse.transpose(0, 2, 1), inverse)
     slope = disconnected_grad(0.5 * slope)
@@ -81,10 +86,11 @@ def primal(cross: Any, along: Any, y: Any, log_lambda: Any, log_beta: Any) -> An
     y, log_lambda, log_beta
         As for :func:`dual`.
     """
-    n, p, beta = y.shape[0], cross.shape[1], pt.exp(log_beta)
-    factor = pt.linalg.cholesky(pt.exp(log_lambda) * pt.eye(p) + beta * cross)
-    white = pt.linalg.solve_triangular(factor, beta * along, lower=True, b_ndim=1)
-    quadratic = beta * pt.sqr(y).sum() - pt.sqr(white).sum(axis=1)
+    n, p, beta = y.shape[-1], cross.shape[1], pt.exp(log_beta)
+    inner = pt.exp(_by_matrix(log_lambda)) * pt.eye(p) + pt.exp(_by_matrix(log_beta)) * cross
+    factor = pt.linalg.cholesky(inner)
+    white = pt.linalg.solve_triangular(factor, along, lower=True, b_ndim=1)
+    quadratic = beta * pt.sqr(y).sum(axis=-1) - beta**2 * pt.sqr(white).sum(axis=1)
     determinant = 2.0 * pt.log(pt.diagonal(factor, axis1=1, axis2=2)).sum(axis=1) - p * log_lambda
     return -0.5 * (quadratic + determinant + n * (np.log(2 * np.pi) - log_beta))
 

@@ -1,158 +1,163 @@
-"""Spaces of points to try, encoded as rows of columns in [0, 1]."""
+"""Search spaces of Optuna, with points encoded as rows of columns in [0, 1].
+
+Points are arrays of Optuna's internal values: numbers, and the place of a choice among its
+distribution's choices.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
-
-from kem_pymc.errors import InputError
-from kem_pymc.lifelong.distributions import (
+from optuna.distributions import (
+    BaseDistribution,
     CategoricalDistribution,
-    Distribution,
+    FloatDistribution,
     IntDistribution,
 )
-
-#: A point of a space: values by name.
-type Point = Mapping[str, Any]
+from scipy.stats import qmc
 
 
-class SpaceExhausted(InputError):
-    """There is no point of a space that wasn't asked for in the current task."""
+class _Number:
+    """A number in a range: its place in the range, or in that of its logarithm, is one column."""
 
-    def __init__(
-        self, message: str = "All points of the space were asked for. Begin the next task."
-    ) -> None:
-        super().__init__(message)
+    def __init__(self, own: FloatDistribution | IntDistribution) -> None:
+        self.low, self.high, self.log = own.low, own.high, own.log
+        self.step: float = own.step or 0.0  # zero without a step
+        self.columns = 1
+        self.ends = self._scaled(np.array([self.low, self.high], dtype=float))
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        return np.log(values) if self.log else values
+
+    @property
+    def count(self) -> float:
+        """Number of values."""
+        return round((self.high - self.low) / self.step) + 1 if self.step else math.inf
+
+    def every(self) -> np.ndarray:
+        """Return all values, if they have a step."""
+        return self.low + np.arange(self.count) * self.step
+
+    def beside(self, value: float) -> list[float]:
+        """Return the values that are one step away."""
+        if not self.step:
+            return []
+        return [v for v in (value - self.step, value + self.step) if self.low <= v <= self.high]
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Return the columns (n, 1) of values (n,)."""
+        low, high = self.ends
+        return ((self._scaled(values) - low) / (high - low))[:, None]
+
+    def decode(self, columns: np.ndarray) -> np.ndarray:
+        """Return the values (n,) nearest to columns (n, 1)."""
+        low, high = self.ends
+        place = columns[:, 0]
+        return self._nearest((1.0 - place) * low + place * high)
+
+    def spread(self, uniform: np.ndarray) -> np.ndarray:
+        """Return values (n,) at places (n,) in [0, 1].
+
+        With a step, the range has half a step more at both ends, so that the ends are as frequent
+        as their neighbours.
+        """
+        half = 0.5 * self.step
+        low, high = self._scaled(np.array([self.low - half, self.high + half]))
+        return self._nearest(low + uniform * (high - low))
+
+    def _nearest(self, scaled: np.ndarray) -> np.ndarray:
+        """Return the values nearest to those before scaling; ends without rounding errors."""
+        values = np.exp(scaled) if self.log else scaled
+        values = np.where(scaled <= self.ends[0], self.low, values)
+        values = np.where(scaled >= self.ends[1], self.high, values)
+        if self.step:
+            values = self.low + np.round((values - self.low) / self.step) * self.step
+        return np.clip(values, self.low, self.high)
+
+
+class _Choice:
+    """A choice without an order: each one has a column, which is 1 where it is chosen."""
+
+    def __init__(self, own: CategoricalDistribution) -> None:
+        self.count = self.columns = len(own.choices)
+
+    def every(self) -> np.ndarray:
+        """Return the places of all choices."""
+        return np.arange(self.count)
+
+    def beside(self, value: float) -> list[float]:
+        """Return the places of all other choices."""
+        return [place for place in range(self.count) if place != value]
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Return the columns (n, number of choices) of places (n,)."""
+        return np.eye(self.count)[values.astype(int)]
+
+    def decode(self, columns: np.ndarray) -> np.ndarray:
+        """Return the places (n,) of the largest columns."""
+        return np.argmax(columns, axis=1)
+
+    def spread(self, uniform: np.ndarray) -> np.ndarray:
+        """Return places (n,) for uniform variates."""
+        return np.minimum((uniform * self.count).astype(int), self.count - 1)
 
 
 class Space:
-    """A space of points with named dimensions.
+    """A search space, as :class:`kem_pymc.gp.acquisition.MixedSpace`.
 
     Parameters
     ----------
-    dimensions : mapping of str to Distribution
-        Values of each dimension, by name.
-
-    Raises
-    ------
-    InputError
-        If there is no dimension, or one isn't a distribution.
-
-    Examples
-    --------
-    >>> depth, solver = IntDistribution(1, 10), CategoricalDistribution(["lbfgs", "saga"])
-    >>> Space({"depth": depth, "solver": solver})
+    distributions : mapping of str to optuna.distributions.BaseDistribution
+        Parameters with at least two values, by name.
     """
 
-    def __init__(self, dimensions: Mapping[str, Distribution]) -> None:
-        if not isinstance(dimensions, Mapping):
-            raise InputError(
-                f"The space is {dimensions!r}. Give a mapping of names to distributions."
-            )
-        if not dimensions:
-            raise InputError("The space has one point only. Give at least one dimension.")
-        for name, distribution in dimensions.items():
-            if not isinstance(name, str):
-                raise InputError(f"The dimension {name!r} has a name that isn't text. Give text.")
-            if not isinstance(distribution, Distribution):
-                raise InputError(
-                    f"{name} is {distribution!r}. Give a FloatDistribution, IntDistribution or "
-                    "CategoricalDistribution of kem_pymc.lifelong."
-                )
-        if len({name.replace("/", ".") for name in dimensions}) < len(dimensions):
-            raise InputError(
-                "Two dimensions differ only in '.' for '/' in their names. Rename one."
-            )
-        self.dimensions = dict(dimensions)
-
-    @classmethod
-    def of(cls, given: "Space | Mapping[str, Distribution]") -> "Space":
-        """Return a space, or that of its dimensions."""
-        return given if isinstance(given, Space) else cls(given)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Space):
-            return False
-        return list(self.dimensions.items()) == list(other.dimensions.items())
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def columns(self) -> int:
-        """Number of columns D of encoded points."""
-        return sum(own.columns for own in self.dimensions.values())
-
-    def _slices(self) -> Iterator[tuple[str, Distribution, slice]]:
-        first = 0
-        for name, own in self.dimensions.items():
-            yield name, own, slice(first, first + own.columns)
-            first += own.columns
-
-    @property
-    def numeric(self) -> np.ndarray:
-        """Which of the D columns are of numbers."""
-        found = np.zeros(self.columns, dtype=bool)
-        for _, own, columns in self._slices():
-            found[columns] = not isinstance(own, CategoricalDistribution)
-        return found
-
-    def own(self, point: Point) -> dict[str, Any]:
-        """Return a point with the values, types and order of the space.
-
-        Raises
-        ------
-        InputError
-            If the point has other names, or a value isn't one of its dimension.
-        """
-        if not isinstance(point, Mapping):
-            raise InputError(
-                f"The point is {point!r}. Give a mapping with values of "
-                f"{', '.join(self.dimensions)}."
-            )
-        if set(point) != set(self.dimensions):
-            raise InputError(
-                f"The point has values of {', '.join(map(str, point)) or 'nothing'}. "
-                f"Give values of {', '.join(self.dimensions)}."
-            )
-        found = {}
-        for name, own in self.dimensions.items():
-            try:
-                found[name] = own.own(point[name])
-            except ValueError as error:
-                raise InputError(f"{name} can't be {point[name]!r}: {error}.") from None
-        return found
-
-    def encode(self, points: Sequence[Point]) -> np.ndarray:
-        """Return points as rows (n, D).
-
-        Raises
-        ------
-        InputError
-            If a point has other names, or a value isn't one of its dimension.
-        """
-        return self._rows([self.own(point) for point in points])
-
-    def _rows(self, points: Sequence[Point]) -> np.ndarray:
-        """Return points with the space's own values as rows (n, D)."""
-        rows = np.zeros((len(points), self.columns))
-        for row, point in zip(rows, points, strict=True):
-            for name, own, columns in self._slices():
-                row[columns] = own.encode(point[name])
-        return rows
-
-    def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        """Return the points that are nearest to rows (n, D)."""
-        return [
-            {name: own.decode(row[columns]) for name, own, columns in self._slices()}
-            for row in np.atleast_2d(rows)
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        self.distributions = dict(distributions)
+        self.dimensions: list[_Number | _Choice] = [
+            _Choice(own) if isinstance(own, CategoricalDistribution) else _Number(own)  # type: ignore[arg-type]
+            for own in self.distributions.values()
         ]
+        ends = np.cumsum([own.columns for own in self.dimensions]).tolist()
+        self._slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        #: Number of columns D of encoded points.
+        self.columns: int = ends[-1]
+        #: Which of the D columns are of numbers.
+        self.numeric = np.repeat(
+            [isinstance(own, _Number) for own in self.dimensions],
+            [own.columns for own in self.dimensions],
+        )
+
+    def encode(self, points: Sequence[Mapping[str, Any]]) -> np.ndarray:
+        """Return points, parameters by name, as rows (n, D)."""
+        values = [
+            [own.to_internal_repr(point[name]) for name, own in self.distributions.items()]
+            for point in points
+        ]
+        return self._rows(np.array(values, dtype=float).reshape(len(points), len(self.dimensions)))
+
+    def decode(self, row: np.ndarray) -> dict[str, Any]:
+        """Return the parameters of the point that is nearest to a row (D,)."""
+        (values,) = self._values(row[None])
+        return {
+            name: own.to_external_repr(value)
+            for (name, own), value in zip(self.distributions.items(), values.tolist(), strict=True)
+        }
+
+    def _rows(self, values: np.ndarray) -> np.ndarray:
+        """Return points (n, number of dimensions) as rows (n, D)."""
+        parts = [own.encode(v) for own, v in zip(self.dimensions, values.T, strict=True)]
+        return np.concatenate(parts, axis=1)
+
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        """Return the points (n, number of dimensions) that are nearest to rows (n, D)."""
+        pairs = zip(self.dimensions, self._slices, strict=True)
+        return np.column_stack([own.decode(rows[:, columns]) for own, columns in pairs])
 
     def nearest(self, rows: np.ndarray) -> np.ndarray:
         """Return the encoded points nearest to rows (n, D)."""
-        return self._rows(self.decode(rows))
+        return self._rows(self._values(rows))
 
     def neighbours(self, rows: np.ndarray) -> np.ndarray:
         """Return the points that differ from rows (n, D) by one step of one dimension.
@@ -160,35 +165,22 @@ class Space:
         Returns
         -------
         ndarray, shape (m, D)
-            A category has all others as steps, a whole number those before and after, and other
-            numbers none.
+            A category has all others as steps, a number with a step those before and after, and
+            other numbers none.
         """
-        return self._rows(
-            [
-                point | {name: value}
-                for point in self.decode(rows)
-                for name, own in self.dimensions.items()
-                for value in own.beside(point[name])
-            ]
-        )
+        found = [
+            [*values[:place], value, *values[place + 1 :]]
+            for values in self._values(rows)
+            for place, own in enumerate(self.dimensions)
+            for value in own.beside(values[place])
+        ]
+        return self._rows(np.array(found).reshape(-1, len(self.dimensions)))
 
     def every(self, at_most: int) -> np.ndarray | None:
         """Return all points as rows (n, D); None if there are more than `at_most`."""
-        values: list[Sequence[Any]] = []
-        count = 1
-        for own in self.dimensions.values():
-            if isinstance(own, CategoricalDistribution):
-                values.append(own.choices)
-                count *= len(own.choices)
-            elif isinstance(own, IntDistribution):
-                values.append(range(own.low, own.high + 1))
-                count *= own.high - own.low + 1
-            else:
-                return None
-        if count > at_most:
+        if math.prod(own.count for own in self.dimensions) > at_most:
             return None
-        names = list(self.dimensions)
-        return self._rows([dict(zip(names, point, strict=True)) for point in product(*values)])
+        return self._rows(np.array(list(product(*(own.every() for own in self.dimensions)))))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n random points as rows (n, D)."""
@@ -197,20 +189,12 @@ class Space:
     def sobol(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n points of a scrambled Sobol sequence as rows (n, D)."""
         engine = qmc.Sobol(len(self.dimensions), rng=rng)
-        return self._spread(engine.random_base2(max(0, math.ceil(math.log2(n))))[:n])
+        return self._spread(engine.random_base2(math.ceil(math.log2(n)))[:n])
 
     def _spread(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the points at places (n, number of dimensions) in [0, 1]."""
-        rows = np.zeros((len(uniform), self.columns))
-        for place, (_, own, columns) in zip(uniform.T, self._slices(), strict=True):
-            if isinstance(own, CategoricalDistribution):
-                chosen = np.minimum((place * own.columns).astype(int), own.columns - 1)
-                rows[np.arange(len(rows)), columns.start + chosen] = 1.0
-            elif isinstance(own, IntDistribution):
-                rows[:, columns] = [own.encode(value) for value in own.spread(place)]
-            else:
-                rows[:, columns.start] = place
-        return self.nearest(rows)
+        """Return the points at places (n, number of dimensions) in [0, 1] as rows (n, D)."""
+        pairs = zip(self.dimensions, uniform.T, strict=True)
+        return self._rows(np.column_stack([own.spread(places) for own, places in pairs]))
 
     def combinations(self, at_most: int) -> np.ndarray | None:
         """Return columns of all combinations of choices; None if there are more than `at_most`.
@@ -220,24 +204,12 @@ class Space:
         ndarray, shape (m, D), or None
             Columns of numbers are zero.
         """
-        places = [range(columns.start, columns.stop) for columns in self.categories]
-        if math.prod(map(len, places)) > at_most:
+        choices = [own.every() if isinstance(own, _Choice) else [0] for own in self.dimensions]
+        if math.prod(map(len, choices)) > at_most:
             return None
-        chosen = list(product(*places))
-        rows = np.zeros((len(chosen), self.columns))
-        for row, places_of_one in zip(rows, chosen, strict=True):
-            row[list(places_of_one)] = 1.0
-        return rows
-
-    @property
-    def categories(self) -> list[slice]:
-        """The columns of each categorical dimension."""
-        return [
-            columns
-            for _, own, columns in self._slices()
-            if isinstance(own, CategoricalDistribution)
+        pairs = zip(self.dimensions, np.array(list(product(*choices))).T, strict=True)
+        parts = [
+            own.encode(places) if isinstance(own, _Choice) else np.zeros((len(places), 1))
+            for own, places in pairs
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the space as plain data, for JSON."""
-        return {name: own.to_dict() for name, own in self.dimensions.items()}
+        return np.concatenate(parts, axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from kem_pymc.lifelong import buffet
+from kem_pymc.lifelong import ibp
 from kem_pymc.lifelong.adam import Adam
 from kem_pymc.lifelong.linear import LOG_PRECISIONS, dual, primal
 from kem_pymc.lifelong.networks import features_in_pytensor, sizes
@@ -115,7 +115,7 @@ class Training:
         state, before = self._state, self._before
         maps = features_in_pytensor(state.weights, self._rows, self.columns, self.units)
         log_odds = FASTER * state.log_odds
-        logit = buffet.logit_sample(log_odds, uniform)
+        logit = ibp.logit_sample(log_odds, uniform)
         # A task uses one network at least (State.active). Samples without any would make noise of
         # all values, and the precision of the noise could never be large.
         likeliest = pt.eq(pt.arange(self.networks), pt.argmax(log_odds))
@@ -133,8 +133,8 @@ class Training:
             scale = pt.repeat(z, self.units, axis=1)
             cross = pt.dot(phi.T, phi) * scale[:, :, None] * scale[:, None, :]
             likelihood = primal(cross, pt.dot(phi.T, self._y) * scale, self._y, *precisions)
-        prior = buffet.log_density(logit, buffet.prior_log_odds(sticks, self.alpha))
-        divergence = (buffet.log_density(logit, log_odds) - prior).sum(axis=1)
+        prior = ibp.log_density(logit, ibp.prior_log_odds(sticks, self.alpha))
+        divergence = (ibp.log_density(logit, log_odds) - prior).sum(axis=1)
         squares = before.counts * pt.sqr(state.weights).sum(axis=1)
         squares += before.squares - 2.0 * (state.weights * before.weights).sum(axis=1)
         return (likelihood - divergence).mean(), pt.dot(z, squares).mean()

@@ -6,14 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kem_pymc.errors import InputError
 from kem_pymc.plots import style
 
 if TYPE_CHECKING:
-    from xarray import DataTree
+    from xarray import Dataset
 
 
-def networks(run: "DataTree", *, ax: Axes | None = None) -> Axes:
+def networks(used: "Dataset", *, ax: Axes | None = None) -> Axes:
     """Draw the weight of every network in every task, after the task's last point.
 
     The weight is the standard deviation of the network's output at the task's points, where that of
@@ -22,37 +21,24 @@ def networks(run: "DataTree", *, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    run : DataTree
-        Run of an optimiser with the method "lbo",
-        :meth:`kem_pymc.lifelong.LifelongOptimizer.to_datatree`.
+    used : Dataset
+        See :meth:`kem_pymc.lifelong.LifelongSampler.networks`.
     ax : Axes, optional
 
     Returns
     -------
     Axes
-
-    Raises
-    ------
-    InputError
-        If the run has no networks.
     """
-    if "networks" not in run.children:
-        raise InputError(
-            "The run has no networks: its method isn't lbo, or no point was chosen by the model."
-        )
-    own = run["networks"].to_dataset()
-    names = list(dict.fromkeys(own["task"].values.tolist()))
-    last = [int(np.flatnonzero(own["task"].values == name)[-1]) for name in names]
-    weights = own["weight"].values[last].T
-    used = np.flatnonzero(weights.any(axis=1))
+    names, weights = used["task"].values.tolist(), used["weight"].values.T
+    places = np.flatnonzero(weights.any(axis=1))
     if ax is None:
-        size = (1.8 + 0.45 * len(names), 1.4 + 0.32 * len(used))
+        size = (1.8 + 0.45 * len(names), 1.4 + 0.32 * len(places))
         ax = Figure(figsize=size, layout="constrained").add_subplot()
-    shown = np.ma.masked_equal(weights[used], 0.0)
+    shown = np.ma.masked_equal(weights[places], 0.0)
     image = ax.imshow(shown, vmin=0.0, cmap=style.SHADES, aspect="auto")
     ax.set(xlabel="task", ylabel="network")
     ax.set_xticks(range(len(names)), names, rotation=0 if len("".join(names)) < 30 else 45)
-    ax.set_yticks(range(len(used)), [str(place + 1) for place in used])
+    ax.set_yticks(range(len(places)), [str(place + 1) for place in places])
     figure = ax.get_figure(root=True)
     if figure is not None:
         figure.colorbar(image, ax=ax, label="weight")

@@ -1,7 +1,6 @@
 """Search by lifelong Bayesian optimisation, whose earlier tasks are the pilot users' data."""
 
 import time
-from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
@@ -17,15 +16,13 @@ from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lifelong.distributions import IntDistribution
-from kem_pymc.lifelong.optimizer import LifelongOptimizer, MethodName, whole
-from kem_pymc.lifelong.space import Space
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, normalised
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, as_composition
 
 if TYPE_CHECKING:
+    from kem_pymc.lifelong.tasks import Task
     from kem_pymc.priors import Priors
 
 #: Number of starting points of a fit: the origin of the coordinates, and random ones around it.
@@ -41,15 +38,13 @@ class LifelongSelector:
     A point of the space is whether each candidate is in the composition; its value is the log
     evidence per point, by Laplace's method under the study's priors. Every data set is a task: what
     was learned from the pilot users' data sets, see :meth:`learn`, is where a selection begins. The
-    composition of the previous time step is evaluated first.
+    composition of the previous time step is evaluated first. It needs Optuna.
 
     Parameters
     ----------
     pool : CandidatePool
     priors : Priors
         Priors of hyperparameters and noise; that of the noise is the one without a parent.
-    method : str
-        Method of :class:`kem_pymc.lifelong.LifelongOptimizer`.
     scaling : Scaling, optional
         Scaling applied to the user's data; by default data aren't scaled.
     budget : int
@@ -69,21 +64,26 @@ class LifelongSelector:
         self,
         pool: CandidatePool,
         priors: "Priors",
-        method: MethodName = "lbo",
         *,
         scaling: Scaling | None = None,
         budget: int = 15,
         runs: int = 3,
         seed: int = 0,
     ) -> None:
-        budget = whole("budget", budget, at_least=2)
+        from optuna.distributions import IntDistribution
+
+        from kem_pymc.lifelong.sampler import LifelongSampler
+        from kem_pymc.lifelong.space import Space
+        from kem_pymc.lifelong.studies import whole
+
+        whole("budget", budget, at_least=2)
         self.pool, self.budget, self.seed = pool, budget, seed
         self.priors = priors.without_parent()
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
-        space = Space({str(candidate): IntDistribution(0, 1) for candidate in pool.candidates})
-        self.optimizer = LifelongOptimizer(
-            space, method=method, direction="maximize", initial=min(3, budget - 1), seed=seed
-        )
+        self.space = Space({str(own): IntDistribution(0, 1) for own in pool.candidates})
+        self.sampler = LifelongSampler(seed=seed, n_startup_trials=min(3, budget - 1))
+        #: What is known about the pilot users' data sets.
+        self.tasks: list[Task] = []
         self._scorer = Scorer(pool, "map", "laplace", runs, priors.noise_floor, self.priors)
 
     @classmethod
@@ -116,11 +116,11 @@ class LifelongSelector:
         selector = cls(pool, priors, **({"scaling": Scaling.unit(pilot)} | options))
         for x, y in zip(pilot.inputs, pilot.targets, strict=True):
             x, y = selector.scaling.inputs(x), selector.scaling.targets(y)
-            selector._search(selector.optimizer, x, y, None)
+            selector.tasks.append(selector._search(x, y, None)[0])
         return selector
 
     def __repr__(self) -> str:
-        return f"LifelongSelector({self.optimizer.method_name!r}, budget={self.budget})"
+        return f"LifelongSelector(budget={self.budget})"
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
         """Search for a composition for one user's data up to now.
@@ -146,37 +146,33 @@ class LifelongSelector:
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        considered = self._search(deepcopy(self.optimizer), x, y, previous)
+        _, considered = self._search(x, y, previous)
         run_time = time.perf_counter() - started
         return Selection(tuple(considered), self.pool, self.scaling, x, y, run_time)
 
     def _search(
-        self, optimizer: LifelongOptimizer, x: np.ndarray, y: np.ndarray, previous: Previous
-    ) -> list[ScoredKernel]:
-        """Make a data set the next task, and return the compositions, the best one first."""
-        last = as_composition(previous, self.pool.dimension)
-        included = self.pool.inclusion(last)
+        self, x: np.ndarray, y: np.ndarray, previous: Previous
+    ) -> "tuple[Task, list[ScoredKernel]]":
+        """Return the evaluations of a data set, and its compositions, the best one first."""
+        from kem_pymc.lifelong.tasks import Task
+
+        included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
-        optimizer.next_task()
-        names = list(optimizer.space.dimensions)
+        task, none = Task(np.empty((0, len(included))), np.empty(0)), np.empty((0, len(included)))
         rows: list[ScoredKernel] = []
-        count = min(self.budget, 2 ** len(names))
-        point = dict(zip(names, map(int, included), strict=True))
-        while True:
-            own = self.pool.composition(np.array([bool(point[name]) for name in names]))
-            (row,) = self._scorer.consider(
-                [self._proposal(own, rng)], Composition(), previous, x, y
-            )
-            rows.append(row)
-            # The first point, that of the previous time step, wasn't asked for.
-            record = optimizer.add if len(rows) == 1 else optimizer.tell
-            record(point, row.score / len(y))
-            if len(rows) == count:
-                break
-            point = optimizer.ask()
+        row = np.array(included, dtype=float)
+        while len(rows) < min(self.budget, 2 ** len(included)):
+            if rows:
+                found = self.sampler.propose([*self.tasks, task], self.space, none, rng)
+                assert found is not None  # there are points that weren't tried
+                row = found
+            proposal = self._proposal(self.pool.composition(row > 0.5), rng)
+            rows += self._scorer.consider([proposal], Composition(), previous, x, y)
+            values = np.append(task.values, -rows[-1].score / len(y))
+            task = Task(np.vstack([task.rows, row]), values)
         rows.sort(key=lambda row: -row.score)
         weights = normalised([row.score for row in rows])
-        return [replace(row, weight=own) for row, own in zip(rows, weights, strict=True)]
+        return task, [replace(row, weight=own) for row, own in zip(rows, weights, strict=True)]
 
     def _proposal(self, composition: Composition, rng: np.random.Generator) -> Proposal:
         """Return a composition with starting points of its fit."""

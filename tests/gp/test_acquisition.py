@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -10,11 +11,6 @@ from kem_pymc.gp.acquisition import (
     expected_improvement,
     log_expected_improvement,
     maximise,
-)
-from kem_pymc.lifelong.distributions import (
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
 )
 from kem_pymc.lifelong.space import Space
 
@@ -65,7 +61,7 @@ def test_the_largest_improvement_is_found():
     rows = SPACE.draw(5, rng)
     values, _ = Bowl().predict(rows)
     row = maximise(Bowl(), SPACE, values.min(), rows, values, rng, rows)
-    (point,) = SPACE.decode(row)
+    point = SPACE.decode(row)
     assert (point["n"], point["c"]) == (0, "b")
     assert point["x"] == pytest.approx(0.3141, abs=1e-3)
     again = maximise(Bowl(), SPACE, values.min(), rows, values, rng, np.vstack([rows, row]))

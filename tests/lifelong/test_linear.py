@@ -39,6 +39,28 @@ def test_primal_is_dual_is_the_normal_density(n, p):
     np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-8)
 
 
+def test_values_and_precisions_of_each_matrix():
+    """As of tasks that share features; against one normal density for each."""
+    n, p = 5, 3
+    (phi, _), _ = data(n, p)
+    phis, values, logs = (
+        np.stack([phi, phi[::-1]]),
+        RNG.normal(size=(2, n)),
+        RNG.normal(size=(2, 2)),
+    )
+    gram, cross = (phis @ phis.transpose(0, 2, 1)), phis.transpose(0, 2, 1) @ phis
+    along = np.einsum("snp,sn->sp", phis, values)
+    both = [
+        dual(*map(pt.as_tensor, (gram, values, *logs.T))).eval(),
+        primal(*map(pt.as_tensor, (cross, along, values, *logs.T))).eval(),
+    ]
+    exact = [
+        multivariate_normal(cov=f @ f.T / np.exp(a) + np.eye(n) / np.exp(b)).logpdf(v)
+        for f, v, (a, b) in zip(phis, values, logs, strict=True)
+    ]
+    np.testing.assert_allclose(both, [exact, exact], rtol=1e-10)
+
+
 @pytest.mark.parametrize(("n", "p"), [(4, 9), (9, 4)])
 def test_predictions_in_closed_form(n, p):
     """Posterior mean and covariance of the weights by inversion; eq. 4 with its 1 / lambda."""

@@ -1,38 +1,40 @@
 """Values that are found, against those of random search: paired, with an interval."""
 
 import numpy as np
+import optuna
 import pytensor
 import pytest
 from scipy.stats import t as student
 
 from experiments.data.branin import RANGES, branin_sequence
-from kem_pymc.lifelong import FloatDistribution, minimize_sequence
+from experiments.lifelong.samplers import sampler
 from kem_pymc.lifelong.training import training
-
-SPACE = {name: FloatDistribution(*ends) for name, ends in RANGES.items()}
 
 
 @pytest.fixture(autouse=True)
 def fast():
     """Compiled as users have it, since thousands of steps are taken."""
     training.cache_clear()
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     with pytensor.config.change_flags(mode="NUMBA"):
         yield
+    optuna.logging.set_verbosity(before)
     training.cache_clear()
 
 
 def regret(method, functions, evaluations, seed):
     """Return logs of what the smallest values lie above the minima, for each function."""
-    optimizer = minimize_sequence(
-        [lambda point, own=own: float(own(**point)) for own in functions],
-        SPACE,
-        evaluations=evaluations,
-        method=method,
-        seed=seed,
-    )
-    above = [
-        min(task.values) - own.minimum for task, own in zip(optimizer.tasks, functions, strict=True)
-    ]
+    own, above = sampler(method, seed), []
+    for function in functions:
+        study = optuna.create_study(sampler=own)
+        study.optimize(
+            lambda trial, f=function: float(
+                f(**{name: trial.suggest_float(name, *ends) for name, ends in RANGES.items()})
+            ),
+            n_trials=evaluations,
+        )
+        above.append(study.best_value - function.minimum)
     return np.log(np.array(above) + 1e-3)
 
 

@@ -6,11 +6,10 @@ import pytensor.tensor as pt
 import pytest
 from scipy.special import expit
 
-from kem_pymc.lifelong import buffet, networks
-from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong import ibp, networks
+from kem_pymc.lifelong.lbo import LBO, NetworkModel
 from kem_pymc.lifelong.linear import LOG_PRECISIONS
-from kem_pymc.lifelong.methods import Acquired
-from kem_pymc.lifelong.shared_network import SharedNetwork
+from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import FASTER, Neighbours, State, Training
 
 M, D, UNITS, N = 3, 2, 4, 7
@@ -55,7 +54,7 @@ def test_bound_and_gradient(own, in_dual):
     found, *slopes = evaluate()
     log_odds = FASTER * state.log_odds
     precision, noise_precision = np.exp(FASTER * state.log_precisions)
-    logit = (log_odds + np.log(uniform) - np.log(1 - uniform)) / buffet.TEMPERATURE
+    logit = (log_odds + np.log(uniform) - np.log(1 - uniform)) / ibp.TEMPERATURE
     maps = networks.features(state.weights, rows, UNITS)
     exact = 0.0
     for one, stick in zip(logit, sticks, strict=True):
@@ -147,98 +146,101 @@ def test_training_begins_anew(own):
     assert near < 0.3 * free
 
 
-def test_precisions_stay_where_matrices_can_be_factorised():
+def test_precisions_stay_where_matrices_can_be_factorised(own):
     """Without noise, and with more points than units, the Gram matrix itself has no factor."""
     rng = np.random.default_rng(10)
     rows = rng.random((12, D))
-    acquired = Acquired(rows, rows[:, 0] - 0.5)
-    far = np.array([-30.0, 60.0])
-    shared = SharedNetwork(D, UNITS, several=True, iterations=3)
-    shared.fit([acquired], rng)
-    shared.log_precisions = far[None]
-    mean, sd = shared.fit([acquired], rng).predict(rng.random((5, D)))
-    assert np.isfinite(mean).all()
-    assert np.isfinite(sd).all()
-    lbo = LBO(D, max_networks=1, units=UNITS, iterations=3)
-    lbo.fit([acquired], rng)
-    lbo.first = lbo.first._replace(log_precisions=far)
-    lbo.fit([acquired], rng)
-    assert (
-        np.clip(lbo.current.log_precisions, *LOG_PRECISIONS) == lbo.current.log_precisions
-    ).all()
+    far = state_of(0)._replace(log_precisions=np.array([-30.0, 60.0]))
+    options = {"strength": 0.0, "rate": 0.01, "iterations": 3, "rng": rng}
+    state, _ = own.train(far, Neighbours.none(M, own.size), rows, rows[:, 0] - 0.5, **options)
+    np.testing.assert_array_equal(
+        np.clip(state.log_precisions, *LOG_PRECISIONS), state.log_precisions
+    )
+    assert np.isfinite(state.weights).all()
 
 
-def test_every_acquisition_is_learned_from_the_same_state():
-    """Networks whose training went on for a whole task would be certain of what they can't know."""
-    rows = np.random.default_rng(11).random((4, D))  # too few to choose the regulariser
-    values = [np.sin(5 * rows[:, 0]), np.cos(5 * rows[:, 1])]
+ROWS = np.random.default_rng(11).random((12, D))
 
-    def learned(*counts):
-        lbo = LBO(D, max_networks=2, units=UNITS, iterations=5)
-        for task, count in counts:
-            earlier = [Acquired(rows, own) for own in values[:task]]
-            current = Acquired(rows[:count], values[task][:count])
-            lbo.fit([*earlier, current], np.random.default_rng(12))
-        return lbo
-
-    first, other = learned((0, 3), (0, 4)), learned((0, 2), (0, 4))
-    np.testing.assert_array_equal(first.current.weights, other.current.weights)
-    second = learned((0, 3), (0, 4), (1, 3), (1, 4))
-    other = learned((0, 3), (0, 4), (1, 2), (1, 4))
-    np.testing.assert_array_equal(second.current.weights, other.current.weights)
-    # Five steps of 0.01 from where the first task ended.
-    assert 0 < np.abs(second.current.weights - first.current.weights).max() < 0.2
-    np.testing.assert_array_equal(second.before.counts, first.current.active)  # one earlier task
+#: Values of three tasks.
+VALUES = np.array([np.sin(5 * ROWS[:, 0]), np.cos(5 * ROWS[:, 1]), ROWS[:, 0] * ROWS[:, 1]])
 
 
-def test_acquisitions_of_earlier_tasks_that_were_not_learned():
-    """Such as those of a last batch, and of a task all of whose points were added."""
-    rng = np.random.default_rng(17)
-    tasks = [Acquired(rng.random((n, D)), rng.normal(size=n)) for n in (4, 4, 3, 4)]
-    batch = LBO(D, max_networks=2, units=UNITS, iterations=2)
-    batch.fit([Acquired(tasks[0].rows[:2], tasks[0].values[:2])], rng)
-    batch.fit(tasks, rng)
-    assert [own[:2] for own in batch.trace] == [(1, 2), (1, 4), (2, 4), (3, 3), (4, 4)]
-    assert batch.before.counts.sum() == sum((own.weights > 0).sum() for own in batch.trace[1:4])
-    weights = batch.current.weights
-    batch.fit(tasks, rng)  # another point is asked for, before a value is known
-    assert len(batch.trace) == 5
-    np.testing.assert_array_equal(batch.current.weights, weights)
+def lbo(**options):
+    return LBO(max_networks=2, units=UNITS, iterations=2, **options)
+
+
+def fitted(model, tasks):
+    return model.fit(tasks, np.random.default_rng(12)).posterior
+
+
+def test_what_is_learned_is_a_function_of_the_tasks():
+    """Not of earlier proposals: a sampler of another process goes on in the same way."""
+    tasks = [Task(ROWS, own) for own in VALUES]
+    model = lbo()
+    for n in (3, 6):
+        fitted(model, [tasks[0], tasks[1].first(n)])
+    found = fitted(model, [*tasks[:2], tasks[2].first(6)])
+    other = [Task(own.rows, own.values) for own in tasks]
+    again = fitted(lbo(), [*other[:2], other[2].first(6)])
+    np.testing.assert_array_equal(found.phi, again.phi)
+    changed = [Task(ROWS, VALUES[1]), tasks[1]]  # values of an earlier task came late
+    found = fitted(model, changed)
+    np.testing.assert_array_equal(found.phi, fitted(lbo(), changed).phi)
+    assert not np.array_equal(found.phi, fitted(lbo(seed=1), changed).phi)
+
+
+def test_a_task_begins_with_the_last_ones_networks():
+    """Two steps of 0.01 from where the last task ended, with the prior's odds."""
+    tasks = [Task(ROWS[:4], own[:4]) for own in VALUES]  # too few to choose the regulariser
+    model = lbo()
+    begun = model._beginning(tasks[:2])
+    (_, learned, _), *_ = model._earlier
+    np.testing.assert_array_equal(begun.state.weights, learned.state.weights)
+    np.testing.assert_array_equal(begun.state.log_odds, ibp.expected_log_odds(2, 2.0))
+    np.testing.assert_array_equal(begun.before.counts, learned.state.active)
+    first = model._beginning(tasks[:1])
+    assert first.before.counts.sum() == 0
+    assert 0 < np.abs(begun.state.weights - first.state.weights).max() < 0.2
 
 
 def test_noise_is_learned_to_be_small():
     """Samples without a network, and a slow precision, kept its sd above an eighth."""
     rows = np.random.default_rng(14).random((30, D))
-    lbo = LBO(D, max_networks=3)
-    lbo.fit([Acquired(rows, np.sin(3 * rows[:, 0]) + rows[:, 1])], np.random.default_rng(15))
-    assert np.exp(-lbo.current.log_precisions[1] / 2) < 0.03
+    task = Task(rows, np.sin(3 * rows[:, 0]) + rows[:, 1])
+    model = LBO(max_networks=3).fit([task], np.random.default_rng(15))
+    assert model.posterior.noise_precision**-0.5 < 0.03
 
 
 def test_the_regulariser_is_chosen_once_at_each_number_of_values(monkeypatch):
-    """Also where points are asked for together, or a number is passed over."""
-    rng = np.random.default_rng(16)
+    """Also where a number is passed over, and the first values don't differ."""
     chosen = []
-    lbo = LBO(D, max_networks=2, units=UNITS, iterations=1)
-    monkeypatch.setattr(lbo, "_chosen", lambda *own: chosen.append(len(own[2])) or 0.1)
-    tasks = [Acquired(rng.random((n, D)), rng.normal(size=n)) for n in (6, 6, 6, 12, 3, 7)]
-    for i, number in enumerate((1, 2, 2, 2, 3, 3)):
-        lbo.fit([*tasks[: number - 1], tasks[i]], rng)
-    assert chosen == [6, 12, 7]
+    model = lbo()
+    monkeypatch.setattr(model, "_chosen", lambda *own: chosen.append(len(own[2])) or 0.1)
+    tasks = [Task(ROWS, own) for own in VALUES]
+    for n in (3, 6, 7, 9, 11, 12):
+        fitted(model, [tasks[0], tasks[1].first(n)])
+    assert chosen == [5, 10]
+    flat = Task(ROWS, np.where(np.arange(12) < 5, 1.0, VALUES[2]))
+    for n in (6, 12):
+        fitted(model, [tasks[0], flat.first(n)])
+    assert chosen == [5, 10, 10]
 
 
-def test_the_state_grows_by_its_trace_only():
-    """Catches weights that are kept for every earlier task."""
-    rng = np.random.default_rng(13)
-    rows = rng.random((6, D))
-    lbo = LBO(D, max_networks=2, units=UNITS, iterations=2)
-    tasks, sizes, traced = [], [], []
-    for _ in range(4):
-        tasks.append(Acquired(rows, rng.normal(size=6)))
-        lbo.fit(tasks, rng)
-        state = lbo.state()
-        sizes.append(sum(v.nbytes for name, v in state.items() if not name.startswith("trace")))
-        traced.append(sum(v.nbytes for name, v in state.items() if name.startswith("trace")))
-    assert len(set(sizes)) == 1
-    assert traced[3] == 4 * traced[0] == 4 * 8 * (4 + 2 * 2)
-    weights = lbo.current.weights.size
-    assert sizes[0] < 8 * (4 * weights + 50)  # of this task, of its beginning, and sums
+def test_networks_of_tasks():
+    """Weights are those of active networks; their outputs add up to the mean (eq. 10)."""
+    tasks = [Task(ROWS[:4], own[:4]) for own in VALUES]
+    model = lbo()
+    found = model.networks(tasks)
+    assert found["n_values"].tolist() == [4, 4, 4]
+    used = found["weight"] > 0
+    assert (used >= (found["probability"] > 0.5)).all()
+    assert used.any(axis=1).all()
+    assert ((found["correlation"] != 0) == used).all()
+    state = model._earlier[2][1].state
+    own = NetworkModel.of(state, UNITS, ROWS[:4], tasks[2].y)
+    outputs = own.outputs(ROWS)
+    np.testing.assert_allclose(outputs.sum(axis=0), own.predict(ROWS)[0], rtol=1e-9)
+    np.testing.assert_allclose(found["weight"][2][used[2]], outputs[:, :4].std(axis=1))
+    exact = [np.corrcoef(one, tasks[2].y)[0, 1] for one in outputs[:, :4]]
+    np.testing.assert_allclose(found["correlation"][2][used[2]], exact)
+    assert len(model.networks(tasks[:2])["elbo"]) == 2

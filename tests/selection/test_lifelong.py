@@ -1,6 +1,7 @@
 """Lifelong optimisation of compositions: evidence, earlier tasks, and independence of the order."""
 
 import itertools
+from functools import partial
 
 import cloudpickle
 import numpy as np
@@ -13,10 +14,20 @@ from kem_pymc.gp.evidence import laplace
 from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.lifelong import sampler
+from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.selection.lifelong import LifelongSelector
 from kem_pymc.selection.priors import study_prior
 from tests.sampler.searches import SMALL, TABLE
 from tests.selection.pilots import user
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Networks that are trained quickly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampler, "LBO", partial(LBO, units=6, iterations=2))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +40,7 @@ def learned():
         ends=tuple((len(y),) for _, y in users),
         features=("week",),
     )
-    return LifelongSelector.learn(pilot, SMALL, TABLE, method="gp", budget=5)
+    return LifelongSelector.learn(pilot, SMALL, TABLE, budget=5)
 
 
 def test_a_budget_for_all_compositions_finds_the_largest_evidence():
@@ -42,7 +53,7 @@ def test_a_budget_for_all_compositions_finds_the_largest_evidence():
             objective = Objective(where, x, y, study_prior(table, where, Composition()))
             starts = np.random.default_rng(0).normal(0, 1, (40, len(where)))
             exact[where.composition] = laplace(objective, fit(objective, starts, 10))[1].value
-    selection = LifelongSelector(SMALL, TABLE, method="gp", budget=20, runs=6).select(x, y)
+    selection = LifelongSelector(SMALL, TABLE, budget=20, runs=6).select(x, y)
     assert len({row.composition for row in selection.considered}) == 8
     best = max(exact, key=exact.__getitem__)
     assert selection.composition == best
@@ -52,10 +63,10 @@ def test_a_budget_for_all_compositions_finds_the_largest_evidence():
 
 
 def test_pilot_users_are_the_first_tasks(learned):
-    assert [len(task.values) for task in learned.optimizer.tasks] == [5, 5]
+    assert [len(task.values) for task in learned.tasks] == [5, 5]
     x, y = user(12)
     learned.select(x, y)
-    assert len(learned.optimizer.tasks) == 2  # a selection changes nothing
+    assert len(learned.tasks) == 2  # a selection changes nothing
 
 
 def test_selections_are_the_same_in_any_order_and_process(learned):
@@ -68,18 +79,10 @@ def test_selections_are_the_same_in_any_order_and_process(learned):
         ]
 
 
-def test_networks_are_sent_to_other_processes():
-    x, y = user(12)
-    selector = LifelongSelector(SMALL, TABLE, budget=4)
-    selector._search(selector.optimizer, x, y, None)
-    sent = cloudpickle.loads(cloudpickle.dumps(selector))
-    assert sent.select(x, y).hyperparameters == selector.select(x, y).hyperparameters
-
-
 def test_the_last_composition_is_evaluated():
     """And WHITE if there is none; with two evaluations the other one is random."""
     x, y = user(12)
-    selector = LifelongSelector(SMALL, TABLE, method="random", budget=2)
+    selector = LifelongSelector(SMALL, TABLE, budget=2)
     for candidate in SMALL.candidates:
         found = selector.select(x, y, str(candidate)).considered
         assert Composition((candidate,)) in {row.composition for row in found}
@@ -91,8 +94,6 @@ def test_what_is_refused():
         LifelongSelector(SMALL, TABLE, budget=1)
     with pytest.raises(InputError, match=r"budget=2\.5 isn't a whole number"):
         LifelongSelector(SMALL, TABLE, budget=2.5)
-    with pytest.raises(InputError, match="no method 'tpe'"):
-        LifelongSelector(SMALL, TABLE, method="tpe")
-    selector = LifelongSelector(SMALL, TABLE, method="random")
+    selector = LifelongSelector(SMALL, TABLE)
     with pytest.raises(InputError, match="SE7"):
         selector.select([1.0, 2.0], [1.0, 2.0], "SE7")

@@ -1,0 +1,128 @@
+"""Samplers that lifelong optimisation is compared with."""
+
+import numpy as np
+import optuna
+import pytensor
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from scipy.stats import multivariate_normal
+
+from experiments.lifelong.samplers import (
+    ABLR,
+    SharedTraining,
+    TaskModel,
+    TaskProcess,
+    WarmStartGP,
+    sampler,
+)
+from kem_pymc.lifelong import networks
+from kem_pymc.lifelong.linear import LOG_PRECISIONS
+from kem_pymc.lifelong.tasks import Task
+
+METHODS = ("gp", "multitask_gp", "warm_start_gp", "dngo", "ablr")
+
+SPACE = {"x": FloatDistribution(0, 1), "kind": CategoricalDistribution(["a", "b"])}
+
+
+def bowl(point, at=0.3):
+    return 10 * (point["x"] - at) ** 2 + (point["kind"] == "a")
+
+
+def optimised(method, tasks, count):
+    own = sampler(method, 0)
+    own.iterations = 3
+    studies = []
+    for number in range(tasks):
+        studies.append(optuna.create_study(sampler=own, study_name=str(number)))
+        for _ in range(count):
+            trial = studies[-1].ask(SPACE)
+            studies[-1].tell(trial, bowl(trial.params, 0.3 + 0.1 * number))
+    return studies
+
+
+@pytest.mark.parametrize("in_dual", [True, False])
+def test_likelihoods_of_tasks_of_several_lengths(in_dual):
+    """Against one normal density for each task: catches padding that counts."""
+    rng = np.random.default_rng(0)
+    tasks = [Task(rng.random((n, 2)), rng.normal(size=n)) for n in (3, 9, 6)]
+    own = SharedTraining(2, 5)
+    weights = networks.draw(1, 2, 5, rng)
+    logs = rng.normal(size=(3, 2))
+    assert not own.give(tasks)
+    own.weights.set_value(weights)
+    own.log_precisions.set_value(logs)
+    found = pytensor.function([], own.log_likelihoods(in_dual))()
+    for value, task, (log_lambda, log_beta) in zip(found, tasks, logs, strict=True):
+        (phi,) = networks.features(weights, task.rows, 5)
+        covariance = phi @ phi.T / np.exp(log_lambda) + np.eye(len(phi)) / np.exp(log_beta)
+        assert value == pytest.approx(multivariate_normal(cov=covariance).logpdf(task.y), rel=1e-10)
+
+
+def test_precisions_stay_where_matrices_can_be_factorised():
+    """Without noise, and with more points than units, the Gram matrix itself has no factor."""
+    rng = np.random.default_rng(10)
+    rows = rng.random((12, 2))
+    own = ABLR(units=4)
+    own.iterations = 3
+    task = Task(rows, rows[:, 0] - 0.5)
+    own.fit([task], rng)
+    own.log_precisions = np.array([[-30.0, 60.0]])
+    mean, sd = own.fit([task], rng).predict(rng.random((5, 2)))
+    assert np.isfinite([mean, sd]).all()
+    assert (np.clip(own.log_precisions, *LOG_PRECISIONS) == own.log_precisions).all()
+
+
+def test_a_process_of_several_tasks_in_closed_form():
+    """Given all evaluations, the last task's function; and given others of it instead."""
+    rng = np.random.default_rng(1)
+    of_tasks, lengthscales = np.array([[1.0, 0.6], [0.6, 2.0]]), np.array([0.3, 0.7])
+    process = TaskProcess(lengthscales, 0.01, of_tasks)
+    first, second, new = rng.random((4, 2)), rng.random((3, 2)), rng.random((5, 2))
+    earlier = np.column_stack([first, np.zeros(4)]), rng.normal(size=4)
+    y = rng.normal(size=3)
+    model = TaskModel(process, earlier, second[:1], y[:1]).conditioned(second, y)
+
+    def covariance(x, z):
+        r = np.sqrt(5 * (((x[:, None] - z[None]) / lengthscales) ** 2).sum(axis=-1))
+        return (1 + r + r**2 / 3) * np.exp(-r)
+
+    points, tasks = np.vstack([first, second]), np.array([0, 0, 0, 0, 1, 1, 1])
+    c = covariance(points, points) * of_tasks[np.ix_(tasks, tasks)] + 0.01 * np.eye(7)
+    cross = covariance(new, points) * of_tasks[1][tasks]
+    mean, sd = model.predict(new)
+    values = np.concatenate([earlier[1], y])
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(c, values), rtol=1e-5)
+    exact = 2.0 - np.einsum("ij,ji->i", cross, np.linalg.solve(c, cross.T))
+    np.testing.assert_allclose(sd**2, exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_points_differ_and_failures_are_no_end(method):
+    own = sampler(method, 0)
+    own.iterations, own.units = 2, 6
+    for values in ((np.nan, np.nan, 3.0, 3.0, 3.0, 1.0), (1.0, 2.0, np.nan, 0.5, 4.0)):
+        study = optuna.create_study(sampler=own)
+        for value in values:
+            trial = study.ask(SPACE)
+            state = optuna.trial.TrialState.FAIL if np.isnan(value) else None
+            study.tell(trial, None if state else value, state)
+        running = [study.ask(SPACE).params for _ in range(2)]
+        known = [trial.params for trial in study.trials]
+        assert len({str(point) for point in known}) == len(values) + 2
+        assert running[0] != running[1]
+
+
+def test_a_gaussian_process_finds_the_minimum():
+    (study,) = optimised("gp", 1, 14)
+    assert study.best_params == {"x": pytest.approx(0.3, abs=0.03), "kind": "b"}
+    assert study.best_value < 0.01
+
+
+def test_a_warm_start_begins_with_the_earlier_best():
+    studies = optimised("warm_start_gp", 2, 8)
+    own = studies[0].sampler
+    assert isinstance(own, WarmStartGP)
+    study = optuna.create_study(sampler=own, study_name="last")
+    assert [study.ask(SPACE).params for _ in range(2)] == [
+        own.best_params for own in reversed(studies)
+    ]

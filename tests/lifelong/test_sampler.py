@@ -1,0 +1,348 @@
+"""The sampler, with Optuna itself."""
+
+import os
+import pickle
+import signal
+from copy import deepcopy
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from kem_pymc.lifelong import LifelongSampler, unfinished
+from kem_pymc.lifelong import studies as module
+from kem_pymc.lifelong.studies import TASK, StudySampler
+from tests.refusals import refused
+from tests.runs.runs import in_child
+
+SPACE = {
+    "x": FloatDistribution(0.01, 10, log=True),
+    "n": IntDistribution(1, 9, step=2),
+    "kind": CategoricalDistribution(["a", "b"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+def objective(shift=0.0):
+    def value(trial):
+        x = trial.suggest_float("x", 0.01, 10, log=True)
+        n = trial.suggest_int("n", 1, 9, step=2)
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        return (np.log(x) - shift) ** 2 + n + (kind == "b")
+
+    return value
+
+
+class Nearest:
+    """A model in which a point is as good as the nearest one, and uncertain as it is far."""
+
+    def __init__(self, rows, y):
+        self.rows, self.y = rows, y
+
+    def predict(self, rows):
+        squares = ((rows[:, None] - self.rows[None]) ** 2).sum(axis=-1)
+        return self.y[squares.argmin(axis=1)], 0.1 + np.sqrt(squares.min(axis=1))
+
+    def conditioned(self, rows, y):
+        return Nearest(rows, y)
+
+
+class NearestSampler(StudySampler):
+    """A quick sampler; it records what it is given."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.given = []
+
+    def fit(self, tasks, rng):
+        self.given.append(tasks)
+        return Nearest(tasks[-1].rows, tasks[-1].y)
+
+
+def quick(storage=None, **options):
+    sampler = LifelongSampler(storage, max_networks=2, n_startup_trials=3, **options)
+    sampler.lbo.iterations, sampler.lbo.units = 2, 6
+    return sampler
+
+
+def points(study):
+    return [trial.params for trial in study.trials]
+
+
+def test_studies_are_tasks_in_their_order():
+    """Values are to be minimised, whatever the direction of each study."""
+    sampler = NearestSampler()
+    for number, direction in enumerate(["minimize", "maximize", "minimize"]):
+        sign = -1 if direction == "maximize" else 1
+        study = optuna.create_study(sampler=sampler, direction=direction)
+        study.optimize(lambda trial, s=sign, n=number: s * objective(n)(trial), n_trials=7)
+        assert study.user_attrs[TASK] == number + 1
+        assert {len(tasks) for tasks in sampler.given} <= set(range(1, number + 2))
+    tasks = sampler.given[-1]
+    assert [len(task.values) for task in tasks] == [7, 7, 6]
+    assert all((task.values > 0).all() for task in tasks)
+
+
+def test_failed_pruned_enqueued_and_added_trials():
+    """All are learned from; those that failed are as bad as the worst one."""
+
+    def fragile(trial):
+        value = objective()(trial)
+        assert 0 <= trial.suggest_float("other", 0, trial.number + 1) <= trial.number + 1
+        if trial.number == 2:
+            raise RuntimeError("broken")
+        if trial.number == 3:
+            raise optuna.TrialPruned
+        return np.inf if trial.number == 4 else value
+
+    sampler = NearestSampler()
+    study = optuna.create_study(sampler=sampler)
+    study.enqueue_trial({"x": 1.0, "n": 3, "kind": "a"})
+    study.enqueue_trial({"x": 2.0})
+    study.optimize(fragile, n_trials=6, catch=RuntimeError)
+    given = {"x": 1.5, "n": 1, "kind": "a"}
+    study.add_trial(optuna.create_trial(params=given, distributions=SPACE, value=0.25))
+    study.optimize(fragile, n_trials=1)
+    assert points(study)[0]["n"] == 3
+    assert points(study)[1]["x"] == 2.0
+    values = sampler.given[-1][-1].values
+    assert np.isnan(values).tolist() == [False, False, True, True, True, False, False]
+    assert values[-1] == 0.25
+
+
+def test_points_near_failures_are_avoided():
+    """More than half of the space fails."""
+    study = optuna.create_study(sampler=NearestSampler(seed=1))
+
+    def half(trial):
+        x = trial.suggest_float("x", 0, 1)
+        return np.nan if x > 0.4 else -x
+
+    study.optimize(half, n_trials=20)
+    assert sum(trial.state == TrialState.FAIL for trial in study.trials[5:]) < 9
+
+
+def test_conditional_parameters_and_other_spaces():
+    """Common parameters are proposed, others drawn; other ranges aren't learned from."""
+    sampler = NearestSampler()
+
+    def conditional(trial):
+        x = trial.suggest_float("x", 0, 1)
+        return x + (trial.suggest_float("y", 0, 1) if x > 0.5 else 0.0)
+
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(conditional, n_trials=12)
+    assert sampler.given[-1][-1].rows.shape == (11, 1)
+    other = optuna.create_study(sampler=sampler)
+    other.optimize(lambda trial: trial.suggest_float("x", 0, 2), n_trials=8)
+    assert [len(task.values) for task in sampler.given[-1]] == [7]
+    again = optuna.create_study(sampler=sampler)
+    again.optimize(conditional, n_trials=8)
+    assert len(sampler.given[-1][0].values) == 12
+
+
+def test_single_values_copies_and_the_end_of_the_space():
+    sampler = pickle.loads(pickle.dumps(NearestSampler(n_startup_trials=2)))
+    study = optuna.create_study(sampler=deepcopy(sampler))
+    study.optimize(
+        lambda trial: trial.suggest_int("n", 1, 3) + len(trial.suggest_categorical("kind", ["a"])),
+        n_trials=9,
+    )
+    assert {point["n"] for point in points(study)} == {1, 2, 3}
+    assert len(study.trials) == 4  # the last one finds no point, and stops the study
+    rare = optuna.create_study(sampler=sampler)
+    space = {"n": IntDistribution(1, 4000, log=True)}
+    for n in range(1, 4000):
+        rare.add_trial(optuna.create_trial(params={"n": n}, distributions=space, value=1.0))
+    assert rare.ask(space).params == {"n": 4000}  # by chance found in one of eight attempts
+
+
+def test_running_trials_are_taken_into_account():
+    """As of threads, other processes, or a batch."""
+    study = optuna.create_study(sampler=quick())
+    study.optimize(objective(), n_trials=4)
+    running = [study.ask(SPACE) for _ in range(4)]
+    assert len({str(trial.params) for trial in running}) == 4
+    for trial in reversed(running):
+        study.tell(trial, 1.0)
+    study.optimize(objective(), n_trials=4, n_jobs=2)
+    assert len({str(point) for point in points(study)}) == 12
+
+
+def journal(folder):
+    return JournalStorage(JournalFileBackend(str(folder / "journal")))
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Open the same database, as another process does; connections are closed in the end."""
+    opened = []
+
+    def storage():
+        opened.append(RDBStorage(f"sqlite:///{tmp_path / 'studies.db'}"))
+        return opened[-1]
+
+    yield storage
+    for own in opened:
+        own.engine.dispose()
+
+
+def run(storage, count=6, years=("2023", "2024")):
+    """Optimise studies in a storage from where they were left, and return their points."""
+    found = []
+    for shift, year in enumerate(years):
+        study = optuna.create_study(
+            storage=storage, study_name=year, sampler=quick(storage), load_if_exists=True
+        )
+        for trial in unfinished(study):
+            study.tell(trial, objective(shift)(trial))
+        study.optimize(objective(shift), n_trials=count - len(study.trials))
+        found.append((points(study), [trial.value for trial in study.trials]))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["journal", "database"])
+def test_a_sampler_of_another_process_goes_on(tmp_path, database, kind):
+    """With a sampler for each study, as with one for all of them, in memory."""
+    opened = database if kind == "database" else lambda: journal(tmp_path)
+    whole = []
+    sampler = quick()
+    for shift in range(2):
+        study = optuna.create_study(sampler=sampler)
+        study.optimize(objective(shift), n_trials=6)
+        whole.append((points(study), [trial.value for trial in study.trials]))
+    run(opened(), years=("2023",), count=4)
+    assert run(opened()) == whole
+    storage = opened()
+    more = optuna.load_study(storage=storage, study_name="2024", sampler=quick(storage))
+    more.optimize(objective(1), n_trials=1)
+    study.optimize(objective(1), n_trials=1)
+    assert points(more) == points(study)
+    assert list(quick(opened()).networks()["task"].values) == ["2023", "2024"]
+
+
+@pytest.mark.faults
+def test_studies_that_are_killed_go_on(tmp_path):
+    """At every third write of the storage: before and after it."""
+    counted = Writes()
+    with pytest.MonkeyPatch.context() as patch:
+        counted.watch(patch)
+        (tmp_path / "whole").mkdir()
+        whole = run(journal(tmp_path / "whole"), count=5)
+    for moment in range(0, counted.count, 3):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+
+        def doomed(folder=folder, moment=moment):
+            with pytest.MonkeyPatch.context() as patch:
+                Writes(last=moment).watch(patch)
+                run(journal(folder), count=5)
+
+        assert in_child(doomed) == -9
+        assert run(journal(folder), count=5) == whole
+
+
+class Writes:
+    """Counts moments before and after writes of a journal, and kills the process at one."""
+
+    def __init__(self, last=None):
+        self.count, self.last = 0, last
+
+    def watch(self, patch):
+        append = JournalFileBackend.append_logs
+
+        def counted(own, logs):
+            self._moment()
+            append(own, logs)
+            self._moment()
+
+        patch.setattr(JournalFileBackend, "append_logs", counted)
+
+    def _moment(self):
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+
+def test_two_workers_on_one_study(database):
+    """Both learn from all trials, and neither repeats the other's points."""
+    workers = []
+    for storage in (database(), database()):
+        sampler = NearestSampler(storage)
+        workers.append(
+            optuna.create_study(
+                storage=storage, study_name="one", sampler=sampler, load_if_exists=True
+            )
+        )
+    for _ in range(4):
+        trials = [study.ask(SPACE) for study in workers]
+        for study, trial in zip(workers, trials, strict=True):
+            study.tell(trial, objective()(optuna.trial.FixedTrial(trial.params)))
+    assert len({str(point) for point in points(workers[0])}) == 8
+    assert [len(study.sampler.given[-1][-1].values) for study in workers] == [6, 6]
+    assert workers[1].user_attrs[TASK] == 1
+
+
+def test_learns_from_a_study_without_further_trials():
+    """It is the task before the next study; late values of an earlier study count, too."""
+    finished = optuna.create_study(study_name="2023", sampler=optuna.samplers.RandomSampler(1))
+    finished.optimize(objective(), n_trials=6)
+    sampler = NearestSampler()
+    for _ in range(2):
+        sampler.learn(finished)
+    study = optuna.create_study(study_name="2024", sampler=sampler)
+    study.optimize(objective(0.5), n_trials=6)
+    assert [len(task.values) for task in sampler.given[-1]] == [6, 5]
+    finished.optimize(objective(), n_trials=1)
+    study.optimize(objective(0.5), n_trials=1)
+    assert [len(task.values) for task in sampler.given[-1]] == [7, 6]
+
+
+def test_constant_functions():
+    """Nothing is better than chance, and nothing is learned from them."""
+    sampler = NearestSampler()
+    for value in (1.0, np.nan):
+        study = optuna.create_study(sampler=sampler)
+        study.optimize(lambda trial, own=value: own * (1 + 0 * objective()(trial)), n_trials=7)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective(), n_trials=6)
+    assert [len(tasks) for tasks in sampler.given] == [1]
+    refused(quick().networks, "No study has values that differ")
+
+
+def test_values_of_earlier_studies_are_encoded_once(monkeypatch):
+    """Otherwise the time of a point would grow with the number of tasks."""
+    calls = []
+    own = module.Task
+    monkeypatch.setattr(module, "Task", lambda *parts: calls.append(len(parts[1])) or own(*parts))
+    sampler = NearestSampler()
+    for _ in range(3):
+        optuna.create_study(sampler=sampler).optimize(objective(), n_trials=7)
+    # Once before each point of a study that has a space, and once whole for the next one.
+    assert len(calls) <= 3 * 8
+
+
+def test_what_is_refused():
+    for option, words in {"seed": -1, "n_startup_trials": 0, "max_networks": 0}.items():
+        refused(
+            lambda o=option, v=words: LifelongSampler(**{o: v}), f"{option}={words}", "too small"
+        )
+    refused(lambda: LifelongSampler(n_startup_trials=2.5), "2.5 isn't a whole number")
+    refused(lambda: LifelongSampler(seed=None), "seed=None isn't a whole number")
+    for alpha in ("2", np.inf, 0):
+        refused(lambda a=alpha: LifelongSampler(alpha=a), f"alpha is {alpha!r}")
+    with pytest.raises(TypeError, match="colour"):
+        LifelongSampler(colour=1)
+    several = optuna.create_study(sampler=quick(), directions=["minimize", "minimize"])
+    refused(lambda: several.ask(), "2 objectives")
