@@ -9,6 +9,7 @@ from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.kernel import FixedKernel
+from kem_pymc.gp.posterior import coloured
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 
@@ -66,11 +67,8 @@ def draw_functions(
     for draw, natural in enumerate(np.transpose(values)):
         kernel = FixedKernel.of(coordinates, coordinates.from_natural(natural, 1.0))
         full = np.triu(kernel.upper(x)[:, : len(x)])
-        # The symmetric root exists for singular covariances too, and changes little when the
-        # hyperparameters change little, so that draws with the same seed can be compared.
-        roots, vectors = np.linalg.eigh(full + np.triu(full, 1).T)
-        normal = vectors.T @ rng.standard_normal(len(x))
-        functions[draw] = vectors @ (np.sqrt(np.maximum(roots, 0.0)) * normal)
+        covariance = full + np.triu(full, 1).T
+        functions[draw] = coloured(covariance, rng.standard_normal((1, len(x))))[0]
     return functions
 
 

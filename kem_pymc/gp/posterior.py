@@ -145,6 +145,16 @@ def _solved(root: np.ndarray, b: np.ndarray) -> np.ndarray:
     return dtrtrs(root, b, lower=1)[0] if b.size else b
 
 
+def coloured(covariance: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Return draws (s, m) with a covariance (m, m), made of standard normal ones (s, m).
+
+    The symmetric root exists for singular covariances too, and changes little when the covariance
+    changes little, so that draws with the same seed can be compared.
+    """
+    variances, vectors = np.linalg.eigh(covariance)
+    return ((normal @ vectors) * np.sqrt(np.maximum(variances, 0.0))) @ vectors.T
+
+
 class Watched(NamedTuple):
     """Moments at fixed points, which are kept up to date in O(n m) per observation.
 
@@ -251,6 +261,11 @@ class Posterior:
     def noise_at(self, x: np.ndarray) -> np.ndarray:
         """Return noise variances; see :class:`Process`."""
         return self.process.noise_at(x)
+
+    def draw(self, x: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return functions (draws, m) drawn from the posterior at inputs (m, D), without noise."""
+        normal = rng.standard_normal((draws, len(x)))
+        return self.mean(x) + coloured(self.covariance(x, x), normal)
 
     @property
     def at_points(self) -> tuple[np.ndarray, np.ndarray]:

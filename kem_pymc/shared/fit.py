@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from kem_pymc._jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.categories import CAT
-from kem_pymc.gp.covariance import covariance
+from kem_pymc.gp.kernel import FixedKernel
 from kem_pymc.gp.lapack import log_likelihood
 from kem_pymc.gp.likelihood import add_kernel_gradient, as_active
 from kem_pymc.gp.mean_process import SharedKernel
@@ -155,8 +155,9 @@ class MarginalLikelihood:
         self.y = np.concatenate(targets)
         self.blocks = np.cumsum([0, *map(len, targets)])
         self.compositions = shared, personal
-        candidates = (shared + personal).candidates
-        self.pool = CandidatePool(candidates, rows.shape[1]) if candidates else None
+        # A pool has at least one candidate, which a composition needn't have.
+        candidates = (shared + personal).candidates or (Candidate(),)
+        self.pool = CandidatePool(candidates, rows.shape[1])
         variance = float(np.mean((self.y - self.y.mean()) ** 2)) or 1.0
         self.levels = [
             self._level(shared, rows, variance, shifts=False),
@@ -178,50 +179,35 @@ class MarginalLikelihood:
     def _level(
         self, composition: Composition, rows: np.ndarray, variance: float, shifts: bool
     ) -> _Level:
-        if self.pool is None:
-            empty = np.empty(0)
-            return _Level(*(np.empty(0, dtype=np.int64),) * 2, *(empty,) * 3, ())
-        inclusion = self.pool.inclusion(composition)
-        places = np.flatnonzero(self.pool.active(inclusion))
-        all_of_it = self.pool.hyperparameters
-        h = np.zeros(len(all_of_it))
-        sd = np.zeros(len(all_of_it))
-        for p in places:
-            h[p], sd[p] = _prior(all_of_it[p], composition, rows, variance)
-        free = np.array([p for p in places if shifts or all_of_it[p].positive], dtype=np.int64)
-        kinds = tuple(_kind(all_of_it[p]) for p in free)
-        return _Level(as_active(inclusion), free, h, h[free], sd[free], kinds)
+        inclusion, every = self.pool.inclusion(composition), self.pool.hyperparameters
+        h, sd = np.zeros((2, len(every)))
+        active = np.flatnonzero(self.pool.active(inclusion))
+        for p in active:
+            h[p], sd[p] = _prior(every[p], composition, rows, variance)
+        free = np.array([p for p in active if shifts or every[p].positive], dtype=np.int64)
+        return _Level(
+            as_active(inclusion), free, h, h[free], sd[free], tuple(_kind(every[p]) for p in free)
+        )
 
-    def _full(self, values: np.ndarray) -> tuple[list[np.ndarray], float]:
-        """Return the hyperparameter vectors (H,) of both levels, and the log noise variance."""
-        first = len(self.levels[0].places)
-        parts = values[:first], values[first:-1]
-        vectors = []
+    def _kernels(self, values: np.ndarray) -> tuple[list[FixedKernel], float]:
+        """Return the kernels of both levels, and the log noise variance."""
+        parts = np.split(values[:-1], [len(self.levels[0].places)])
+        made = []
         for level, part in zip(self.levels, parts, strict=True):
             h = level.h.copy()
             h[level.places] = part
-            vectors.append(h)
-        return vectors, float(values[-1])
+            made.append(FixedKernel(self.pool.layout, level.active, h))
+        return made, float(values[-1])
 
     def covariance(self, values: np.ndarray) -> np.ndarray:
         """Return the covariance (n, n) of all rows; only its upper triangle is meaningful."""
-        vectors, log_noise = self._full(values)
+        (shared, personal), log_noise = self._kernels(values)
         n = len(self.y)
-        total = np.zeros((n, padded(n)))
-        if self.pool is not None:
-            layout, (shared, personal) = self.pool.layout, self.levels
-            if len(shared.active):
-                room = np.empty_like(total)
-                covariance(kernels(), layout, shared.active, vectors[0], self.x, total, room)
-            for a, b in self._spans() if len(personal.active) else ():
-                x = np.ascontiguousarray(self.x[:, a:b])
-                # The unfilled lower triangle is added, too.
-                block = np.zeros((b - a, padded(b - a)))
-                room = np.empty_like(block)
-                covariance(kernels(), layout, personal.active, vectors[1], x, block, room)
-                total[a:b, a:b] += block[:, : b - a]
-        total[np.arange(n), np.arange(n)] += np.exp(log_noise)
-        return total[:, :n]
+        total = shared.upper(self.x.T)[:, :n]
+        for a, b in self._spans() if len(personal.active) else ():
+            total[a:b, a:b] += personal.upper(self.x.T[a:b])[:, : b - a]
+        total[np.diag_indices(n)] += np.exp(log_noise)
+        return total
 
     def _spans(self) -> list[tuple[int, int]]:
         return [(int(a), int(b)) for a, b in zip(self.blocks[:-1], self.blocks[1:], strict=True)]
@@ -242,19 +228,16 @@ class MarginalLikelihood:
         return likelihood + prior, self._gradient(values, adjoint) - away / sd**2
 
     def _gradient(self, values: np.ndarray, adjoint: np.ndarray) -> np.ndarray:
-        vectors, log_noise = self._full(values)
+        fixed, log_noise = self._kernels(values)
         parts = []
-        for which, level in enumerate(self.levels):
-            if self.pool is None or not len(level.active):
-                parts.append(np.empty(0))
-                continue
+        spans = [(0, len(self.y))], self._spans()
+        for level, kernel, blocks in zip(self.levels, fixed, spans, strict=True):
             out = np.zeros(len(self.pool.hyperparameters) + 1)
-            for a, b in [(0, len(self.y))] if which == 0 else self._spans():
+            for a, b in blocks if len(level.active) else ():
                 weights = np.zeros((b - a, padded(b - a)))
                 weights[:, : b - a] = adjoint[a:b, a:b]
                 x = np.ascontiguousarray(self.x[:, a:b])
-                arguments = self.pool.layout, level.active, vectors[which], x, weights, out
-                add_kernel_gradient(kernels(), *arguments)
+                add_kernel_gradient(kernels(), *kernel, x, weights, out)
             parts.append(out[level.places])
         trace = np.trace(adjoint[:, : len(self.y)])
         return np.concatenate([*parts, [trace * np.exp(log_noise)]])
@@ -281,10 +264,10 @@ class MarginalLikelihood:
 
     def model(self, values: np.ndarray) -> TwoLevel:
         """Return the two-level model with these values, without inducing points."""
-        vectors, log_noise = self._full(values)
+        fixed, log_noise = self._kernels(values)
         named = [
-            {} if self.pool is None else self.pool.named(h, composition)
-            for h, composition in zip(vectors, self.compositions, strict=True)
+            self.pool.named(kernel.h, composition)
+            for kernel, composition in zip(fixed, self.compositions, strict=True)
         ]
         dimension = len(self.x)
         kernel = SharedKernel(self.compositions[0], named[0], dimension, np.empty((0, dimension)))
@@ -312,8 +295,8 @@ def _prior(
         return float(np.log(variance / unit / len(composition))), AMPLITUDE_SD
     factor = candidate.factors[0]
     if len(inner) > 1:
-        own = inner[0].partition("#")[0]
-        factor = next(f for f in candidate.factors if str(f) == own)
+        text = inner[0].partition("#")[0]
+        factor = next(f for f in candidate.factors if str(f) == text)
     column = rows[:, factor.dimension]
     extent = float(np.ptp(column)) or 1.0
     if hyperparameter.kind == "shift":

@@ -229,6 +229,17 @@ def test_every_user_of_the_posterior_equals_dense_matrices(user):
         np.testing.assert_allclose(value, dense[name], rtol=1e-10, atol=1e-10, err_msg=name)
 
 
+def test_draws_have_the_moments_of_the_posterior():
+    """Catches draws of the prior, and a covariance that is a root's transpose."""
+    posterior = Posterior.of(process("SE0 + LIN1 + CONST", 3.0), X[:4], Y[:4])
+    n = 20_000
+    drawn = posterior.draw(Z, n, np.random.default_rng(2))
+    variance, covariance = posterior.variance(Z), posterior.covariance(Z, Z)
+    assert (np.abs(drawn.mean(axis=0) - posterior.mean(Z)) < 5 * np.sqrt(variance / n)).all()
+    error = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
+    assert (np.abs(np.cov(drawn.T) - covariance) < 5 * error).all()
+
+
 def test_exact_observations_may_be_repeated_but_not_contradicted():
     exact = GaussianProcess.of("SE0", VALUES, 0.0)
     posterior = Posterior.unobserved(exact, np.array([[0.1], [0.3]])).observe(np.array([0.1]), 1.0)

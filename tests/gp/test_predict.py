@@ -59,29 +59,17 @@ def posterior(x, y, x_new, part):
     return mean, np.sqrt(np.diag(covariance))
 
 
-def test_mean_and_sd_equal_the_closed_form(points):
-    mean, sd = posterior(*points, lambda x, z: sum(k(x, z) for k in PARTS.values()))
-    result = predicted(*points)
-    np.testing.assert_allclose(result.mean, mean, atol=1e-10)
-    np.testing.assert_allclose(result.sd, sd, atol=1e-10)
-    noisy = predicted(*points, include_noise=True)
-    np.testing.assert_allclose(noisy.sd, np.sqrt(sd**2 + NOISE), atol=1e-10)
-    np.testing.assert_array_equal(noisy.mean, result.mean)
-
-
 def test_each_component_equals_the_closed_form(points):
-    result = predicted(*points)
+    result, noisy = predicted(*points), predicted(*points, include_noise=True)
     assert set(result.components) == set(PARTS)
+    total = sum(part.mean for part in result.components.values())
+    np.testing.assert_allclose(total, result.mean, atol=1e-10)
+    np.testing.assert_allclose(noisy.sd, np.sqrt(result.sd**2 + NOISE), atol=1e-10)
+    np.testing.assert_array_equal(noisy.mean, result.mean)
     for label, part in PARTS.items():
         mean, sd = posterior(*points, part)
         np.testing.assert_allclose(result.components[label].mean, mean, atol=1e-10)
         np.testing.assert_allclose(result.components[label].sd, sd, atol=1e-10)
-
-
-def test_component_means_add_up(points):
-    result = predicted(*points)
-    total = sum(part.mean for part in result.components.values())
-    np.testing.assert_allclose(total, result.mean, atol=1e-10)
 
 
 def test_white_predicts_the_prior(points):

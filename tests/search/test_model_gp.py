@@ -1,3 +1,5 @@
+"""The process over models; its predictions beside dense matrices are in tests/gp/test_posterior."""
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -19,29 +21,6 @@ def process(count, every=100):
     for i in range(count):
         gp.add(squared(PLACES[i : i + 1], PLACES[:i])[0], SCORES[i])
     return gp
-
-
-def test_predictions_are_those_of_a_process_with_unknown_mean():
-    """Against the joint normal density with a mean of variance 1e6, after rank-one updates."""
-    gp = process(9)
-    sd, lengthscale, structural, length, noise = np.exp(gp._logs)
-    new = RNG.uniform(size=(4, 2))
-    both = np.concatenate([PLACES[:9], new])
-    apart = squared(both, both)
-    k = sd**2 * np.exp(-0.5 * apart[..., 0] / lengthscale**2) + 1e6
-    k += structural**2 * np.exp(-0.5 * apart[..., 1] / length**2)
-    data = k[:9, :9] + (noise**2 + 1e-6 * (sd**2 + structural**2)) * np.eye(9)
-    y = gp._standardised()
-    mean = k[9:, :9] @ np.linalg.solve(data, y)
-    variance = np.diag(k[9:, 9:] - k[9:, :9] @ np.linalg.solve(data, k[:9, 9:]))
-    found = gp.predict(squared(new, PLACES[:9]))
-    np.testing.assert_allclose(found[0], mean, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found[1], np.sqrt(variance), rtol=1e-4)
-
-
-def test_rank_one_updates_give_the_factor_of_the_whole():
-    gp = process(11)
-    np.testing.assert_allclose(gp._root @ gp._root.T, gp._full(), rtol=1e-10)
 
 
 def test_hyperparameters_are_fitted_every_so_many_models():

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import MeanProcess
@@ -38,19 +37,6 @@ def test_leaving_a_user_out_equals_the_block_formulas(model, users, user):
     sd = np.sqrt(np.diag(block))
     assert np.abs((left_out.mean(x) - mean) / sd).max() < 0.01
     assert np.abs(left_out.covariance(x, x) - (block - own)).max() < 0.01 * block.max()
-
-
-def test_predictive_densities_add_up_as_conditional_densities(model, users):
-    inputs, targets = users
-    total, spans = dense(users)
-    y = np.concatenate(targets)
-    posterior = SharedPosterior.of(model, inputs, targets)
-    for user, span in enumerate(spans):
-        found = posterior.log_predictive_density(user, inputs[user], targets[user])
-        rest = np.setdiff1d(np.arange(len(y)), np.arange(len(y))[span])
-        both = multivariate_normal(np.zeros(len(y)), total).logpdf(y)
-        others = multivariate_normal(np.zeros(len(rest)), total[np.ix_(rest, rest)]).logpdf(y[rest])
-        assert found == pytest.approx(both - others, abs=0.01)
 
 
 def test_predictions_for_a_new_user_are_within_a_hundredth_of_an_sd(model, users):
