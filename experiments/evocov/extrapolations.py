@@ -17,9 +17,18 @@ import numpy as np
 import pandas as pd
 
 from experiments.data.series import series
+from experiments.evocov.conversion import converted
 from experiments.evocov.metrics import METRICS, MetricName
 from experiments.evocov.search_paths import ScaledSeries, SearchPath, densities
-from experiments.evocov.strategies import Fresh, Limited, Mutants
+from experiments.evocov.strategies import (
+    CLIMBERS,
+    MUTATIONS,
+    Fresh,
+    GoWithTheFirst,
+    Limited,
+    Mutants,
+    RandomSearch,
+)
 from experiments.results import place_of
 from experiments.settings import Extrapolations, Extrapolator
 from kem_pymc.comparison.code import slug
@@ -27,7 +36,6 @@ from kem_pymc.comparison.data import Folder
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import bic
 from kem_pymc.search.evaluation import Evaluation
-from kem_pymc.search.evocov.conversion import converted
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
@@ -36,14 +44,7 @@ from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.run import EVALUATIONS
 from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
-from kem_pymc.search.evocov.strategies import (
-    CLIMBERS,
-    GENERATION,
-    MUTATIONS,
-    GoWithTheFirst,
-    RandomSearch,
-    Strategy,
-)
+from kem_pymc.search.evocov.strategies import GENERATION, Strategy
 from kem_pymc.search.evocov.strategies import Evolution as Generations
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.hyperpriors import Hyperpriors

@@ -23,7 +23,8 @@ class EvolutionResult(Found[Individual]):
     ----------
     evaluations : tuple of Individual
         Fitted kernels, in the order in which they were proposed.
-    method : {"evocov", "random", "go_with_the_first"}
+    method : str
+        "evocov".
     scaling : Scaling
     seed : int
     fitter : Fitter

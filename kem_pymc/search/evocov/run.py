@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from numbers import Real
 from os import PathLike
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +20,13 @@ from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.record import EvolvedRecord, ScreeningRecord
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.screening import KERNELS, SHARE, finalists, screening
-from kem_pymc.search.evocov.strategies import Evolution, GoWithTheFirst, RandomSearch, Strategy
+from kem_pymc.search.evocov.strategies import Evolution
 from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import BestSoFar
 from kem_pymc.search.record import search_folder
 
-#: Strategies, by method.
-STRATEGIES: dict[str, type[Evolution] | type[RandomSearch] | type[GoWithTheFirst]] = {
-    "evocov": Evolution,
-    "random": RandomSearch,
-    "go_with_the_first": GoWithTheFirst,
-}
-
-Method = Literal["evocov", "random", "go_with_the_first"]
+#: Name of the method, in results and files.
+METHOD = "evocov"
 
 #: Smallest number of points.
 FEWEST = 10
@@ -45,7 +38,6 @@ BUDGET, EVALUATIONS = 2820, 50
 def evolve(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
-    method: Method = "evocov",
     *,
     budget: int = BUDGET,
     seconds: float = math.inf,
@@ -70,9 +62,6 @@ def evolve(
         Inputs, without repetitions.
     y : array_like, shape (n,)
         Targets.
-    method : {"evocov", "random", "go_with_the_first"}
-        Evolution (algorithm 1), random kernels (section 4.5.1), or hill climbing from several
-        random kernels (section 4.5.2).
     budget : int
         Number of kernels to fit to all points. Generations have 141.
     seconds : float
@@ -120,14 +109,12 @@ def evolve(
             f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
             "use kem_pymc.search.search with the method 'cks' or 'boms'."
         )
-    if method not in STRATEGIES:
-        raise InputError(f"There is no method {method!r}. Use one of {', '.join(STRATEGIES)}.")
     if metric not in METRICS:
         raise InputError(f"There is no metric {metric!r}. Use one of {', '.join(METRICS)}.")
     check_numbers(seed, budget=budget, evaluations=evaluations)
     if not (isinstance(seconds, Real) and seconds > 0):
         raise InputError(f"seconds is {seconds}. Give a number above 0.")
-    options = {"method": method, "metric": metric, "evaluations": evaluations, "seed": seed}
+    options = {"method": METHOD, "metric": metric, "evaluations": evaluations, "seed": seed}
     fitter = Fitter(x, y, metric, evaluations)
     coarse = screening(fitter, seed)
     with (
@@ -141,7 +128,7 @@ def evolve(
             # A search that went on to all points isn't screened for longer when it is continued.
             screened_before, ended = ScreeningRecord(folder), len(record) > 0
             screened = explore(
-                make_strategy(method, x.shape[1], seed),
+                evolution(x.shape[1], seed),
                 coarse,
                 len(screened_before) if ended else KERNELS,
                 seed,
@@ -152,7 +139,7 @@ def evolve(
             )
         before = screened[-1].elapsed if screened else 0.0
         evaluations = explore(
-            make_strategy(method, x.shape[1], seed, finalists(screened)),
+            evolution(x.shape[1], seed, finalists(screened)),
             fitter,
             budget,
             seed,
@@ -163,13 +150,11 @@ def evolve(
             record=record,
         )
         return EvolutionResult(
-            tuple(evaluations), method, scaling, seed, fitter, tuple(screened), executor.cores
+            tuple(evaluations), METHOD, scaling, seed, fitter, tuple(screened), executor.cores
         )
 
 
-def make_strategy(
-    method: str, dimension: int, seed: int, initial: Sequence[Individual] = ()
-) -> Strategy:
-    """Return the strategy of a method, for a number of input columns D and initial kernels."""
+def evolution(dimension: int, seed: int, initial: Sequence[Individual] = ()) -> Evolution:
+    """Return the strategy, for a number of input columns D and initial kernels."""
     rng = np.random.default_rng(seed)
-    return STRATEGIES[method](PsdCheck(dimension, rng), rng, initial=initial)
+    return Evolution(PsdCheck(dimension, rng), rng, initial=initial)

@@ -19,10 +19,6 @@ GENERATION, SELECTED = 141, 14
 #: are the parents of the next run.
 IMPROVEMENT, PATIENCE, RUNS = 1.0, 3, 4
 
-#: Go With The First: number of kernels that climb (G), and of their mutations before the worst one
-#: is left out (N).
-CLIMBERS, MUTATIONS = 13, 200
-
 
 class Strategy(Protocol):
     """Protocol of strategies.
@@ -102,86 +98,6 @@ class Evolution:
             self.parents, self.winners = self.winners, []
         else:
             self.parents = []
-
-
-class RandomSearch:
-    """Random kernels (section 4.5.1).
-
-    Parameters
-    ----------
-    check, rng, initial
-        As for :class:`Evolution`.
-    size : int
-        Number of kernels that are proposed at a time.
-    """
-
-    def __init__(
-        self,
-        check: Callable[[Tree], bool],
-        rng: np.random.Generator,
-        size: int = GENERATION,
-        initial: Sequence[Individual] = (),
-    ) -> None:
-        self.check, self.rng, self.size = check, rng, size
-        self.first = [Offspring(own.tree, own.natural) for own in initial]
-
-    def propose(self) -> list[Offspring]:
-        """Return random kernels; see :class:`Strategy`."""
-        if self.first:
-            first, self.first = self.first, []
-            return first
-        return [random_kernel(self.check, self.rng) for _ in range(self.size)]
-
-    def observe(self, fitted: Sequence[Individual]) -> None:
-        """Take note of nothing; see :class:`Strategy`."""
-
-
-class GoWithTheFirst:
-    """Hill climbing by mutations from several random kernels, the worst of which is left out.
-
-    Every kernel is mutated `mutations` times, and replaced by its mutant whenever that is better;
-    then the worst kernel is left out, until one is left (section 4.5.2).
-
-    Parameters
-    ----------
-    check, rng, initial
-        As for :class:`Evolution`.
-    climbers, mutations : int
-        Number of kernels, and of mutations of each before one is left out.
-    """
-
-    def __init__(
-        self,
-        check: Callable[[Tree], bool],
-        rng: np.random.Generator,
-        climbers: int = CLIMBERS,
-        mutations: int = MUTATIONS,
-        initial: Sequence[Individual] = (),
-    ) -> None:
-        self.check, self.rng = check, rng
-        self.climbers, self.mutations = climbers, mutations
-        self.first = [Offspring(own.tree, own.natural) for own in initial[:climbers]]
-        self.population: list[Individual] = []
-        self.rounds = 0
-
-    def propose(self) -> list[Offspring]:
-        """Return one mutant of each kernel; see :class:`Strategy`."""
-        if not self.population:
-            missing = self.climbers - len(self.first)
-            return self.first + [random_kernel(self.check, self.rng) for _ in range(missing)]
-        if self.rounds == self.climbers * self.mutations:
-            return []
-        return [vary([found], self.check, self.rng) for found in self.population]
-
-    def observe(self, fitted: Sequence[Individual]) -> None:
-        """Keep the better one of each kernel and its mutant; see :class:`Strategy`."""
-        if not self.population:
-            self.population = list(fitted)
-            return
-        self.population = list(map(better, fitted, self.population))
-        self.rounds += 1
-        if self.rounds % self.mutations == 0 and len(self.population) > 1:
-            self.population.remove(max(self.population, key=lambda found: found.bic))
 
 
 def random_kernel(check: Callable[[Tree], bool], rng: np.random.Generator) -> Offspring:

@@ -173,13 +173,15 @@ class Tree(gp.PrimitiveTree):
         >>> process = pm.gp.Marginal(cov_func=covariance)
         >>> process.marginal_likelihood("y", scaled_x, standardised_y, found.selection.noise**0.5)
         """
-        from kem_pymc.search.evocov.to_pymc import TreeCovariance
+        from kem_pymc.search.evocov.to_pymc import ExpressionCovariance
 
         names = self.hyperparameters
         for name in names:
             if name not in hyperparameters:
                 raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
-        return TreeCovariance(self, [hyperparameters[name] for name in names], dimension)
+        # Cast to floats, because PyTensor would store whole numbers as small integers.
+        values = [pt.cast(hyperparameters[name], "floatX") for name in names]
+        return ExpressionCovariance(lambda x, z: self.to_pytensor(x, z, values), dimension)
 
     def formula(self) -> str:
         """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""

@@ -1,12 +1,8 @@
-import math
-
 import numpy as np
 import pytest
 
 from kem_pymc.search import search
 from kem_pymc.search.evocov.record import EvolvedRecord
-from kem_pymc.search.evocov.run import make_strategy
-from kem_pymc.search.evocov.strategies import GoWithTheFirst, RandomSearch
 from kem_pymc.search.record import EVALUATIONS
 from tests.refusals import refused
 from tests.search.conftest import paths
@@ -74,16 +70,6 @@ def test_time_ends_a_search_within_a_generation(evolved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "strategy"), [("random", RandomSearch), ("go_with_the_first", GoWithTheFirst)]
-)
-def test_baselines(method, strategy):
-    assert isinstance(make_strategy(method, 1, 0), strategy)
-    found = quiet(X, Y, method, budget=40, evaluations=5)
-    assert len(found.evaluations) == 40
-    assert math.isfinite(found.path["score"].max())
-
-
-@pytest.mark.parametrize(
     ("data", "words"),
     [
         ((X[:9], Y[:9]), ("9 points", "at least 10")),
@@ -101,7 +87,6 @@ def test_data_that_is_refused(data, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "gp"}, ("'gp'", "evocov, random, go_with_the_first")),
         ({"metric": "mae"}, ("'mae'", "loocv")),
         ({"budget": 0}, ("budget is 0",)),
         ({"evaluations": 0}, ("evaluations is 0",)),
