@@ -14,8 +14,8 @@ def covariance(kernels, layout, active, h, x, out, scratch):
 
     Parameters
     ----------
-    kernels : Kernels
-    layout : Layout
+    kernels : KernelPointers
+    layout : PoolLayout
     active : (k,) int64
         Indices of the composition's candidates in the pool.
     h : (H,) float64

@@ -15,7 +15,7 @@ from kem_pymc._jit.decorators import compiled
 from kem_pymc._jit.simd import LANES, add_multiple, load, padded, store
 from kem_pymc._jit.structs import by_reference
 from kem_pymc.gp.covariance import covariance
-from kem_pymc.kernels.pool import Layout
+from kem_pymc.kernels.pool import PoolLayout
 
 #: Number of covariances in the cache, a power of 2, and their maximum size in bytes: with very many
 #: points per user the cache holds fewer covariances, or none.
@@ -41,7 +41,7 @@ class Covariances(NamedTuple):
     matrix: np.ndarray
 
 
-def no_covariances(layout: Layout, points: int) -> Covariances:
+def no_covariances(layout: PoolLayout, points: int) -> Covariances:
     """Return an empty cache for users with at most `points` points.
 
     Its arrays occupy no physical memory before they are written to.

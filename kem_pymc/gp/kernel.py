@@ -12,7 +12,7 @@ from kem_pymc.gp.covariance import covariance, cross_covariances, variances
 from kem_pymc.gp.likelihood import as_active
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.library import kernels
-from kem_pymc.kernels.pool import CandidatePool, Layout
+from kem_pymc.kernels.pool import CandidatePool, PoolLayout
 
 
 class FixedKernel(NamedTuple):
@@ -20,7 +20,7 @@ class FixedKernel(NamedTuple):
 
     Attributes
     ----------
-    layout : Layout
+    layout : PoolLayout
         Layout of the composition's pool.
     active : ndarray, shape (k,)
         Indices of the composition's candidates in the pool.
@@ -28,7 +28,7 @@ class FixedKernel(NamedTuple):
         The pool's hyperparameters: logs of positive ones, values of others.
     """
 
-    layout: Layout
+    layout: PoolLayout
     active: np.ndarray
     h: np.ndarray
 

@@ -144,7 +144,7 @@ def prefix_log_likelihood(
 
     Parameters
     ----------
-    kernels, layout, data : Kernels, Layout, Data
+    kernels, layout, data : KernelPointers, PoolLayout, Data
     active : (k,) int64
         Indices of the composition's candidates in the pool.
     h : (H,) float64

@@ -9,8 +9,8 @@ import numpy as np
 from kem_pymc._jit.decorators import FunctionPointer, compiled, pointer, types
 from kem_pymc._jit.structs import by_reference
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, weighted_gradient
-from kem_pymc.kernels.library import Kernels
-from kem_pymc.kernels.pool import Layout
+from kem_pymc.kernels.library import KernelPointers
+from kem_pymc.kernels.pool import PoolLayout
 
 
 @by_reference
@@ -105,7 +105,7 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    kernels, layout : Kernels, Layout
+    kernels, layout : KernelPointers, PoolLayout
     active : (number of candidates,) int64
         Indices of the composition's candidates in the pool.
     places : (k,) int64
@@ -123,8 +123,8 @@ class Problem(NamedTuple):
     prior : Prior
     """
 
-    kernels: Kernels
-    layout: Layout
+    kernels: KernelPointers
+    layout: PoolLayout
     active: np.ndarray
     places: np.ndarray
     x: np.ndarray

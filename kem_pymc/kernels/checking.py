@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -101,21 +102,19 @@ def check_kernel(
             )
         values[kind] = tuple(own)
     points = np.ascontiguousarray(POINTS if x is None else x, dtype=np.float64)
-    combinations = [
-        np.array(h, dtype=np.float64)
-        for h in product(*(values[kind] for kind in kernel.hyperparameters))
-    ]
-    compiled = _Compiled(kernel, points)
-    return KernelCheck(
-        asymmetry=max(compiled.asymmetry(h) for h in combinations),
-        least_eigenvalue=min(compiled.least_eigenvalue(h) for h in combinations),
-        gradient_error=max(compiled.gradient_error(h) for h in combinations),
-        loop_error=max(compiled.loop_error(h) for h in combinations),
+    check = _Check(kernel, points)
+    worst = np.array(
+        [
+            check(np.array(h, dtype=np.float64))
+            for h in product(*(values[kind] for kind in kernel.hyperparameters))
+        ]
     )
+    asymmetry, _, gradient_error, loop_error = worst.max(axis=0).tolist()
+    return KernelCheck(asymmetry, float(worst[:, 1].min()), gradient_error, loop_error)
 
 
-class _Compiled:
-    """A base kernel evaluated at points (n,), by PyTensor and by the compiled loops."""
+class _Check:
+    """Checks of a base kernel at points (n,), by PyTensor and by the compiled loops."""
 
     def __init__(self, kernel: BaseKernel, x: np.ndarray) -> None:
         self._kernel, self._x = kernel, x
@@ -127,90 +126,80 @@ class _Compiled:
             inputs, [value, *slopes], mode="FAST_COMPILE", on_unused_input="ignore"
         )
 
-    def evaluate(self, h: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the covariance (n, n) and its derivatives with respect to each hyperparameter."""
-        n = len(self._x)
-        rows, columns = np.repeat(self._x[:, None], n, 1), np.repeat(self._x[None], n, 0)
-        value, *slopes = self._evaluate(rows, columns, *(np.full((n, n), v) for v in h))
-        names = ("value", *self._kernel.hyperparameters)
-        for what, array in zip(names, (value, *slopes), strict=True):
-            wrong = np.argwhere(~np.isfinite(array))
-            if len(wrong):
-                i, j = wrong[0]
-                which = "value" if what == "value" else f"derivative with respect to the {what}"
-                self._complain(
-                    f"has no finite {which} at x = {self._x[i]:g}, z = {self._x[j]:g}",
-                    h,
-                    "Rewrite the expression, or check it on the range of your data with x=",
-                )
-        return value, slopes
-
-    def asymmetry(self, h: np.ndarray) -> float:
-        """Return the largest difference of k(x, z) and k(z, x), relative to the largest value."""
-        value, _ = self.evaluate(h)
-        difference = float(np.abs(value - value.T).max() / max(np.abs(value).max(), ROUNDING))
-        if difference > ROUNDING:
-            self._complain("isn't symmetric", h, "Make k(x, z) equal to k(z, x)")
-        return difference
-
-    def least_eigenvalue(self, h: np.ndarray) -> float:
-        """Return the smallest eigenvalue of the points' covariance, relative to the largest."""
-        value, _ = self.evaluate(h)
+    def __call__(self, h: np.ndarray) -> tuple[float, float, float, float]:
+        """Return the attributes of a :class:`KernelCheck` for one vector of hyperparameters."""
+        value, *slopes = self.evaluate(h)
+        size = max(np.abs(value).max(), ROUNDING)
+        asymmetry = np.abs(value - value.T).max() / size
+        if asymmetry > ROUNDING:
+            self._fail("isn't symmetric", h, "Make k(x, z) equal to k(z, x)")
         eigenvalues = np.linalg.eigvalsh(value)
-        least = float(eigenvalues[0] / max(abs(eigenvalues[-1]), ROUNDING))
+        least = eigenvalues[0] / max(abs(eigenvalues[-1]), ROUNDING)
         if least < -ROUNDING:
-            self._complain(
+            self._fail(
                 f"isn't positive semi-definite: an eigenvalue is {least:.1g} times the largest",
                 h,
                 "Use a covariance function",
             )
-        return least
+        gradient_errors = [self.gradient_error(h, p, slope) for p, slope in enumerate(slopes)]
+        loop_error = self.loop_error(h, value, slopes)
+        return asymmetry, least, max(gradient_errors, default=0.0), loop_error
 
-    def gradient_error(self, h: np.ndarray) -> float:
-        """Return the largest relative difference of a derivative from finite differences."""
-        _, slopes = self.evaluate(h)
-        worst = 0.0
-        for p, (kind, slope) in enumerate(zip(self._kernel.hyperparameters, slopes, strict=True)):
-            # Long steps have truncation errors, short ones rounding errors: the best one is used.
-            errors = np.full_like(slope, np.inf)
-            for size in STEPS:
-                step = np.zeros_like(h)
-                step[p] = size * max(1.0, abs(h[p]))
-                up, down = self.evaluate(h + step)[0], self.evaluate(h - step)[0]
-                errors = np.minimum(errors, np.abs(slope - (up - down) / (2 * step[p])))
-            worst = max(worst, float(errors.max() / max(np.abs(slope).max(), 1.0)))
-            if worst > DIFFERENCES:
-                self._complain(
-                    f"has a derivative with respect to the {kind} that differs from finite "
-                    "differences",
+    def evaluate(self, h: np.ndarray) -> list[np.ndarray]:
+        """Return the covariance (n, n) and its derivatives with respect to each hyperparameter."""
+        n = len(self._x)
+        rows, columns = np.repeat(self._x[:, None], n, 1), np.repeat(self._x[None], n, 0)
+        arrays = self._evaluate(rows, columns, *(np.full((n, n), v) for v in h))
+        slopes = [f"derivative with respect to the {kind}" for kind in self._kernel.hyperparameters]
+        for what, array in zip(["value", *slopes], arrays, strict=True):
+            for i, j in np.argwhere(~np.isfinite(array))[:1]:
+                self._fail(
+                    f"has no finite {what} at x = {self._x[i]:g}, z = {self._x[j]:g}",
                     h,
-                    "Write it with differentiable functions",
+                    "Rewrite the expression, or check it on the range of your data with x=",
                 )
-        return worst
+        return arrays
 
-    def loop_error(self, h: np.ndarray) -> float:
+    def gradient_error(self, h: np.ndarray, p: int, slope: np.ndarray) -> float:
+        """Return the largest relative difference of a derivative from finite differences."""
+        # Long steps have truncation errors, short ones rounding errors: the best one is used.
+        errors = np.full_like(slope, np.inf)
+        for size in STEPS:
+            step = np.zeros_like(h)
+            step[p] = size * max(1.0, abs(h[p]))
+            up, down = self.evaluate(h + step)[0], self.evaluate(h - step)[0]
+            errors = np.minimum(errors, np.abs(slope - (up - down) / (2 * step[p])))
+        error = errors.max() / max(np.abs(slope).max(), 1.0)
+        if error > DIFFERENCES:
+            self._fail(
+                f"has a derivative with respect to the {self._kernel.hyperparameters[p]} that "
+                "differs from finite differences",
+                h,
+                "Write it with differentiable functions",
+            )
+        return error
+
+    def loop_error(self, h: np.ndarray, value: np.ndarray, slopes: list[np.ndarray]) -> float:
         """Return the largest relative difference of the loops from PyTensor's evaluation."""
-        x, n = self._x, len(self._x)
-        value, slopes = self.evaluate(h)
-        own = np.ones((n, n))
-        self._loops.cross(0, x, x, h, own)
-        upper = np.ones((n, n))
+        x = self._x
+        full, upper = np.ones_like(value), np.ones_like(value)
+        self._loops.cross(0, x, x, h, full)
         self._loops.fill(0, x, h, 1.0, MULTIPLY, upper)
-        weights = np.random.default_rng(0).normal(size=(n, n))
+        weights = np.triu(np.random.default_rng(0).normal(size=value.shape))
         sums = np.zeros(len(h) + 1)
         self._loops.gradient(0, x, h, weights, sums)
-        expected = np.array([np.triu(weights * array).sum() for array in (*slopes, value)])
-        sizes = [np.abs(np.triu(weights * array)).sum() for array in (*slopes, value)]
-        worst = max(
-            np.abs(own - value).max() / max(np.abs(value).max(), 1.0),
-            np.abs(np.triu(upper - value)).max() / max(np.abs(value).max(), 1.0),
-            float(np.max(np.abs(sums - expected) / np.maximum(sizes, 1.0))),
-        )
+        products = [weights * array for array in (*slopes, value)]
+        errors = [
+            abs(s - p.sum()) / max(np.abs(p).sum(), 1.0)
+            for s, p in zip(sums, products, strict=True)
+        ]
+        difference = np.maximum(np.abs(full - value), np.abs(np.triu(upper - value))).max()
+        worst = max(difference / max(np.abs(value).max(), 1.0), *errors)
         if not worst <= ROUNDING:
-            self._complain("differs between PyTensor and compiled code", h, "Report it as a bug")
-        return float(worst)
+            self._fail("differs between PyTensor and compiled code", h, "Report it as a bug")
+        return worst
 
-    def _complain(self, what: str, h: np.ndarray, remedy: str) -> None:
+    def _fail(self, what: str, h: np.ndarray, remedy: str) -> NoReturn:
         pairs = zip(self._kernel.hyperparameters, h, strict=True)
         where = ", ".join(f"{kind} {value:g}" for kind, value in pairs)
         raise InputError(

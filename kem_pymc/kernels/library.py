@@ -25,7 +25,7 @@ SET, ADD, MULTIPLY = 0, 1, 2
 
 
 @by_reference
-class Kernels(NamedTuple):
+class KernelPointers(NamedTuple):
     """Pointers to the compiled base kernels; ``code`` is a kernel's index in the registry.
 
     Attributes
@@ -47,7 +47,7 @@ class Kernels(NamedTuple):
     gradient: FunctionPointer
 
 
-def kernels() -> Kernels:
+def kernels() -> KernelPointers:
     """Return the compiled code of all base kernels registered so far."""
     return compile_kernels(base_kernels())
 
@@ -147,7 +147,7 @@ def _source(
 
 
 @cache
-def compile_kernels(kernels: tuple[BaseKernel, ...]) -> Kernels:
+def compile_kernels(kernels: tuple[BaseKernel, ...]) -> KernelPointers:
     """Return the compiled code of base kernels; ``code`` is the index of a kernel among them."""
     values = [_value(k) for k in kernels]
     derivatives = [_derivatives(k) for k in kernels]
@@ -164,7 +164,7 @@ def compile_kernels(kernels: tuple[BaseKernel, ...]) -> Kernels:
     fill_signature = types.void(code, VECTOR, VECTOR, types.float64, types.int64, MATRIX)
     cross_signature = types.void(code, VECTOR, VECTOR, VECTOR, MATRIX)
     gradient_signature = types.void(code, VECTOR, VECTOR, MATRIX, VECTOR)
-    return Kernels(
+    return KernelPointers(
         fill=made("fill", "code, x, h, scale, how, out", "x", _FILL, fill_signature, values),
         cross=made("cross", "code, x, z, h, out", "z", _CROSS, cross_signature, values),
         gradient=made(

@@ -1,7 +1,7 @@
 """The candidate pool of a study, and its layout in the arrays of the compiled code.
 
 Compositions are data for the compiled code: rows of inclusion indicators over the pool, next to one
-vector with an entry for every hyperparameter of every candidate. :class:`Layout` holds the
+vector with an entry for every hyperparameter of every candidate. :class:`PoolLayout` holds the
 positions, so that nothing is compiled for a particular composition.
 """
 
@@ -31,7 +31,7 @@ NAMED, SHOWN = 20, 30
 
 
 @by_reference
-class Layout(NamedTuple):
+class PoolLayout(NamedTuple):
     """Positions of candidates, factors and hyperparameters in the arrays of the compiled code.
 
     There are C candidates, F factors over all of them and H hyperparameters. Candidate c has
@@ -187,7 +187,7 @@ class CandidatePool(Displayed):
         return with_shared(self.candidates)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> PoolLayout:
         """Positions of candidates, factors and hyperparameters in the compiled code's arrays."""
         codes = {k.name: i for i, k in enumerate(base_kernels())}
         factor_start, hyper_start, factor_hyper = [0], [0], []
@@ -206,7 +206,7 @@ class CandidatePool(Displayed):
             factor_start.append(len(factors))
             hyper_start.append(position)
         as_int = lambda values: np.asarray(list(values), dtype=np.int64)  # noqa: E731
-        return Layout(
+        return PoolLayout(
             factor_start=as_int(factor_start),
             factor_base=as_int(codes[f.base] for f in factors),
             factor_dimension=as_int(f.dimension for f in factors),

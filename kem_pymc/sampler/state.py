@@ -18,8 +18,8 @@ from kem_pymc._jit.decorators import compiled
 from kem_pymc._jit.structs import by_reference
 from kem_pymc.gp.covariance_cache import Covariances
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
-from kem_pymc.kernels.library import Kernels
-from kem_pymc.kernels.pool import Layout
+from kem_pymc.kernels.library import KernelPointers
+from kem_pymc.kernels.pool import PoolLayout
 from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.sampler.fit_cache import Fits
 
@@ -30,7 +30,7 @@ class CompiledModel(NamedTuple):
 
     Attributes
     ----------
-    kernels, layout, priors : Kernels, Layout, PriorTable
+    kernels, layout, priors : KernelPointers, PoolLayout, PriorTable
         One move changes ``priors.population`` in place, so states that are sampled side by side
         need models with separate arrays of these parameters.
     data : Data
@@ -49,8 +49,8 @@ class CompiledModel(NamedTuple):
         Caches of computations: they change, but draws don't depend on them.
     """
 
-    kernels: Kernels
-    layout: Layout
+    kernels: KernelPointers
+    layout: PoolLayout
     priors: PriorTable
     data: Data
     concentration: float

@@ -23,10 +23,6 @@ def product_of_three(x, z, period):
     return x * z * period
 
 
-def test_only_the_shift_of_built_in_kinds_may_be_negative():
-    assert [kind for kind, positive in KINDS.items() if not positive] == ["shift"]
-
-
 def test_built_in_kernels_have_the_papers_hyperparameters():
     assert {k.name: k.hyperparameters for k in base_kernels()} == {
         "LIN": ("shift",),
@@ -39,9 +35,6 @@ def test_built_in_kernels_have_the_papers_hyperparameters():
         "PS": ("lengthscale", "period"),
     }
     assert base_kernel("SE") is SE
-
-
-def test_unknown_kernel():
     refused(lambda: base_kernel("SQ"), "'SQ'", "LIN, PER, SE")
 
 
@@ -52,23 +45,23 @@ def test_name_that_would_not_read_back(name):
     refused(lambda: BaseKernel(name, (), product), repr(name))
 
 
-@pytest.mark.parametrize("kind", ["amplitude", "noise", "stay", "Width", "a.b", ""])
-def test_kind_that_means_something_else(kind):
-    refused(lambda: BaseKernel("COS", (kind,), product), repr(kind))
+@pytest.mark.parametrize(
+    ("kinds", "real", "word"),
+    [
+        *(((kind,), (), repr(kind)) for kind in ("amplitude", "noise", "stay", "Width", "a.b", "")),
+        *((("lengthscale",), (kind,), repr(kind)) for kind in ("width", "lengthscale")),
+        (("period", "shift", "period"), (), "two hyperparameters"),
+    ],
+)
+def test_kinds_that_mean_something_else(kinds, real, word):
+    """Reserved words, built-in kinds or others' that are said to be real, and one kind twice."""
+    refused(lambda: BaseKernel("COS", kinds, product, real=real), "COS", word)
 
 
 def test_kinds_of_ones_own_are_positive_unless_it_says_so():
     kernel = BaseKernel("GATE", ("location", "width", "shift"), product, real=("location",))
     assert [kernel.positive(kind) for kind in kernel.hyperparameters] == [False, True, False]
-
-
-@pytest.mark.parametrize("kind", ["width", "lengthscale"])
-def test_only_kinds_of_ones_own_can_be_said_to_be_real(kind):
-    refused(lambda: BaseKernel("GATE", ("lengthscale",), product, real=(kind,)), repr(kind))
-
-
-def test_two_hyperparameters_of_one_kind_would_share_a_name():
-    refused(lambda: BaseKernel("COS", ("period", "shift", "period"), product), "COS")
+    assert [kind for kind, positive in KINDS.items() if not positive] == ["shift"]
 
 
 class TestRegister:

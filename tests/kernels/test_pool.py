@@ -19,6 +19,7 @@ FACTORS = st.builds(
     Factor, st.sampled_from([k.name for k in base_kernels()]), st.integers(0, DIMENSION - 1)
 )
 CANDIDATES = st.lists(FACTORS, max_size=3).map(lambda f: Candidate(tuple(f)))
+SMALL = CandidatePool(["LIN0", "PER0", "SE0"])
 POOLS = st.lists(CANDIDATES, min_size=1, max_size=6, unique=True).map(
     lambda candidates: CandidatePool(candidates, DIMENSION)
 )
@@ -66,26 +67,27 @@ class TestFromBase:
         assert "LIN1 x SE0" in names
         assert "LIN1 x LIN1" in names
 
-    def test_unknown_base_kernel(self):
-        refused(lambda: CandidatePool.from_base(["SE", "SQ"]), "'SQ'")
 
-
-class TestRefused:
-    def test_empty(self):
-        refused(lambda: CandidatePool([]), "empty")
-
-    @pytest.mark.parametrize("dimension", [0, -1])
-    def test_no_dimensions(self, dimension):
-        refused(lambda: CandidatePool(["SE0"], dimension), str(dimension))
-
-    def test_outside_the_dimension(self):
-        refused(lambda: CandidatePool(["SE1"]), "SE1")
-
-    def test_a_level_in_a_product(self):
-        refused(lambda: CandidatePool(["CONST x SE0"]), "CONST x SE0", "Write CONST alone")
-
-    def test_given_twice(self):
-        refused(lambda: CandidatePool(["ARD", "SE1 x SE0"], 2), "twice")
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: CandidatePool.from_base(["SE", "SQ"]), ["'SQ'"]),
+        (lambda: CandidatePool([]), ["empty"]),
+        (lambda: CandidatePool(["SE0"], 0), ["dimension 0"]),
+        (lambda: CandidatePool(["SE0"], -1), ["dimension -1"]),
+        (lambda: CandidatePool(["SE1"]), ["SE1"]),  # outside the dimension
+        (lambda: CandidatePool(["CONST x SE0"]), ["CONST x SE0", "Write CONST alone"]),
+        (lambda: CandidatePool(["ARD", "SE1 x SE0"], 2), ["twice"]),
+        (lambda: SMALL.inclusion(Composition.parse("SE0 + RQ0")), ["RQ0", "PER0"]),
+        (lambda: SMALL.unconstrained({"SE1.amplitude": 1.0}), ["'SE1.amplitude'"]),
+        *(
+            (lambda v=v: SMALL.unconstrained({"SE0.lengthscale": v}), ["SE0.lengthscale", str(v)])
+            for v in (0.0, -1.0, math.nan)
+        ),
+    ],
+)
+def test_refused(make, words):
+    refused(make, *words)
 
 
 class TestLayout:
@@ -150,13 +152,8 @@ class TestInclusion:
         names = {h.name for h, on in zip(self.POOL.hyperparameters, active, strict=True) if on}
         assert names == {h.name for h in composition.hyperparameters}
 
-    def test_not_in_the_pool(self):
-        refused(lambda: self.POOL.inclusion(Composition.parse("SE2 + SE0")), "SE0", "ARD")
-
 
 class TestValues:
-    POOL = CandidatePool(["LIN0", "PER0", "SE0"])
-
     @given(POOLS, st.integers(0, 2**32))
     def test_round_trip(self, pool, seed):
         rng = np.random.default_rng(seed)
@@ -173,20 +170,9 @@ class TestValues:
 
     def test_logs_of_positive_kinds_and_values_of_shifts(self):
         values = {"LIN0.amplitude": 2.0, "LIN0.shift": -0.5, "PER0.period": 5.0}
-        vector = self.POOL.unconstrained(values)
+        vector = SMALL.unconstrained(values)
         expected = [math.log(2), -0.5, np.nan, np.nan, math.log(5), np.nan, np.nan]
         np.testing.assert_array_equal(vector, expected)
-
-    def test_unknown_name(self):
-        refused(lambda: self.POOL.unconstrained({"SE1.amplitude": 1.0}), "'SE1.amplitude'")
-
-    @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-    def test_not_positive(self, value):
-        refused(
-            lambda: self.POOL.unconstrained({"SE0.lengthscale": value}),
-            "SE0.lengthscale",
-            str(value),
-        )
 
 
 class TestValue:

@@ -1,4 +1,4 @@
-"""alpha as a variable: what may be given, its conditional, and where it goes."""
+"""alpha as a variable: what may be given, and its conditional; the rest is in test_population."""
 
 import numpy as np
 import pymc as pm
@@ -15,16 +15,12 @@ from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
 from kem_pymc.sampler.joint_density import log_joint, simulate
 from kem_pymc.sampler.moves.concentration import redraw_concentration
-from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
-from tests.runs.runs import same_draws
-from tests.starts import start_from_users
+from kem_pymc.sampler.moves.sweep import CUT, check_density
 from tests.states import copy_state
 from tests.tiny_study import make_cohort
 
 GAMMA = pm.Gamma.dist(alpha=3, beta=2)
 QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
-SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
-SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +31,6 @@ def learning(cohort, pool, table):
 @pytest.fixture(scope="module")
 def model(cohort, pool, table):
     return EvolutionModel(cohort, pool, table, GAMMA, schedule=QUICK, shared=None)
-
-
-@pytest.fixture(scope="module")
-def idata(model):
-    with model:
-        return pm.sample(**SHORT, cores=1, **SAMPLING)
 
 
 # What may be given.
@@ -87,10 +77,10 @@ def seated(engine, seed):
 
 
 @compiled
-def _many(study, state, draws, rng):
+def _many(model, state, draws, rng):
     out = np.empty(draws)
     for i in range(draws):
-        redraw_concentration(study, state, rng)
+        redraw_concentration(model, state, rng)
         out[i] = state.concentration[0]
     return out
 
@@ -140,20 +130,6 @@ def test_where_alpha_is_fixed_nothing_happens(engine):
     assert rng.random() == np.random.default_rng(0).random()
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(n_mh=3, particles=4)])
-def test_the_running_density_follows_alpha(learning, schedule):
-    rng = np.random.default_rng(0)
-    checked = schedule._replace(check=True)
-    state = start(learning.model, checked, rng)
-    assert state.concentration[0] == 1.5
-    values = set()
-    for _ in range(5):
-        sweep(learning.model, state, checked, rng)
-        values.add(float(state.concentration[0]))
-    assert len(values) == 5
-
-
 def test_the_density_contains_the_prior_of_log_alpha(learning, engine):
     state = seated(learning, 5)
     check_density(learning.prior_model, state)
@@ -176,14 +152,6 @@ def test_a_tiny_alpha_has_a_density(cohort, pool, table):
     check_density(engine.model, state)
 
 
-def test_states_as_arrays_keep_alpha(learning):
-    arrays = learning.simulate(np.random.default_rng(2))
-    again = learning.dump(learning.load(learning.model, *arrays))
-    assert len(arrays) == 4
-    for one, other in zip(arrays, again, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 # The variable.
 
 
@@ -193,77 +161,8 @@ def test_a_fixed_alpha_is_no_variable(cohort, pool, table):
     assert fixed.concentration == 2.0
 
 
-def test_log_density_is_that_of_prior_structure_and_the_rest(model, learning):
-    logp = model.compile_logp()
-    names = ("structure", "hyperparameters", "noise", "concentration")
-    for seed in range(3):
-        arrays = learning.simulate(np.random.default_rng(seed))
-        structure, hyperparameters, noise, alpha = arrays
-        fixed = Engine(learning.cohort, learning.pool, learning.priors, alpha, 1.0)
-        expected = (
-            stats.gamma.logpdf(alpha, 3, scale=1 / 2)
-            + fixed.log_structure(structure)
-            + fixed.log_hyperparameters(structure, hyperparameters)
-            + fixed.log_noise(structure, noise)
-            + fixed.log_likelihood(arrays).sum()
-        )
-        point = dict(zip(names, arrays, strict=True))
-        assert logp(point) == pytest.approx(expected, abs=1e-8)
-        assert logp(point | {"concentration": np.array(-1.0)}) == -np.inf
-
-
-@pytest.mark.integration
-def test_sampling_carries_alpha(idata, learning):
-    alpha = idata["posterior"]["concentration"]
-    assert alpha.dims == ("chain", "draw")
-    assert len(np.unique(alpha)) == alpha.size
-    here = idata["posterior"].isel(chain=1, draw=-1)
-    names = ("structure", "hyperparameters", "noise", "concentration")
-    state = learning.load(learning.model, *(here[name].to_numpy() for name in names))
-    # The running density is one of logs.
-    logs = state.log_noise[state.live[: state.sizes[0]]].sum() + np.log(here["concentration"])
-    first = np.unique(state.assignment, return_index=True)[1]
-    positive = learning.pool.layout.positive
-    values = here["hyperparameters"].to_numpy()[learning.present][first][:, positive]
-    logs += np.nansum(np.log(values))
-    assert here["log_joint"] + logs == pytest.approx(state.log_density[0])
-    assert idata["sample_stats"]["log_density"][1, -1] == pytest.approx(state.log_density[0])
-
-
-@pytest.mark.integration
-def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
-    options = SHORT | {"chunk": 5}
-    whole = kem.sample(model, **options, cores=1, folder=tmp_path / "run")
-    same_draws(whole, idata)
-    (tmp_path / "run" / "chain-1" / "draws-000015.npz").unlink()
-    (tmp_path / "run" / "chain-1" / "draws-000010.npz").unlink()
-    same_draws(kem.resume(tmp_path / "run", model), whole)
-
-
 def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, pool, table):
     kem.sample(model, draws=1, tune=0, chains=1, cores=1, folder=tmp_path / "run", random_seed=1)
     other = EvolutionModel(cohort, pool, table, pm.Gamma.dist(3, 4), schedule=QUICK, shared=None)
     with pytest.raises(InputError, match=r"concentration \(rate was 2\.0, is 4\.0\)"):
         kem.resume(tmp_path / "run", other)
-
-
-def test_the_posterior_is_read_with_its_alpha(idata):
-    learned = kem.Evolutions.from_posterior(idata)
-    assert learned.concentration == tuple(idata["posterior"]["concentration"].values.ravel())
-    found = kem.diagnose(idata).convergence.set_index("quantity")
-    assert found.loc["concentration", "mean"] == pytest.approx(np.mean(learned.concentration))
-
-
-def test_a_start_from_users_begins_at_the_prior_mean(learning):
-    state = start_from_users(learning, QUICK, np.random.default_rng(0), sweeps=1)
-    assert state.concentration[0] == 1.5
-    check_density(learning.model, state)
-
-
-@pytest.mark.integration
-def test_prior_predictive_draws_alpha_and_what_it_entails(model):
-    with model:
-        prior = pm.sample_prior_predictive(300, random_seed=3)["prior"].isel(chain=0)
-    alpha = prior["concentration"].to_numpy()
-    assert stats.kstest(alpha, stats.gamma(3, scale=1 / 2).cdf).pvalue > 1e-3
-    assert stats.spearmanr(alpha, prior["n_clusters"]).pvalue < 1e-6

@@ -1,4 +1,7 @@
-"""Population parameters of priors: what may be given, their conditional, and where they go."""
+"""Population parameters of priors: what may be given, their conditional, and where they go.
+
+alpha is learned as well, so that what holds for all learned parameters is tested for both.
+"""
 
 import arviz as az
 import cloudpickle
@@ -25,6 +28,7 @@ from tests.runs.runs import same_draws
 from tests.starts import start_from_users
 from tests.tiny_study import make_cohort
 
+GAMMA = pm.Gamma.dist(alpha=3, beta=2)
 QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
 SAMPLING = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
@@ -32,12 +36,12 @@ SHORT = {"draws": 12, "tune": 4, "chains": 2, "random_seed": 11}
 
 @pytest.fixture(scope="module")
 def engine(cohort, pool, hierarchical):
-    return Engine(cohort, pool, hierarchical, 1.0, likelihood_power=1.0)
+    return Engine(cohort, pool, hierarchical, GAMMA, likelihood_power=1.0)
 
 
 @pytest.fixture(scope="module")
 def model(cohort, pool, hierarchical):
-    return EvolutionModel(cohort, pool, hierarchical, schedule=QUICK, shared=None)
+    return EvolutionModel(cohort, pool, hierarchical, GAMMA, schedule=QUICK, shared=None)
 
 
 @pytest.fixture(scope="module")
@@ -150,18 +154,15 @@ class _Nobody:
     size = 0.0
 
 
-# The table.
-
-
 # The move.
 
 
 @compiled
-def _many(study, state, draws, rng):
-    out = np.empty((draws, study.priors.population.shape[0]))
+def _many(model, state, draws, rng):
+    out = np.empty((draws, model.priors.population.shape[0]))
     for i in range(draws):
-        redraw_population(study, state, rng)
-        out[i] = study.priors.population
+        redraw_population(model, state, rng)
+        out[i] = model.priors.population
     return out
 
 
@@ -174,17 +175,17 @@ def test_means_have_the_conjugate_conditional(pool, table):
     )
     engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
     rng = np.random.default_rng(4)
-    study = engine.at(engine.model)
-    state = engine.load(study, *engine.simulate(rng)[:3])
+    model = engine.at(engine.model)
+    state = engine.load(model, *engine.simulate(rng)[:3])
     live = state.live[: state.sizes[0]]
     place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
     lengthscales = state.theta_unconstrained[live[state.included[live, 1]], place]
     sizes = state.parent[state.dp[live]].sum(axis=1)
     levels = state.log_noise[live] + 0.2 * sizes
     assert len(lengthscales) > 1 and len(live) > len(lengthscales)  # noqa: PT018
-    draws = _many(study, state, 40_000, rng)
+    draws = _many(model, state, 40_000, rng)
     names = [p.name for p in engine.population]
-    check_density(study, state)
+    check_density(model, state)
     for name, values, spread, mean, sd in (
         ("median", lengthscales, 0.6, 0.3, 0.8),
         ("level", levels, 0.7, -1, 0.6),
@@ -214,15 +215,15 @@ def test_within_a_bounded_support(pool, table, prior):
     engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
     rng = np.random.default_rng(5)
     arrays = engine.simulate(rng)
-    study = engine.at(engine.model, *arrays[3:])
-    state = engine.load(study, *arrays)
+    model = engine.at(engine.model, *arrays[3:])
+    state = engine.load(model, *arrays)
     live = state.live[: state.sizes[0]]
     place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
     logs = state.theta_unconstrained[live[state.included[live, 1]], place]
     assert len(logs) > 1
     i = [p.name for p in engine.population].index("bounded")
-    draws = _many(study, state, 40_000, rng)[:, i]
-    check_density(study, state)
+    draws = _many(model, state, 40_000, rng)[:, i]
+    check_density(model, state)
     grid = np.linspace(1e-4, 3, 60_000)
     log_density = pm.logp(prior, grid).eval() + stats.norm.logpdf(logs[:, None], 0, grid).sum(0)
     density = np.exp(log_density - log_density.max())
@@ -240,19 +241,22 @@ def test_within_a_bounded_support(pool, table, prior):
 @pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(n_mh=3, particles=4)])
 def test_the_running_density_follows(engine, schedule):
     checked, rng = schedule._replace(check=True), np.random.default_rng(0)
-    study = engine.at(engine.model)
-    state = start(study, checked, rng)
-    np.testing.assert_array_equal(study.priors.population, study.priors.reference)
-    seen = set()
+    model = engine.at(engine.model)
+    state = start(model, checked, rng)
+    np.testing.assert_array_equal(model.priors.population, model.priors.reference)
+    assert state.concentration[0] == 1.5
+    populations, alphas = set(), set()
     for _ in range(5):
-        sweep(study, state, checked, rng)
-        seen.add(tuple(study.priors.population))
-    assert len(seen) == 5
-    np.testing.assert_array_equal(engine.model.priors.population, study.priors.reference)
+        sweep(model, state, checked, rng)
+        populations.add(tuple(model.priors.population))
+        alphas.add(float(state.concentration[0]))
+    assert len(populations) == len(alphas) == 5
+    np.testing.assert_array_equal(engine.model.priors.population, model.priors.reference)
 
 
 def test_a_start_from_users_begins_at_the_reference(engine):
     state = start_from_users(engine, QUICK, np.random.default_rng(0), sweeps=1)
+    assert state.concentration[0] == 1.5
     check_density(engine.model, state)
 
 
@@ -264,11 +268,12 @@ def test_log_density_is_that_of_priors_at_their_values_and_their_own(model, engi
     names = point_names(engine)
     for seed in range(2):
         arrays = engine.simulate(np.random.default_rng(seed))
-        median, spread, level = arrays[3:]
+        alpha, median, spread, level = arrays[3:]
         values = {"median": median, "spread": spread, "level": level}
-        plain = Engine(cohort, pool, engine.priors.at(values), 1.0, likelihood_power=1.0)
+        plain = Engine(cohort, pool, engine.priors.at(values), alpha, likelihood_power=1.0)
         expected = (
-            stats.norm(0.3, 0.8).logpdf(median)
+            stats.gamma.logpdf(alpha, 3, scale=1 / 2)
+            + stats.norm(0.3, 0.8).logpdf(median)
             + stats.halfnorm(scale=0.5).logpdf(spread)
             + stats.norm(-1, 0.6).logpdf(level)
             + plain.log_structure(arrays[0])
@@ -278,7 +283,8 @@ def test_log_density_is_that_of_priors_at_their_values_and_their_own(model, engi
         )
         point = dict(zip(names, map(np.asarray, arrays), strict=True))
         assert logp(point) == pytest.approx(expected, abs=1e-10)
-        assert logp(point | {"spread": np.array(-1.0)}) == -np.inf
+        for name in ("spread", "concentration"):
+            assert logp(point | {name: np.array(-1.0)}) == -np.inf
 
 
 @pytest.mark.integration
@@ -300,13 +306,18 @@ def test_prior_predictive_draws_them_and_what_they_entail(model):
     first = np.log(prior["noise"].isel(user=0, time_step=0).to_numpy())  # below the empty parent
     z = (first - prior["level"].to_numpy()) / 0.7
     assert stats.kstest(z, "norm").pvalue > 1e-3
+    alpha = prior["concentration"].to_numpy()
+    assert stats.kstest(alpha, stats.gamma(3, scale=1 / 2).cdf).pvalue > 1e-3
+    assert stats.spearmanr(alpha, prior["n_clusters"]).pvalue < 1e-6
 
 
 @pytest.mark.integration
 def test_a_run_gives_the_draws_of_pm_sample_and_goes_on(model, idata, tmp_path):
     whole = kem.sample(model, **SHORT, chunk=5, cores=1, folder=tmp_path / "run")
     same_draws(whole, idata)
-    assert len(np.unique(idata["posterior"]["spread"])) == 24
+    for name in ("spread", "concentration"):
+        assert idata["posterior"][name].dims == ("chain", "draw")
+        assert len(np.unique(idata["posterior"][name])) == 24
     (tmp_path / "run" / "chain-1" / "draws-000015.npz").unlink()
     (tmp_path / "run" / "chain-1" / "draws-000010.npz").unlink()
     same_draws(kem.resume(tmp_path / "run", model), whole)
@@ -343,7 +354,11 @@ def test_the_posterior_is_read_with_them(idata, tmp_path):
     assert again == learned
     assert again.population == learned.population
     assert again.single_draw(3).population["median"] == (learned.population["median"][3],)
+    assert learned.concentration == tuple(posterior["concentration"].values.ravel())
     found = kem.diagnose(idata).convergence.set_index(["quantity", "candidate"])
+    assert found.loc["concentration", "mean"].item() == pytest.approx(
+        np.mean(learned.concentration)
+    )
     assert found.loc[("population", "median"), "mean"].item() == pytest.approx(
         posterior["median"].mean()
     )
@@ -440,8 +455,8 @@ def test_a_population_is_recovered():
 
 def test_states_as_arrays_keep_them(engine):
     arrays = engine.simulate(np.random.default_rng(2))
-    study = engine.at(engine.model, *arrays[3:])
-    again = engine.dump(engine.load(study, *arrays), study)
-    assert engine.learned == ("median", "spread", "level")
+    model = engine.at(engine.model, *arrays[3:])
+    again = engine.dump(engine.load(model, *arrays), model)
+    assert engine.learned == ("concentration", "median", "spread", "level")
     for one, other in zip(arrays, again, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -126,8 +126,8 @@ FAULTS = {
     "slice_without_jacobian": Fault(
         (population,),
         {
-            "    total = population_term(study, i)\n": (
-                "    total = population_term(study, i)\n"
+            "    total = population_term(model, i)\n": (
+                "    total = population_term(model, i)\n"
                 "    if priors.population_positive[i]:\n"
                 "        total -= math.log(priors.population[i])\n"
             )
