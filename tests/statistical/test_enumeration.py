@@ -111,7 +111,7 @@ LIKELIHOODS = pytest.mark.parametrize("sequential", [False, True], ids=["cumulat
 @LIKELIHOODS
 def test_two_time_steps_joint_is_as_enumeration_says(sequential):
     engine, problem = make_problem(*TWO_STEPS, sequential=sequential)
-    found = visits(engine, FEW_JOINT, 8000, seed=2)
+    found = visits(engine, FEW_JOINT, 24_000, seed=2)
     scores = z_scores(found, joint_posterior(problem))
     assert len(scores) > 20
     assert largest(scores) < 4, scores
