@@ -92,7 +92,7 @@ class Record[L: Line, P, E](ABC):
         if number >= len(self):
             return None
         line = self._log.events[number]
-        there, expected = self.model_of(line), self.text_of(proposed)
+        there, expected = self.model_of(line), str(proposed)
         if there != expected:
             raise InputError(
                 f"Evaluation {number + 1} in {self._log.path} is of {there}, but this version of "
@@ -117,10 +117,6 @@ class Record[L: Line, P, E](ABC):
             If the file can't be written.
         """
         self._log.add([self.line_of(evaluation).model_dump() for evaluation in evaluations])
-
-    @abstractmethod
-    def text_of(self, proposed: P) -> str:
-        """Return the text of a proposed model."""
 
     @abstractmethod
     def model_of(self, line: L) -> str:
@@ -161,10 +157,6 @@ class CompositionRecord(Record[CompositionLine, Composition, Evaluation]):
     def __init__(self, folder: RunFolder | None, dimension: int) -> None:
         self._dimension = dimension
         super().__init__(folder)
-
-    def text_of(self, proposed: Composition) -> str:
-        """Return the text of an expression; see :class:`Record`."""
-        return str(proposed)
 
     def model_of(self, line: CompositionLine) -> str:
         """Return the text of the expression in a line; see :class:`Record`."""

@@ -98,20 +98,10 @@ class Found[E: Evaluated](Displayed, ABC):
         `gradients` (number of evaluations of the likelihood), `seconds` (of the evaluation) and
         `elapsed` (seconds since the start of the search).
         """
-        points = len(self.data[1])
-        rows = [
-            {
-                "model": evaluation.model,
-                "score": evaluation.score,
-                "score_per_point": evaluation.score / points,
-                "log_likelihood": evaluation.log_likelihood,
-                "gradients": evaluation.gradients,
-                "seconds": evaluation.seconds,
-                "elapsed": evaluation.elapsed,
-            }
-            for evaluation in self.evaluations
-        ]
-        table = pd.DataFrame(rows).rename_axis("evaluation")
+        names = ("model", "score", "log_likelihood", "gradients", "seconds", "elapsed")
+        columns = {name: [getattr(e, name) for e in self.evaluations] for name in names}
+        table = pd.DataFrame(columns).rename_axis("evaluation")
+        table.insert(2, "score_per_point", table["score"] / len(self.data[1]))
         table.insert(3, "best_per_point", table["score_per_point"].cummax())
         return table
 

@@ -33,6 +33,9 @@ class Offspring:
         """Return a kernel without parents."""
         return cls(tree, np.full(len(tree.hyperparameters) + 1, math.nan))
 
+    def __str__(self) -> str:
+        return str(self.tree)
+
 
 class FittedKernel(BaseModel):
     """A fitted kernel in JSON."""

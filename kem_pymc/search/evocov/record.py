@@ -17,10 +17,6 @@ class EvolvedRecord(Record[EvolvedLine, Offspring, Individual]):
 
     line = EvolvedLine
 
-    def text_of(self, proposed: Offspring) -> str:
-        """Return the text of a kernel; see :class:`Record`."""
-        return str(proposed.tree)
-
     def model_of(self, line: EvolvedLine) -> str:
         """Return the text of the kernel in a line; see :class:`Record`."""
         return line.fitted.kernel
