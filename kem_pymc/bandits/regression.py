@@ -160,6 +160,8 @@ class DecomposedPosterior:
 
 def _mixed(moments: Sequence[Moments]) -> Moments:
     """Return moments (m,) of a mixture with equal weights, by the law of total variance."""
+    if len(moments) == 1:
+        return moments[0]
     means, variances = zip(*moments, strict=True)
     return np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0)
 

@@ -155,6 +155,28 @@ def coloured(covariance: np.ndarray, normal: np.ndarray) -> np.ndarray:
     return ((normal @ vectors) * np.sqrt(np.maximum(variances, 0.0))) @ vectors.T
 
 
+class Rows:
+    """Rows (n, m) to which one is appended in O(m): posteriors that follow each other share them.
+
+    Parameters
+    ----------
+    buffer : ndarray, shape (more than n, m)
+    n : int
+        Number of rows that are written.
+    """
+
+    def __init__(self, buffer: np.ndarray, n: int = 0) -> None:
+        self.buffer, self.n = buffer, n
+
+    def appended(self, n: int, row: np.ndarray) -> "Rows":
+        """Return the first n rows and one more; rows that are written aren't changed."""
+        rows = self
+        if n < self.n or n == len(self.buffer):
+            rows = Rows(np.vstack([self.buffer[:n], np.empty((n + 16, len(row)))]), n)
+        rows.buffer[n], rows.n = row, n + 1
+        return rows
+
+
 class Watched(NamedTuple):
     """Moments at fixed points, which are kept up to date in O(n m) per observation.
 
@@ -163,14 +185,14 @@ class Watched(NamedTuple):
     points : ndarray, shape (m, D)
     mean, variance : ndarray, shape (m,)
         Posterior moments of the process, without noise.
-    white : ndarray, shape (n, m)
+    white : Rows, shape (n, m)
         Covariances of the observations with the process at the points, whitened.
     """
 
     points: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
-    white: np.ndarray
+    white: Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +244,7 @@ class Posterior:
         """
         watched = None
         if points is not None:
-            none = np.empty((0, len(points)))
+            none = Rows(np.empty((0, len(points))))
             watched = Watched(points, process.mean(points), process.variance(points), none)
         nothing = Conditional(np.empty((0, 0)), np.empty(0))
         return cls(process, np.empty((0, process.dimension)), nothing, watched)
@@ -321,10 +343,10 @@ class Posterior:
         """Return the moments at fixed points, given a conditional with one more observation."""
         points, mean, variance, before = self.watched  # type: ignore[misc]  # there are points
         row, new = conditional.root[-1], self.process.covariance(at, points)[0]
-        white = (new - row[:-1] @ before) / row[-1]
+        white = (new - row[:-1] @ before.buffer[: self.n]) / row[-1]
         return Watched(
             points,
             mean + white * conditional.white[-1],
             np.maximum(variance - white**2, 0.0),
-            np.vstack([before, white]),
+            before.appended(self.n, white),
         )

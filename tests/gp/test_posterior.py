@@ -229,6 +229,15 @@ def test_every_user_of_the_posterior_equals_dense_matrices(user):
         np.testing.assert_allclose(value, dense[name], rtol=1e-10, atol=1e-10, err_msg=name)
 
 
+def test_posteriors_that_branch_do_not_disturb_each_other():
+    """They share rows; catches one that overwrites those of another."""
+    root = Posterior.unobserved(process("SE0"), Z).observe(X[0], Y[0])
+    one, other = root.observe(X[1], Y[1]), root.observe(X[2], Y[2])
+    one, other = one.observe(X[3], Y[3]), other.observe(X[4], Y[4])
+    for branch in (root, one, other):
+        np.testing.assert_allclose(branch.at_points, branch.predict(Z), rtol=1e-10)
+
+
 def test_draws_have_the_moments_of_the_posterior():
     """Catches draws of the prior, and a covariance that is a root's transpose."""
     posterior = Posterior.of(process("SE0 + LIN1 + CONST", 3.0), X[:4], Y[:4])
