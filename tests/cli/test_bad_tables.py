@@ -66,7 +66,7 @@ def test_identical_rows_are_warned_of(tmp_path):
     frame.loc[1] = frame.loc[0]
     result = fit(frame, tmp_path)
     assert result.exit_code == 0
-    assert result.stderr.startswith("Warning 1 rows repeat an earlier row's")
+    assert "Warning 1 rows repeat an earlier row's" in result.stderr
     assert ".py:" not in result.stderr
 
 
@@ -76,7 +76,7 @@ def test_equal_inputs_with_different_targets_are_noise(tmp_path):
     frame.loc[1] = frame.loc[0].replace(frame.loc[0, "steps"], 17.0)
     result = fit(frame, tmp_path)
     assert result.exit_code == 0
-    assert not result.stderr
+    assert "Warning" not in result.stderr
 
 
 @pytest.mark.parametrize(
