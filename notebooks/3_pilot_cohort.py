@@ -182,7 +182,10 @@ plt.show()
 # First by dataset: the probability of each candidate, by time step, for one user of each type.
 
 # %%
-kem.plots.inclusion_by_user(idata, idata["posterior"]["user"].values[:2].tolist())[0].figure
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained")
+for ax, user in zip(axes, idata["posterior"]["user"].values.tolist(), strict=False):
+    kem.plots.inclusion(idata, user, ax=ax)
+plt.show()
 
 # %% [markdown]
 # What to look for: pale columns on the left (few points, much uncertainty) and darker ones on the

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from kem_pymc.comparison.output import Evidence, Output
 from kem_pymc.comparison.summaries import tidy
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.plots.style import MUTED, OTHER, Style, composition_colours, shortened, spelled
+from kem_pymc.plots.style import MUTED, OTHER, Style, composition_colours, spelled, text_size
 from kem_pymc.plots.style import tidy as tidy_axes
 
 #: Number of compositions shown for each method, as in the paper.
@@ -114,3 +114,12 @@ def _listed(frequent: pd.DataFrame, methods: np.ndarray) -> pd.DataFrame:
     )
     keys = ["truth", "step", "method"]
     return rows.groupby(keys, observed=True)["compositions"].agg(", ".join).to_frame()
+
+
+def shortened(text: str, size: float, width: float) -> str:
+    """Return a text, with its end cut off if it is wider than `width` points."""
+    if text_size(text, size)[0] <= width:
+        return text
+    while text and text_size(f"{text}\N{HORIZONTAL ELLIPSIS}", size)[0] > width:
+        text = text[:-1]
+    return f"{text.rstrip(' +')}\N{HORIZONTAL ELLIPSIS}"

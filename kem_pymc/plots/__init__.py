@@ -18,7 +18,7 @@ from kem_pymc.plots.mean_process import mean_process
 from kem_pymc.plots.networks import networks
 from kem_pymc.plots.online import online_predictions
 from kem_pymc.plots.parts import components
-from kem_pymc.plots.posterior import co_clustering, inclusion, inclusion_by_user
+from kem_pymc.plots.posterior import co_clustering, inclusion
 from kem_pymc.plots.scores import log_likelihood
 from kem_pymc.plots.search import search_path
 from kem_pymc.plots.style import composition_colours
@@ -34,7 +34,6 @@ __all__ = [
     "few_and_many",
     "hyperparameters",
     "inclusion",
-    "inclusion_by_user",
     "log_likelihood",
     "mean_process",
     "networks",

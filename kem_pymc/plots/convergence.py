@@ -129,23 +129,10 @@ def edges_by_chain(idata: "DataTree", *, max_edges: int = 20, ax: Axes | None = 
     for i, (name, (colour, marker)) in enumerate(zip(chains, _looks(len(chains)), strict=True)):
         offset = 0.4 * (i - (len(chains) - 1) / 2) / max(len(chains) - 1, 1)
         ax.scatter(table[name], y + offset, s=16, color=colour, marker=marker, label=name, zorder=3)
-    for place, carried in zip(y, table["datasets"], strict=True):
-        ax.annotate(
-            f"{carried:.1f}",
-            (1.02, place),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize="small",
-            color=style.MUTED,
-        )
-    ax.annotate(
-        "datasets",
-        (1.02, -0.85),
-        xycoords=("axes fraction", "data"),
-        va="center",
-        fontsize="small",
-        color=style.MUTED,
-    )
+    texts = [f"{carried:.1f}" for carried in table["datasets"]]
+    small: style.Style = {"va": "center", "fontsize": "small", "color": style.MUTED}
+    for place, text in zip([-0.85, *y], ["datasets", *texts], strict=True):
+        ax.annotate(text, (1.02, place), xycoords=("axes fraction", "data"), **small)
     ax.set_yticks(y, names, fontsize="small")
     ax.set(xlim=(-0.02, 1.02), ylim=(len(y) - 0.4, -0.6), xlabel="probability of the evolution")
     style.tidy(ax)

@@ -179,11 +179,20 @@ def section(x: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
     return inputs
 
 
-def draw_band(ax: Axes, x: np.ndarray, mean: np.ndarray, sd: np.ndarray, colour: str) -> None:
-    """Draw a mean as a dotted line in a band of 2 sd to either side."""
-    band: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.3}
+def draw_band(
+    ax: Axes, x: np.ndarray, mean: np.ndarray, sd: np.ndarray, colour: str, noise: float = 0.0
+) -> None:
+    """Draw a mean as a dotted line in a band of 2 sd to either side.
+
+    With noise, a variance, there is a lighter band for observations as well.
+    """
     ax.plot(x, mean, ":", color=colour, linewidth=2, label="mean")
-    ax.fill_between(x, mean - 2 * sd, mean + 2 * sd, **band, label="function ± 2 sd")
+    bands = {"function": (sd, 0.3)}
+    if noise:
+        bands["observation"] = np.hypot(sd, noise**0.5), 0.15
+    for of, (wide, alpha) in bands.items():
+        band: style.Style = {"color": colour, "linewidth": 0, "alpha": alpha}
+        ax.fill_between(x, mean - 2 * wide, mean + 2 * wide, **band, label=f"{of} ± 2 sd")
 
 
 def _draw_section(
@@ -207,14 +216,11 @@ def _draw_section(
         grid = np.linspace(shown.min() - margin, shown.max() + margin, FINE)
     at = np.sort(np.ravel(grid))
     predicted = selection.predict(section(x, column, at))
-    faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
     if predicted.transform is None:
-        wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
-        low, high = predicted.mean - wide, predicted.mean + wide
-        draw_band(ax, at, predicted.mean, predicted.sd, colour)
-        ax.fill_between(at, low, high, **faint, label="observation ± 2 sd")
+        draw_band(ax, at, predicted.mean, predicted.sd, colour, predicted.noise)
     else:  # the sd is little informative for a skewed distribution
         low, middle, high = map(predicted.observation.quantile, (0.025, 0.5, 0.975))
+        faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
         ax.plot(at, middle, ":", color=colour, linewidth=2, label="median")
         ax.fill_between(at, low, high, **faint, label="observation, 95 % interval")
     ax.margins(x=0)

@@ -76,12 +76,7 @@ def evolved_kernel(
     predicted = selection.predict(section(x, column, at))
     colour = style.PALETTE[0]
     axes[2].plot(x[:, column], y, **CROSSES, label="data")
-    draw_band(axes[2], at, predicted.mean, predicted.sd, colour)
-    wide = 2 * np.sqrt(predicted.sd**2 + predicted.noise)
-    faint: style.Style = {"color": colour, "linewidth": 0, "alpha": 0.15}
-    axes[2].fill_between(
-        at, predicted.mean - wide, predicted.mean + wide, **faint, label="observation ± 2 sd"
-    )
+    draw_band(axes[2], at, predicted.mean, predicted.sd, colour, predicted.noise)
     axes[2].set(xlabel=names[column], ylabel=target, title="predictions")
     style.legend_below(figure, axes[2])
     for ax in axes:

@@ -1,7 +1,6 @@
 """Plot of the mean process that all users share, against each feature."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,31 +14,6 @@ MOST, COLUMNS = 6, 3
 
 #: Number of points of each curve.
 FINE = 100
-
-
-class Section(NamedTuple):
-    """The mean process as a function of one feature, with the others held fixed.
-
-    The other features are in the middle of their range, categories at their first level.
-
-    Attributes
-    ----------
-    feature : str
-    share : float or None
-        Total effect of the feature in the shared part, as a share of the variance; None if it
-        isn't known.
-    at : ndarray, shape (m,)
-        Values of the feature, in its unit, over the range of the pilot users.
-    mean, sd : ndarray, shape (m,)
-        Mean and standard deviation of the mean process, in the unit of the target, or of the
-        transformed target.
-    """
-
-    feature: str
-    share: float | None
-    at: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
 
 
 def mean_process(
@@ -77,38 +51,6 @@ def mean_process(
         If nothing is shared, there is no such feature, `features` is empty, or one of them has
         categories.
     """
-    sections = shared_sections(evolutions, features)
-    across = min(len(sections), COLUMNS)
-    down = -(-len(sections) // across)
-    figure = style.figure_or_new(figure, 0.4 + 2.8 * across, 0.5 + 2.5 * down)
-    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
-    for ax in panels[len(sections) :]:
-        ax.remove()
-    panels = panels[: len(sections)]
-    for ax, section in zip(panels, sections, strict=True):
-        draw_band(ax, section.at, section.mean, section.sd, colour)
-        ax.set(xlabel=section.feature)
-        if section.share is not None:
-            ax.set_title(f"{section.share:.0%} of the variance", fontsize="medium")
-        ax.margins(x=0)
-        style.tidy(ax)
-    for ax in panels[::across]:
-        ax.set_ylabel(evolutions.scaling.target_label(evolutions.target))
-    style.legend_below(figure, panels[0])
-    return panels
-
-
-def shared_sections(
-    evolutions: Evolutions, features: Sequence[str | int] | None = None
-) -> list[Section]:
-    """Return the curves that :func:`mean_process` draws for these features.
-
-    Raises
-    ------
-    InputError
-        If nothing is shared, there is no such feature, `features` is empty, or one of them has
-        categories.
-    """
     process, scaling, names = evolutions.shared, evolutions.scaling, evolutions.features
     if process is None:
         raise InputError(
@@ -118,34 +60,40 @@ def shared_sections(
     shares = evolutions.settings.get("shared", {}).get("relevance", {}).get("shared")
     categories = frozenset(names.index(name) for name in evolutions.levels)
     if features is None:
-        columns = _relevant(process.kernel.composition.dimensions, shares, categories)
+        drawn = _relevant(process.kernel.composition.dimensions, shares, categories)
     else:
-        columns = [column_of(feature, names) for feature in features]
-        if not columns or categories & {*columns}:
+        drawn = [column_of(feature, names) for feature in features]
+        if not drawn or categories & {*drawn}:
             raise InputError(
                 "{features} is empty, or contains a feature with categories. Give at least one "
                 "numeric feature; to compare categories, use kem.diagnostics.contrasts.",
                 features=...,
             )
+    across = min(len(drawn), COLUMNS)
+    down = -(-len(drawn) // across)
+    figure = style.figure_or_new(figure, 0.4 + 2.8 * across, 0.5 + 2.5 * down)
+    panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    for ax in panels[len(drawn) :]:
+        ax.remove()
+    panels = panels[: len(drawn)]
     unit = np.linspace(0, 1, FINE)
-    sections = []
-    for d in columns:
+    for ax, d in zip(panels, drawn, strict=True):
         x = np.full((FINE, len(names)), 0.5)
         for other in categories:
             x[:, other] = -scaling.feature_low[other]
         x[:, d] = unit
         sd = np.sqrt(np.maximum(process.covariance(x, x).diagonal(), 0.0))
-        low, high = scaling.feature_low[d], scaling.feature_high[d]
-        sections.append(
-            Section(
-                feature=names[d],
-                share=None if shares is None else shares[d],
-                at=low + unit * (high - low),
-                mean=scaling.mean_back(process.mean(x)),
-                sd=scaling.sd_back(sd),
-            )
-        )
-    return sections
+        at = scaling.feature_low[d] + unit * (scaling.feature_high[d] - scaling.feature_low[d])
+        draw_band(ax, at, scaling.mean_back(process.mean(x)), scaling.sd_back(sd), colour)
+        ax.set(xlabel=names[d])
+        if shares is not None:
+            ax.set_title(f"{shares[d]:.0%} of the variance", fontsize="medium")
+        ax.margins(x=0)
+        style.tidy(ax)
+    for ax in panels[::across]:
+        ax.set_ylabel(evolutions.scaling.target_label(evolutions.target))
+    style.legend_below(figure, panels[0])
+    return panels
 
 
 def _relevant(

@@ -1,7 +1,6 @@
 """Plots of posterior inclusion probabilities of candidates, and of co-clustering of datasets."""
 
 from collections.abc import Hashable, Sequence
-from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -71,8 +70,10 @@ def inclusion(
     shares = inclusion_shares(idata)
     if user is None:
         table, whom = shares.mean("user"), f"mean of {shares.sizes['user']} users"
+    elif user in shares.coords["user"].values.tolist():
+        table, whom = shares.sel(user=user), f"user {user}"
     else:
-        table, whom = _of_user(shares, user), f"user {user}"
+        raise InputError(f"The posterior has no user {user!r}. Use the label of one of its users.")
     shown = _worth_showing(table, minimum, max_candidates)
     labels = candidate_labels(idata, features)
     steps = table.sizes["time_step"]
@@ -88,63 +89,6 @@ def inclusion(
     if len(shown) < len(labels):
         style.note(ax, f"Less probable candidates that aren't shown: {len(labels) - len(shown)}.")
     return ax
-
-
-def inclusion_by_user(
-    idata: "DataTree",
-    users: Sequence[Hashable] | None = None,
-    *,
-    minimum: float = 0.01,
-    max_candidates: int = 30,
-    features: bool = False,
-    columns: int = 5,
-    figure: style.Panel | None = None,
-) -> np.ndarray:
-    """Draw the posterior inclusion probabilities of several users, one panel each.
-
-    Parameters
-    ----------
-    idata, minimum, max_candidates, features
-        As for :func:`inclusion`; a candidate is drawn if it is probable enough for any of these
-        users.
-    users : sequence of labels, optional
-        Users to draw; by default all.
-    columns : int
-        Maximum number of panels side by side.
-    figure : Figure or SubFigure, optional
-        By default a new one.
-
-    Returns
-    -------
-    ndarray of Axes, shape (number of users,)
-
-    Raises
-    ------
-    InputError
-        If `idata` isn't such a posterior, has no such user, or `users` is empty.
-    """
-    shares = inclusion_shares(idata)
-    users = shares.coords["user"].values.tolist() if users is None else list(users)
-    if not users:
-        raise InputError("There are no users to draw. Give at least one.")
-    tables = [_of_user(shares, user) for user in users]
-    shown = _worth_showing(shares.sel(user=users).max("user"), minimum, max_candidates)
-    labels = [candidate_labels(idata, features)[c] for c in shown]
-    columns = min(columns, len(users))
-    rows = ceil(len(users) / columns)
-    size = 1.4 + 1.5 * columns, 0.6 + (0.4 + 0.19 * len(shown)) * rows
-    figure = style.figure_or_new(figure, *size)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    axes = grid[: len(users)]
-    for ax, user, table in zip(axes, users, tables, strict=True):
-        image = _draw_table(ax, table, shown, labels)
-        ax.set_title(f"user {user}", fontsize="small")
-    for ax in axes:
-        ax.label_outer()
-    for ax in grid[len(users) :]:
-        ax.remove()
-    _colour_bar(image, axes, "posterior inclusion probability")
-    return axes
 
 
 def co_clustering(
@@ -202,12 +146,6 @@ def co_clustering(
     return ax
 
 
-def _of_user(shares: "DataArray", user: Hashable) -> "DataArray":
-    if user not in shares.coords["user"].values.tolist():
-        raise InputError(f"The posterior has no user {user!r}. Use the label of one of its users.")
-    return shares.sel(user=user)
-
-
 def _worth_showing(table: "DataArray", minimum: float, most: int) -> np.ndarray:
     """Return the indices of the candidates to draw, in the pool's order; at least one."""
     highest = table.max("time_step").values
@@ -243,11 +181,11 @@ def _write_numbers(ax: Axes, values: np.ndarray) -> None:
             ax.text(column, row, f"{value:.2f}", color=ink, **font)
 
 
-def _colour_bar(image: Any, axes: Axes | np.ndarray, label: str) -> None:
+def _colour_bar(image: Any, ax: Axes, label: str) -> None:
     figure = image.figure
     room = figure.bbox.height / figure.dpi * 72
     characters = max(int(0.9 * room / style.text_size("n", 10)[0]), len("probability"))
-    bar = figure.colorbar(image, ax=axes, label=style.wrapped(label, characters), shrink=0.8)
+    bar = figure.colorbar(image, ax=ax, label=style.wrapped(label, characters), shrink=0.8)
     bar.outline.set_visible(False)
 
 

@@ -175,15 +175,6 @@ def text_size(text: str, size: float, **font: Any) -> tuple[float, float]:
     return float(width), 1.25 * size * len(lines)
 
 
-def shortened(text: str, size: float, width: float) -> str:
-    """Return a text, with its end cut off if it is wider than `width` points."""
-    if text_size(text, size)[0] <= width:
-        return text
-    while text and text_size(f"{text}\N{HORIZONTAL ELLIPSIS}", size)[0] > width:
-        text = text[:-1]
-    return f"{text.rstrip(' +')}\N{HORIZONTAL ELLIPSIS}"
-
-
 def ink_on(colour: Any) -> str:
     """Return the text colour, black or white, with more contrast on a background."""
     rgb = np.asarray(to_rgb(colour), dtype=np.float64)

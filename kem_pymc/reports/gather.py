@@ -12,7 +12,7 @@ from kem_pymc._system.spreadsheet import unescape
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.posteriors import read_posterior
-from kem_pymc.selection.online import PREDICTED
+from kem_pymc.selection.online import PREDICTED, QUANTILES
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -72,7 +72,9 @@ class Material:
             idata=_posterior(folder / POSTERIOR, evolutions),
             settings=read_settings(folder),
             selections=_selections(folder / SELECTIONS),
-            predictions=_table(folder / PREDICTIONS, (*PREDICTED, *evolutions.features)),
+            predictions=_table(
+                folder / PREDICTIONS, (*PREDICTED, *QUANTILES, *evolutions.features)
+            ),
         )
 
     @classmethod
@@ -113,14 +115,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
         return {}
     try:
         settings = json.loads(path.read_text("utf-8"))
+        if not isinstance(settings, dict):
+            raise ValueError("it contains no settings")
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} can't be read ({error}). Restore it, or delete it to continue without it."
         ) from error
-    if not isinstance(settings, dict):
-        raise InputError(
-            f"{path} contains no settings. Restore it, or delete it to continue without it."
-        )
     return settings
 
 

@@ -73,15 +73,11 @@ def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictur
     every = [(p, c) for p in learned.parents for c in learned.children(p)]
     listed = [(p, c) for p, c in every if c.probability >= LEAST and c.occurrence >= LEAST]
     listed = sorted(listed, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
-    rows = [{"from": style.named(p, learned.features)} | _child(c, learned) for p, c in listed]
-    final: list[Child] = []
-    if learned.final is not None:
-        every_final = learned.final.children(Composition())
-        final = [child for child in every_final if child.probability >= LEAST / 2]
-    ends = [
-        {"description": describe(c.composition, learned.features)} | _child(c, learned)
-        for c in final
-    ]
+    names = learned.features
+    rows = [{"from": style.named(p, names)} | _child(c, learned) for p, c in listed]
+    final = [] if learned.final is None else learned.final.children(Composition())
+    final = [child for child in final if child.probability >= LEAST / 2]
+    ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
     forms = {"datasets": "{:.1f}"}
     return {
         "graph": pictures.svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
@@ -173,13 +169,13 @@ def pilot_users(
     code = code.reshape(-1, *draws.present.shape)
     rows = []
     for u, t in np.argwhere(draws.present):
-        likely = Counter(code[:, u, t].tolist()).most_common(3)
-        (first, share), *others = ((named[c], count / len(code)) for c, count in likely)
-        texts = (f"{style.named(c, learned.features)} {p:.2f}" for c, p in others)
-        rows.append((str(draws.users[u]), t, first, share, ", ".join(texts)))
-    columns = ["user", "time_step", "composition", "probability", "other kernels"]
-    kernels = pd.DataFrame(rows, columns=columns)
-    return _users(kernels, predictions, idata, learned, colours, pictures)
+        (first, count), *others = Counter(code[:, u, t].tolist()).most_common(3)
+        texts = (
+            f"{style.named(named[c], learned.features)} {n / len(code):.2f}" for c, n in others
+        )
+        row = {"user": str(draws.users[u]), "time_step": t, "composition": named[first]}
+        rows.append(row | {"probability": count / len(code), "other kernels": ", ".join(texts)})
+    return _users(pd.DataFrame(rows), predictions, idata, learned, colours, pictures)
 
 
 def new_users(

@@ -28,14 +28,14 @@ def tables(material: Material) -> list[Markup]:
         (style.named((c,), learned.features), describe_candidate(c, learned.features))
         for c in learned.pool
     )
-    named: list[tuple[str, Sequence[str], Iterable[tuple[str, ...]]]] = [
-        ("Settings", ("setting", "value"), settings(material)),
-        ("Candidates: the possible parts of kernels", ("candidate", "description"), candidates),
-        ("Priors, in the model's units", ("hyperparameter", "prior"), priors(material)),
-        ("Versions", ("package", "sampled with"), learned.versions.items()),
-    ]
-    frames = [(caption, pd.DataFrame(list(rows), columns=names)) for caption, names, rows in named]
-    return [table(frame, caption) for caption, frame in frames if len(frame)]
+    named: dict[str, Iterable[tuple[str, str]]] = {
+        "Settings": settings(material),
+        "Candidates: the possible parts of kernels": candidates,
+        "Priors, in the model's units": priors(material),
+        "Versions when sampled": learned.versions.items(),
+    }
+    frames = {name: pd.DataFrame(rows, columns=["name", "value"]) for name, rows in named.items()}
+    return [table(frame, name) for name, frame in frames.items() if len(frame)]
 
 
 def settings(material: Material) -> Iterator[tuple[str, str]]:

@@ -157,7 +157,6 @@ PICTURES = {
     "online_predictions": lambda m: plots.online_predictions(m.online(), feature="week"),
     "co_clustering": lambda m: plots.co_clustering(m.posterior),
     "inclusion": lambda m: plots.inclusion(m.posterior),
-    "inclusion_by_user": lambda m: plots.inclusion_by_user(m.posterior),
     "mean_process": lambda m: plots.mean_process(m.sharing),
     "log_likelihood": lambda m: plots.log_likelihood(m.scores(), unit="trial"),
     "edges_by_chain": lambda m: plots.edges_by_chain(m.chains),

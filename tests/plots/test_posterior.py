@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from kem_pymc.errors import InputError
-from kem_pymc.plots import co_clustering, inclusion, inclusion_by_user
+from kem_pymc.plots import co_clustering, inclusion
 
 
 def table(ax):
@@ -56,32 +56,9 @@ def test_one_time_step_leaves_room_for_long_names(posterior, drawn):
     assert ax.get_window_extent().width > 72
 
 
-def test_inclusion_by_user_has_a_panel_each_on_one_scale(posterior):
-    figure = Figure(layout="constrained")
-    axes = inclusion_by_user(posterior, columns=2, figure=figure)
-    assert [ax.get_title() for ax in axes] == ["user 7", "user 8", "user 9"]
-    assert all(ax.images[0].get_clim() == (0, 1) for ax in axes)
-    np.testing.assert_allclose(table(axes[0])[1], [0, 0.75, 0.75])
-    assert len(figure.axes) == 4  # and the colour bar
-    (single,) = inclusion_by_user(posterior, [8])
-    assert table(single).shape == (1, 3)
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda posterior: inclusion(posterior, 4),
-        lambda posterior: inclusion_by_user(posterior, [7, 4]),
-    ],
-)
-def test_an_unknown_user_is_refused(posterior, draw):
+def test_an_unknown_user_is_refused(posterior):
     with pytest.raises(InputError, match="no user 4"):
-        draw(posterior)
-
-
-def test_no_users_are_refused(posterior):
-    with pytest.raises(InputError, match="no users to draw"):
-        inclusion_by_user(posterior, [])
+        inclusion(posterior, 4)
 
 
 def test_another_posterior_is_refused():
