@@ -240,7 +240,7 @@ def _users(
             seen = own.groupby("time_step")["seen"].sum()
             shown.insert(1, "points", seen.reindex(rows["time_step"]).to_numpy())
             within = _within(own).reindex(rows["time_step"], fill_value="")
-            shown["next points in their 95 % interval"] = within.to_numpy()
+            shown["next within 95 %"] = within.to_numpy()
             if len(users) < DRAWN:
                 place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
                 drawn = plots.online_predictions(own, feature=place, target=learned.target)

@@ -1,9 +1,12 @@
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
+import pandas as pd
+import pytest
 from rich.console import Console
 
-from kem_pymc.diagnostics.diagnosis import diagnose
+from kem_pymc.diagnostics.diagnosis import _quantities, diagnose
 from tests.diagnostics.conftest import levels, mixing, posterior_of
 
 
@@ -46,6 +49,22 @@ def test_few_effective_draws_and_different_graphs_are_reported():
     assert "Chains disagree: R-hat of" in message
     assert "fewer than 200 effective draws" in message
     assert "Chains learned different graphs: noise only -> LIN0" in message
+
+
+@pytest.mark.parametrize(
+    ("user", "quantities", "serious"), [("7", 100, False), ("7", 10, True), ("", 100, True)]
+)
+def test_one_quantity_of_many_is_no_reason_to_warn(mixed, user, quantities, serious):
+    """Fails where a single R-hat of hundreds is a warning, or that of the log joint is none."""
+    good = {"quantity": "inclusion", "user": "7", "time_step": 0, "candidate": "SE0"}
+    table = pd.DataFrame([good | {"r_hat": 1.0, "ess_bulk": 500, "ess_tail": 500}] * quantities)
+    table.loc[0, ["user", "r_hat", "ess_tail"]] = user, 1.2, 50
+    said = dict(_quantities(replace(diagnose(mixed), convergence=table)))
+    about_r_hat, about_ess = said
+    assert "1 of" in about_ess
+    assert not said[about_ess]
+    assert f"R-hat of 1 of {quantities} quantities" in about_r_hat
+    assert about_r_hat.startswith("Chains disagree") == said[about_r_hat] == serious
 
 
 def test_it_shows_itself(mixed):

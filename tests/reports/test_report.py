@@ -213,7 +213,7 @@ def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
     for child in rows:
         low, high = child.interval
         assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
-    assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in table
+    assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in ends
     assert "Second frame" in ends
 
 
