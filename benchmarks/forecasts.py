@@ -31,7 +31,7 @@ from scipy.stats import norm
 
 from experiments.data.series import TSDL, Series, published_errors
 from experiments.data.series import series as load
-from kem_pymc.comparison.code import slug
+from experiments.results import slug
 from kem_pymc.search.run import search
 
 #: Length of the seasons of a series in steps, for methods that can't find it: 12 for monthly series

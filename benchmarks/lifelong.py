@@ -8,7 +8,7 @@
 `sensitivity` varies the learning rate, the iterations, the scaling of values, and the number of
 networks, one at a time, on sequences of Branin functions. `peers` compares with BoTorch's
 multi-task Gaussian process on the same functions, with the same first points. Sequences differ from
-those of `kem reproduce lbo-fig2`. Results are CSV files, one for each sequence; existing ones
+those of figure lbo-fig2. Results are CSV files, one for each sequence; existing ones
 aren't computed again.
 """
 
@@ -35,8 +35,8 @@ from rich.table import Table
 
 from experiments.data.branin import RANGES, Branin, branin_sequence
 from experiments.lifelong.samplers import sampler
+from experiments.results import slug
 from kem_pymc._system.files import write_atomically
-from kem_pymc.comparison.code import slug
 from kem_pymc.lifelong import LifelongSampler, tasks
 from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.space import Space

@@ -2,7 +2,7 @@
 
 uv run --extra peers python benchmarks/peers_prediction.py --out FOLDER [--study NAME] [--peer NAME]
 
-Pilot and test users of a trial are those of `kem reproduce` with the same seed, in the same scaled
+Pilot and test users of a trial are those of the experiments with the same seed, in the same scaled
 units, and scores are those of `kem_pymc.selection.scores`. The results of every study and model
 are a CSV file with a row per trial, user and time step; existing files aren't computed again.
 """
@@ -27,10 +27,9 @@ from peer_models import PEERS, Fitted, Rows, given
 from rich.console import Console
 from rich.table import Table
 
-from experiments.settings import default
-from kem_pymc.comparison.code import slug
-from kem_pymc.comparison.data import Users
-from kem_pymc.comparison.task import Task
+from experiments.kem.trials import settings
+from experiments.results import slug
+from kem_pymc.comparison.study import Users
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.prediction import Prediction
@@ -61,9 +60,8 @@ class Forecast:
 
 
 def users_of(study: str, trial: int, seed: int) -> Users:
-    """Return the pilot and test users of a trial, split as in `kem reproduce`."""
-    known = default()
-    return Task(study, known.studies[study], trial, "ard", {}, known.sampling, seed=seed).users()
+    """Return the pilot and test users of a trial, split as in `python -m experiments`."""
+    return settings().studies[study].deal(trial, seed)
 
 
 def pilot_rows(users: Users, scaling: Scaling) -> Rows:

@@ -1,81 +1,130 @@
-"""Tasks whose results are tables, each stored in a file of its own."""
+"""What the experiments have in common: tasks and their files, figures with panels, missing data."""
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from hashlib import sha256
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from kem_pymc._system.executors import Executor
-from kem_pymc._system.files import write_atomically
-from kem_pymc.comparison.code import code
+from kem_pymc.comparison import stored
+from kem_pymc.datasets import DataFileNotFoundError
+
+#: Modules of this package that use results but don't produce any.
+ONLOOKERS = (
+    *("__main__.py", "papers.py"),
+    *(f"{paper}/figures.py" for paper in ("kem", "search", "evocov", "lifelong", "bandits")),
+    *("kem/fig5.py", "evocov/published.py", "evocov/ranks.py"),
+)
+
+#: Runs the tasks whose results aren't stored, and returns all results.
+type Run = Callable[[Sequence[Any]], pd.DataFrame]
 
 
-class StoredTask(Protocol):
-    """A task whose results are stored in a file of its own."""
+@dataclass(frozen=True)
+class Options:
+    """What the command asks for: numbers in place of the settings', and the seed.
 
-    def place(self, folder: Path) -> Path:
-        """Return the file of the results in the folder of an experiment."""
+    Attributes
+    ----------
+    out : Path
+        Folder of the results.
+    trials : int, optional
+        Largest number of trials.
+    seconds : float, optional
+        CPU time of each search (EvoCov).
+    quick : bool
+        Whether to use the smaller numbers for previews.
+    seed : int
+    """
 
-    def run(self) -> pd.DataFrame:
-        """Return the results."""
+    out: Path
+    trials: int | None = None
+    seconds: float | None = None
+    quick: bool = False
+    seed: int = 0
 
 
-def place_of(task: Any, folder: Path, data: str, name: str) -> Path:
+def code() -> str:
+    """Return the version of the library and of the experiments on which results depend."""
+    own = stored.code(Path(__file__).parent, ONLOOKERS)
+    return f"{stored.code()}, experiments {own.partition(' ')[2]}"
+
+
+def file_of(task: Any, out: Path, data: str, name: str) -> Path:
     """Return the file of the results of a task, a dataclass, under a version of the code.
 
     Parameters
     ----------
     task : dataclass
-        Its fields, except for `data_home`, decide with the code which file it is.
-    folder : Path
+        Its fields decide with the code which file it is.
+    out : Path
         Folder of the experiment.
     data, name : str
         Name of the data set, and beginning of the name of the file.
     """
-    settings = {k: v for k, v in asdict(task).items() if k != "data_home"}
-    digest = sha256(json.dumps([settings, code()], sort_keys=True).encode()).hexdigest()[:8]
-    return folder / "runs" / data / f"{name}-{digest}.csv"
+    return out / "runs" / data / f"{name}-{stored.digest([asdict(task), code()])}.csv"
 
 
-def run_tasks[T: StoredTask](
-    tasks: Sequence[T],
-    folder: Path,
-    executor: Executor,
-    callback: Callable[[T], Any] = lambda _: None,
-) -> pd.DataFrame:
-    """Run the tasks whose results aren't stored, store the results, and return all of them.
+def slug(name: str) -> str:
+    """Return a name in the form used in file names: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def present[Key](
+    titles: dict[Key, str], load: Callable[[Key], Any], warn: Callable[[str], Any]
+) -> list[Key]:
+    """Return the keys of the data whose files are there, with a warning for each missing file.
+
+    Raises
+    ------
+    DataFileNotFoundError
+        If none is there.
+    """
+    found = []
+    missing: dict[str, list[str]] = {}
+    for key, title in titles.items():
+        try:
+            load(key)
+        except DataFileNotFoundError as error:
+            missing.setdefault(str(error), []).append(title)
+        else:
+            found.append(key)
+    if titles and not found:
+        raise DataFileNotFoundError(" ".join(missing))
+    for message, absent in missing.items():
+        warn(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} left out. {message}")
+    return found
+
+
+def panels(
+    count: int, width: float, height: float, columns: int = 3, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a grid of panels, and its axes; those that are left over are off.
 
     Parameters
     ----------
-    tasks : sequence
-    folder : Path
-        Folder of the experiment.
-    executor : Executor
-    callback : callable
-        Called with every task that is finished or was stored before.
-
-    Returns
-    -------
-    DataFrame
-        The results of all tasks.
+    count : int
+        Number of panels.
+    width, height : float
+        Size of a panel in inches.
+    columns : int
+        Largest number of panels beside each other.
+    **shared
+        `sharex` and `sharey`, see :meth:`matplotlib.figure.Figure.subplots`.
     """
-    left = []
-    for task in tasks:
-        if task.place(folder).is_file():
-            callback(task)
-        else:
-            left.append(task)
-    for number, results in executor.map_unordered(_results, left):
-        place = left[number].place(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, results.to_csv(index=False).encode())
-        callback(left[number])
-    return pd.concat([pd.read_csv(task.place(folder)) for task in tasks], ignore_index=True)
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).ravel())
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    return figure, axes[:count]
 
 
-def _results(task: StoredTask) -> pd.DataFrame:
-    return task.run()
+def unique(values: Iterable[Any]) -> list[Any]:
+    """Return the values without repetitions, in the order in which they occur."""
+    return list(dict.fromkeys(values))

@@ -1,19 +1,21 @@
-"""Settings of the experiments: studies and figures, read from ``settings.toml``."""
-
-# ruff: noqa: RUF012  (pydantic copies defaults)
+"""Settings of the experiments on searches, EvoCov, LBO and bandits, read from ``settings.toml``."""
 
 import tomllib
-from importlib.resources import files
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import PositiveFloat, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from experiments.bandits.games import ProblemName
 from experiments.data.series import HOURLY, TSDL
 from experiments.evocov.metrics import MetricName
-from kem_pymc.comparison import settings
-from kem_pymc.comparison.settings import Strict, package_text
-from kem_pymc.errors import InputError
+
+
+class Strict(BaseModel):
+    """Settings without unknown fields, which don't change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Searches(Strict):
@@ -184,69 +186,23 @@ class Decisions(Strict):
     quick_trials: PositiveInt = 1
 
 
-class Settings(settings.Settings):
-    """The contents of ``settings.toml``, and the methods of :mod:`kem_pymc.comparison`."""
+class Settings(Strict):
+    """The figures and tables of each kind, by name, and the methods of extrapolations."""
 
-    searches: dict[str, Searches] = {}
-    extrapolators: dict[str, Extrapolator] = {}
-    extrapolations: dict[str, Extrapolations] = {}
-    sequences: dict[str, Sequences] = {}
-    decisions: dict[str, Decisions] = {}
-
-
-def read(text: str) -> Settings:
-    """Return the settings, with those in the text of a TOML file in place of ``settings.toml``'s.
-
-    Kinds of tables that aren't given, such as methods, are those of ``settings.toml``, and so are
-    fields of sequences.
-
-    Raises
-    ------
-    InputError
-        If the text isn't valid TOML or is nested too deeply, an entry is missing or unknown, or a
-        figure refers to a study or method that isn't defined.
-    """
-    try:
-        settings = Settings.model_validate(_entries(tomllib.loads(text)))
-    except (tomllib.TOMLDecodeError, ValidationError, RecursionError) as error:
-        raise InputError(f"The settings can't be used: {error}. Fix the settings file.") from error
-    for name, figure in settings.figures.items():
-        unknown = [s for s in figure.studies if s not in settings.studies]
-        unknown += [m for m in figure.methods if m not in settings.methods]
-        if unknown:
-            raise InputError(
-                f"{name} uses {unknown[0]!r}, which isn't defined. Add it to the settings."
-            )
-    for name, table in settings.extrapolations.items():
-        missing = [m for m in table.methods if m not in settings.extrapolators]
-        if missing:
-            raise InputError(
-                f"{name} uses {missing[0]!r}, which isn't defined. Add it to the settings."
-            )
-        if table.kernels is None and table.seconds is None:
-            raise InputError(f"{name} has no limit. Give kernels or seconds in the settings.")
-    return settings
+    searches: dict[str, Searches]
+    extrapolators: dict[str, Extrapolator]
+    extrapolations: dict[str, Extrapolations]
+    sequences: dict[str, Sequences]
+    decisions: dict[str, Decisions]
 
 
+@cache
+def read() -> dict[str, Any]:
+    """Return the tables of ``settings.toml``."""
+    return tomllib.loads(Path(__file__).with_name("settings.toml").read_text("utf-8"))
+
+
+@cache
 def default() -> Settings:
-    """Return the settings from ``experiments/settings.toml``."""
-    return read("")
-
-
-def _entries(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings, with those that are given in place of its own."""
-    text = files("experiments").joinpath("settings.toml").read_text("utf-8")
-    entries: dict[str, Any] = tomllib.loads(package_text()) | tomllib.loads(text)
-    for kind, tables in given.items():
-        known = entries.get(kind)
-        if kind == "sequences" and isinstance(tables, dict) and isinstance(known, dict):
-            changed = {name: _fields(known.get(name), own) for name, own in tables.items()}
-            entries[kind] = known | changed
-        else:
-            entries[kind] = tables
-    return entries
-
-
-def _fields(known: Any, given: Any) -> Any:
-    """Return the fields of a table, with those that are given in place of known ones."""
-    return known | given if isinstance(known, dict) and isinstance(given, dict) else given
+    """Return the settings of ``settings.toml``, but those of the Kernel Evolution Model."""
+    return Settings(**{name: read()[name] for name in Settings.model_fields})

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.bandits.games import Game, ProblemName, game, synthetic
-from experiments.results import place_of
+from experiments.results import Options, file_of
 from experiments.settings import Decisions
 from kem_pymc.bandits.bandit import Bandit, PolicyName
 from kem_pymc.bandits.objective import Nonlinear, Propagated, Weighted
 from kem_pymc.bandits.regression import ComposedProcess, DecomposedPosterior
-from kem_pymc.datasets._study import Folder
 from kem_pymc.gp.posterior import Posterior
 
 #: Titles of policies, and their names; "propagated" is for nonlinear objectives only.
@@ -43,19 +42,21 @@ class GameTask:
     trial : int
         Trials differ in the game and its random numbers; policies share both.
     seed : int
-    data_home : path, optional
-        Folder of the data files.
     """
 
     problem: ProblemName
     rounds: int
     trial: int
     seed: int
-    data_home: Folder = None
 
-    def place(self, folder: Path) -> Path:
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{self.problem}, trial {self.trial + 1}"
+
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        return place_of(self, folder, self.problem, f"game-{self.trial:02d}")
+        return file_of(self, out, self.problem, f"game-{self.trial:02d}")
 
     def run(self) -> pd.DataFrame:
         """Return one row for each policy and round.
@@ -64,7 +65,7 @@ class GameTask:
         noise-free objective from its best value.
         """
         key = [self.seed, self.trial, sum(map(ord, self.problem))]
-        made = game(self.problem, np.random.default_rng(key), self.data_home)
+        made = game(self.problem, np.random.default_rng(key))
         rows = []
         for title, policy in POLICIES.items():
             objective: Weighted | Nonlinear = made.objective
@@ -113,7 +114,6 @@ class RegressionTask:
     observations : int
         Largest number of observations T.
     trial, seed : int
-    data_home : path, optional
     """
 
     problem: ProblemName
@@ -121,12 +121,15 @@ class RegressionTask:
     observations: int
     trial: int
     seed: int
-    data_home: Folder = None
 
-    def place(self, folder: Path) -> Path:
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{self.problem}, {self.components} components, trial {self.trial + 1}"
+
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        name = f"regression-{self.components}-{self.trial:03d}"
-        return place_of(self, folder, self.problem, name)
+        return file_of(self, out, self.problem, f"regression-{self.components}-{self.trial:03d}")
 
     def run(self) -> pd.DataFrame:
         """Return one row for each number of observations.
@@ -138,7 +141,7 @@ class RegressionTask:
         key = [self.seed, self.trial, self.components, sum(map(ord, self.problem))]
         rng = np.random.default_rng(key)
         if self.problem == "influenza":
-            made = game(self.problem, rng, self.data_home)
+            made = game(self.problem, rng)
             points = np.array([made.space.draw(rng) for _ in range(TESTED_POLICIES)])
         else:
             made = synthetic(self.problem, self.components, rng, TESTED)
@@ -169,38 +172,18 @@ class RegressionTask:
         return pd.DataFrame(rows).assign(**columns)
 
 
-def tasks_of(
-    decisions: Decisions,
-    *,
-    trials: int | None = None,
-    quick: bool = False,
-    seed: int = 0,
-    data_home: Folder = None,
-) -> list[GameTask | RegressionTask]:
-    """Return the tasks of a figure, by trial.
-
-    Parameters
-    ----------
-    decisions : Decisions
-    trials : int, optional
-        By default that of the settings.
-    quick : bool
-        Whether to use the smaller numbers for previews.
-    seed : int
-    data_home : path, optional
-    """
-    count = trials or (decisions.quick_trials if quick else decisions.trials)
+def tasks_of(decisions: Decisions, options: Options) -> list[GameTask | RegressionTask]:
+    """Return the tasks of a figure, by trial."""
+    count = options.trials or (decisions.quick_trials if options.quick else decisions.trials)
+    most = decisions.quick if options.quick else None
     if decisions.rounds:
         return [
-            GameTask(
-                name, min(rounds, decisions.quick) if quick else rounds, trial, seed, data_home
-            )
+            GameTask(name, min(rounds, most or rounds), trial, options.seed)
             for trial in range(count)
             for name, rounds in decisions.rounds.items()
         ]
-    length = decisions.quick if quick else decisions.observations
     return [
-        RegressionTask(name, components, length, trial, seed, data_home)
+        RegressionTask(name, components, most or decisions.observations, trial, options.seed)
         for trial in range(count)
         for name, own in decisions.regressions.items()
         for components in own

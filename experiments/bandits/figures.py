@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.bandits.games import synthetic
+from experiments.results import panels, unique
 from kem_pymc.comparison.output import Output
 from kem_pymc.comparison.summaries import interval
 from kem_pymc.plots import style
@@ -152,9 +153,8 @@ def regression(rows: pd.DataFrame) -> Output:
 
 
 def _draw_regression(rows: pd.DataFrame) -> Figure:
-    problems = list(dict.fromkeys(rows["problem"]))
-    figure = Figure(figsize=(3.2 * len(problems), 3.2), layout="constrained")
-    axes = figure.subplots(1, len(problems), squeeze=False, sharey=True)[0]
+    problems = unique(rows["problem"])
+    figure, axes = panels(len(problems), 3.2, 3.2, len(problems), sharey=True)
     for ax, problem in zip(axes, problems, strict=True):
         own = rows[rows["problem"] == problem]
         looks = style.line_styles([f"J = {j}" for j in dict.fromkeys(own["components"])])
@@ -228,10 +228,9 @@ def average(rows: pd.DataFrame) -> Output:
 
 
 def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
-    problems = list(dict.fromkeys(rows["problem"]))
-    figure = Figure(figsize=(3.2 * len(problems), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(problems), squeeze=False)[0]
-    looks = style.line_styles(list(dict.fromkeys(rows["policy"])))
+    problems = unique(rows["problem"])
+    figure, axes = panels(len(problems), 3.2, 3.4, len(problems))
+    looks = style.line_styles(unique(rows["policy"]))
     for ax, problem in zip(axes, problems, strict=True):
         own = rows[rows["problem"] == problem]
         for policy, values in own.groupby("policy", sort=False):

@@ -10,7 +10,6 @@ from experiments.data.influenza import AGES, epidemic
 from experiments.data.weather import perceived_temperature, stations
 from kem_pymc.bandits.objective import Nonlinear, Weighted, differentiated_bounds
 from kem_pymc.bandits.space import Box, Points
-from kem_pymc.datasets._study import Folder
 from kem_pymc.gp.process import GaussianProcess
 
 #: Problems by name.
@@ -74,7 +73,7 @@ class Game:
         return self.objective.value(x, self.truth(x))
 
 
-def read(name: ProblemName, data_home: Folder = None) -> None:
+def read(name: ProblemName) -> None:
     """Read the data files of a problem; synthetic ones have none.
 
     Raises
@@ -83,17 +82,17 @@ def read(name: ProblemName, data_home: Folder = None) -> None:
         If a file isn't there.
     """
     if name == "influenza":
-        epidemic(data_home=data_home)
+        epidemic()
     if name == "weather":
-        stations(data_home)
+        stations()
 
 
-def game(name: ProblemName, rng: np.random.Generator, data_home: Folder = None) -> Game:
+def game(name: ProblemName, rng: np.random.Generator) -> Game:
     """Return a random game of a problem."""
     if name == "influenza":
-        return _influenza(rng, data_home)
+        return _influenza(rng)
     if name == "weather":
-        return _weather(rng, data_home)
+        return _weather(rng)
     return synthetic(name, 10, rng)
 
 
@@ -135,9 +134,9 @@ def synthetic(name: str, count: int, rng: np.random.Generator, points: int = POI
     return Game(Points(x), components, Weighted(count), truth, noises, 1.0, optimum)
 
 
-def _influenza(rng: np.random.Generator, data_home: Folder) -> Game:
+def _influenza(rng: np.random.Generator) -> Game:
     """Return a vaccination policy's game: sick days by age group, under a budget."""
-    made = epidemic(rng.uniform(*REPRODUCTION), rng.uniform(*SUSCEPTIBILITY, len(AGES)), data_home)
+    made = epidemic(rng.uniform(*REPRODUCTION), rng.uniform(*SUSCEPTIBILITY, len(AGES)))
     space = Box(np.zeros(5), np.ones(5), (made.shares[None], np.array([BUDGET])))
     x = np.array([space.draw(rng) for _ in range(PILOT)])
     pilot = made.sick_days(x)
@@ -151,9 +150,9 @@ def _influenza(rng: np.random.Generator, data_home: Folder) -> Game:
     return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
 
 
-def _weather(rng: np.random.Generator, data_home: Folder) -> Game:
+def _weather(rng: np.random.Generator) -> Game:
     """Return the game of finding the station with the highest perceived temperature."""
-    places, weather = stations(data_home)
+    places, weather = stations()
     order = rng.permutation(len(places))
     pilot, left = np.split(order, [len(order) // 3])
     few = pilot[:LEARNED]

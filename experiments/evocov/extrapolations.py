@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.data.series import series
+from experiments.data.series import TSDL, series
 from experiments.evocov.conversion import converted
 from experiments.evocov.metrics import METRICS, MetricName
 from experiments.evocov.search_paths import ScaledSeries, SearchPath, densities
@@ -29,10 +29,8 @@ from experiments.evocov.strategies import (
     Mutants,
     RandomSearch,
 )
-from experiments.results import place_of
+from experiments.results import Options, file_of, slug
 from experiments.settings import Extrapolations, Extrapolator
-from kem_pymc.comparison.code import slug
-from kem_pymc.comparison.data import Folder
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import bic
 from kem_pymc.search.evaluation import Evaluation
@@ -86,7 +84,7 @@ class ExtrapolationTask:
     method : str
         Name of the method.
     strategy, metric, reference
-        See :class:`kem_pymc.comparison.settings.Extrapolator`.
+        See :class:`experiments.settings.Extrapolator`.
     trial : int
     kernels : int, optional
         Largest number of kernels.
@@ -96,7 +94,6 @@ class ExtrapolationTask:
         Seed of the experiment.
     original : str
         JSON of the kernel that is fitted or mutated, for "fit" and "mutations".
-    data_home : path, optional
     """
 
     data: str
@@ -109,11 +106,15 @@ class ExtrapolationTask:
     seconds: float | None
     seed: int
     original: str = ""
-    data_home: Folder = None
 
-    def place(self, folder: Path) -> Path:
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{TSDL.get(self.data, self.data)}, trial {self.trial + 1}: {self.method}"
+
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
+        return file_of(self, out, self.data, f"{slug(self.method)}-{self.trial:02d}")
 
     def run(self) -> pd.DataFrame:
         """Return the path of the search.
@@ -130,7 +131,7 @@ class ExtrapolationTask:
             of predictions that average over kernels. For "mutations" there is a row for the
             original, and one for every kernel.
         """
-        data = ScaledSeries.of(series(self.data, self.data_home))
+        data = ScaledSeries.of(series(self.data))
         rows = _spikes(data, self) if self.strategy == "ps" else _explored(data, self)
         return pd.DataFrame(rows).assign(data=self.data, method=self.method, trial=self.trial)
 
@@ -145,21 +146,24 @@ class CompositionTask:
     models : int
         Number of models to evaluate.
     seed : int
-    data_home : path, optional
     """
 
     data: str
     models: int
     seed: int
-    data_home: Folder = None
 
-    def place(self, folder: Path) -> Path:
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{TSDL.get(self.data, self.data)}: composition"
+
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        return place_of(self, folder, self.data, "composition")
+        return file_of(self, out, self.data, "composition")
 
     def run(self) -> pd.DataFrame:
         """Return a row with JSON of the tree, with the values that the search found."""
-        data = ScaledSeries.of(series(self.data, self.data_home))
+        data = ScaledSeries.of(series(self.data))
         found = search(data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False)
         original = _best_tree(_compositions(found), data.x, data.y)
         return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
@@ -184,46 +188,25 @@ def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) 
 
 
 def tasks_of(
-    table: Extrapolations,
-    methods: dict[str, Extrapolator],
-    *,
-    trials: int | None = None,
-    kernels: int | None = None,
-    seconds: float | None = None,
-    quick: bool = False,
-    seed: int = 0,
-    data_home: Folder = None,
+    table: Extrapolations, methods: dict[str, Extrapolator], options: Options
 ) -> list[ExtrapolationTask]:
     """Return the tasks of a table, by trial.
+
+    For "fit" and "mutations", :attr:`ExtrapolationTask.original` has yet to be filled in.
 
     Parameters
     ----------
     table : Extrapolations
     methods : dict of str to Extrapolator
         All methods by name.
-    trials : int, optional
-        Number of trials; by default that of the settings.
-    kernels : int, optional
-        Number of kernels of each search, whose time is then limited only by `seconds`.
-    seconds : float, optional
-        CPU time of each search; by default that of the settings.
-    quick : bool
-        Whether to use the smaller numbers for previews.
-    seed : int
-    data_home : path, optional
-        Folder of the data files.
-
-    Returns
-    -------
-    list of ExtrapolationTask
-        For "fit" and "mutations", :attr:`ExtrapolationTask.original` has yet to be filled in.
+    options : Options
     """
-    if quick:
-        trials, kernels = trials or table.quick_trials, kernels or table.quick_kernels
-    if kernels is None:
-        kernels, seconds = table.kernels, seconds or table.seconds
+    quick = options.quick
+    kernels = table.quick_kernels if quick else table.kernels
+    seconds = options.seconds or (None if quick else table.seconds)
+    trials = options.trials or (table.quick_trials if quick else table.trials)
     tasks = []
-    for trial in range(trials or table.trials):
+    for trial in range(trials):
         for data in table.names:
             for name in table.methods:
                 method = methods[name]
@@ -238,8 +221,7 @@ def tasks_of(
                         trial=trial,
                         kernels=kernels if searching else 1,
                         seconds=seconds if searching else None,
-                        seed=seed,
-                        data_home=data_home,
+                        seed=options.seed,
                     )
                 )
     return tasks
@@ -251,8 +233,8 @@ def compositions_of(
     """Return the tasks that find the kernels that other tasks fit or mutate, one per series."""
     models = table.quick_models if quick else table.models
     needed = [task for task in tasks if task.strategy in ("fit", "mutations")]
-    names = dict.fromkeys((task.data, task.seed, task.data_home) for task in needed)
-    return [CompositionTask(data, models, seed, home) for data, seed, home in names]
+    names = dict.fromkeys((task.data, task.seed) for task in needed)
+    return [CompositionTask(data, models, seed) for data, seed in names]
 
 
 def with_originals(

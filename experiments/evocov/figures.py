@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from experiments.data.series import TSDL, published_errors
 from experiments.evocov import published, ranks
-from kem_pymc.comparison.data import Folder
+from experiments.results import panels, unique
 from kem_pymc.comparison.output import Output
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.screening import MANY, POINTS, SHARE
@@ -46,7 +46,7 @@ SPENT = (
 )
 
 
-def make(name: str, paths: pd.DataFrame, data_home: Folder = None) -> Output:
+def make(name: str, paths: pd.DataFrame) -> Output:
     """Return a table of EvoCov by name, such as "evocov-table6".
 
     Parameters
@@ -55,10 +55,8 @@ def make(name: str, paths: pd.DataFrame, data_home: Folder = None) -> Output:
         Key of :data:`MAKERS`.
     paths : DataFrame
         Paths of all searches, see `ExtrapolationTask.run`.
-    data_home : path, optional
-        Folder of the data files, for published errors.
     """
-    return MAKERS[name](paths, data_home)
+    return MAKERS[name](paths)
 
 
 def _ends(paths: pd.DataFrame) -> pd.DataFrame:
@@ -117,7 +115,7 @@ def _tested(errors: pd.DataFrame, what: str = "") -> tuple[dict[str, pd.DataFram
     return {f"Mean ranks{what}": ranks.table(found)}, [note]
 
 
-def _metrics(paths: pd.DataFrame, _: Folder) -> Output:
+def _metrics(paths: pd.DataFrame) -> Output:
     """Return table 4: metrics, on kernels of a composition and on evolved ones."""
     ends = _ends(paths)
     means = _means(ends, "rmse")
@@ -148,14 +146,13 @@ def _differences(compared: list[ranks.Ranks]) -> Figure | None:
     """Return critical-differences diagrams below each other."""
     if not compared:
         return None
-    figure = Figure(figsize=(7, 2 * len(compared)), layout="constrained")
-    axes = figure.subplots(len(compared), squeeze=False).ravel()
+    figure, axes = panels(len(compared), 7, 2, columns=1)
     for own, ax in zip(compared, axes, strict=True):
         ranks.draw(own, ax)
     return figure
 
 
-def _mutations(paths: pd.DataFrame, _: Folder) -> Output:
+def _mutations(paths: pd.DataFrame) -> Output:
     """Return table 5: mutants of a composition that are better fitted, simpler, or both."""
     rows = []
     for (data, _), own in paths.groupby(["data", "trial"], sort=False):
@@ -181,12 +178,9 @@ def _mutations(paths: pd.DataFrame, _: Folder) -> Output:
 
 def _scatter(paths: pd.DataFrame) -> Figure:
     """Return errors against numbers of hyperparameters (figure 3), a panel for each series."""
-    names = list(dict.fromkeys(paths["data"]))
-    columns = min(5, len(names))
-    lines = -(-len(names) // columns)
-    figure = Figure(figsize=(2.6 * columns, 2.3 * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False).ravel()
-    for ax, name in zip(axes, names, strict=False):
+    names = unique(paths["data"])
+    figure, axes = panels(len(names), 2.6, 2.3, columns=5)
+    for ax, name in zip(axes, names, strict=True):
         own = paths[paths["data"] == name]
         original, mutants = own.iloc[0], own.iloc[1:]
         mutants = mutants[np.isfinite(mutants["rmse"])]
@@ -196,18 +190,16 @@ def _scatter(paths: pd.DataFrame) -> Figure:
         ax.plot(original["size"], original["rmse"], "^", color=style.INK, label="original")
         ax.set(title=TSDL.get(name, name), yscale="log")
         _plain(ax)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.tidy(ax)
-    for ax in axes[len(names) :]:
-        ax.set_axis_off()
     figure.supxlabel("hyperparameters", fontsize="medium")
     figure.supylabel("test RMSE", fontsize="medium")
     return figure
 
 
-def _errors(paths: pd.DataFrame, data_home: Folder) -> Output:
+def _errors(paths: pd.DataFrame) -> Output:
     """Return table 6: errors, absolute and standardised by the smallest published ones."""
-    known = published_errors(data_home)
+    known = published_errors()
     best, means = (
         pd.DataFrame(
             {
@@ -220,7 +212,7 @@ def _errors(paths: pd.DataFrame, data_home: Folder) -> Output:
     return _compared(paths, known["denom"], best, means)
 
 
-def _hourly(paths: pd.DataFrame, _: Folder) -> Output:
+def _hourly(paths: pd.DataFrame) -> Output:
     """Return table 8: errors, absolute and standardised by the smallest of these results."""
     smallest = _ends(paths).groupby("data")["rmse"].min()
     nothing = pd.DataFrame(index=smallest.index)
@@ -329,7 +321,7 @@ def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
         Column against which errors are drawn.
     ax : Axes
     """
-    looks = style.line_styles(list(dict.fromkeys(paths["method"])))
+    looks = style.line_styles(unique(paths["method"]))
     at = SHARES * float(_ends(paths)[spent].median())
     for method, own in paths.groupby("method", sort=False):
         curves = []
@@ -344,7 +336,7 @@ def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
         ax.plot(at[shown], middle[shown], label=str(method), **options)
 
 
-def _sizes(paths: pd.DataFrame, _: Folder) -> Output:
+def _sizes(paths: pd.DataFrame) -> Output:
     """Return table 7: numbers of hyperparameters."""
     ends = _ends(paths)
     found = _means(ends, "size")
@@ -357,7 +349,7 @@ def _sizes(paths: pd.DataFrame, _: Folder) -> Output:
     )
 
 
-MAKERS: dict[str, Callable[[pd.DataFrame, Folder], Output]] = {
+MAKERS: dict[str, Callable[[pd.DataFrame], Output]] = {
     "evocov-table4": _metrics,
     "evocov-table5": _mutations,
     "evocov-table6": _errors,

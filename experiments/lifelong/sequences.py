@@ -15,9 +15,8 @@ from optuna.trial import TrialState
 
 from experiments.lifelong.problems import BraninSequence, ProblemSequence, RegistrySequence
 from experiments.lifelong.samplers import sampler
-from experiments.results import place_of
+from experiments.results import file_of, slug
 from experiments.settings import MethodName, Sequences
-from kem_pymc.comparison.code import slug
 from kem_pymc.errors import InputError
 from kem_pymc.lifelong.sampler import LifelongSampler
 from kem_pymc.lifelong.studies import StudySampler
@@ -54,11 +53,11 @@ class SequenceTask:
     trial: int
     seed: int
 
-    def place(self, folder: Path) -> Path:
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
         name = f"{slug(self.title)}-{self.trial:02d}"
         data = f"{self.sequence.key}-{self.sequence.setting:g}"
-        return place_of(self, folder, data, name)
+        return file_of(self, out, data, name)
 
     def run(self) -> pd.DataFrame:
         """Return one row for each evaluation.

@@ -6,10 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.data.single import single
-from experiments.results import place_of
+from experiments.results import Options, file_of, slug
 from experiments.settings import Searches
-from kem_pymc.comparison.code import slug
-from kem_pymc.comparison.data import Folder
 from kem_pymc.search.run import Method, search
 
 
@@ -27,7 +25,6 @@ class SearchTask:
         Number of models to evaluate.
     seed : int
         Seed of the experiment.
-    data_home : path, optional
     """
 
     data: str
@@ -35,15 +32,19 @@ class SearchTask:
     trial: int
     budget: int
     seed: int
-    data_home: Folder = None
 
-    def place(self, folder: Path) -> Path:
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{self.data}, trial {self.trial + 1}: {self.method}"
+
+    def file(self, out: Path) -> Path:
         """Return the file of the results in the folder of an experiment."""
-        return place_of(self, folder, self.data, f"{slug(self.method)}-{self.trial:02d}")
+        return file_of(self, out, self.data, f"{slug(self.method)}-{self.trial:02d}")
 
     def run(self) -> pd.DataFrame:
         """Return the path (:attr:`kem_pymc.search.SearchResult.path`) and the overhead."""
-        data = single(self.data, self.data_home)
+        data = single(self.data)
         found = search(
             data.x,
             data.y,
@@ -57,34 +58,12 @@ class SearchTask:
         )
 
 
-def tasks_of(
-    searches: Searches,
-    *,
-    trials: int | None = None,
-    budget: int | None = None,
-    quick: bool = False,
-    seed: int = 0,
-    data_home: Folder = None,
-) -> list[SearchTask]:
-    """Return the tasks of a figure, by trial.
-
-    Parameters
-    ----------
-    searches : Searches
-    trials : int, optional
-        Number of trials; by default that of the settings.
-    budget : int, optional
-        Number of models of each search; by default that of the settings.
-    quick : bool
-        Whether to use the smaller numbers for previews.
-    seed : int
-    data_home : path, optional
-        Folder of the data files.
-    """
-    count = trials or (searches.quick_trials if quick else searches.trials)
-    budget = budget or (searches.quick_budget if quick else searches.budget)
+def tasks_of(searches: Searches, options: Options) -> list[SearchTask]:
+    """Return the tasks of a figure, by trial."""
+    count = options.trials or (searches.quick_trials if options.quick else searches.trials)
+    budget = searches.quick_budget if options.quick else searches.budget
     return [
-        SearchTask(data, method, trial, budget, seed, data_home)
+        SearchTask(data, method, trial, budget, options.seed)
         for trial in range(count)
         for data in searches.data
         for method in searches.methods

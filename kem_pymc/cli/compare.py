@@ -1,39 +1,22 @@
 """``kem compare``: compare KEM with its baselines on the user's own table."""
 
+from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.trials import chains_of, check, run_all
+from kem_pymc.cli.trials import chains_of, check, run_all, write_page
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from kem_pymc.comparison.output import Evidence
-    from kem_pymc.comparison.settings import Settings
-    from kem_pymc.comparison.task import Task
+    from kem_pymc.comparison.study import Study
 
 EXAMPLE = (
     "Example: kem compare --data trial.csv --user id --time week --target steps --out compared"
 )
-
-#: Names of the output pages, and the module in :mod:`kem_pymc.comparison.figures` of each.
-PAGES = {
-    "log-likelihood": "fig6",
-    "verdicts": "peers",
-    "features-dropped": "table2",
-    "calibration": "calibration",
-}
-#: Names of the tables of priors in the settings, by their names on the command line.
-TABLES: dict[str | None, Literal["default", "paper", "synthetic"]] = {
-    None: "default",
-    "default": "default",
-    "unit": "paper",
-    "synthetic": "synthetic",
-}
 
 #: File that lists the pilot users and the test users of each trial.
 ROLES = "users.csv"
@@ -44,8 +27,6 @@ UNITS = (
     "points, in nats per point; higher is better. A gain of 0.1 nats per point means that the "
     "predictive density of a point is 1.1 times as large under KEM as under the other method."
 )
-
-METHODS = ("KEM", "Stratified", "Final", "ARD", "Two-level GP", "Mixed model", "Pooled GP")
 
 
 def compare(
@@ -94,11 +75,12 @@ def compare(
     from kem_pymc._system.executors import make_executor
     from kem_pymc.cli.job import pool_of, scaling_of, table_of
     from kem_pymc.cli.tables import read_cohort
-    from kem_pymc.comparison import runner
-    from kem_pymc.comparison.code import code
+    from kem_pymc.comparison.methods import METHODS
     from kem_pymc.comparison.output import Evidence
-    from kem_pymc.comparison.settings import Figure, Study, default
-    from kem_pymc.comparison.store import Store
+    from kem_pymc.comparison.pages import PAGES
+    from kem_pymc.comparison.stored import code
+    from kem_pymc.comparison.study import Study
+    from kem_pymc.comparison.task import FULL, QUICK, tasks_of
 
     check(out)
     columns: dict[str, Any] = {"user": user, "time": time, "target": target, "batch": batch}
@@ -117,28 +99,22 @@ def compare(
     scaling = scaling_of(cohort, priors, table_of(priors), transform)
     pool = pool_of(cohort, options.listed(candidates), options.listed(base), interactions)
     study = Study(
+        name="table",
         title=data.stem,
-        data="table",
-        pool=pool.names,
-        priors=TABLES[priors],
+        cohort=cohort,
+        pool=tuple(pool.names),
+        priors=priors or "default",
         transform=transform,
-        judged="next",
-        trials=trials,
     )
-    known = default()
-    known = known.model_copy(update={"studies": {**known.studies, "table": study}})
-    figure = Figure(studies=["table"], methods=list(METHODS))
-    tasks = runner.tasks_of(known, [figure], trials=None, quick=quick, seed=seed)
-    tasks = [replace(task, cohort=cohort) for task in tasks]
-    store = Store(out)
-    pilots, tests = (own.n_users for own in tasks[0].users())
-    shortened = _shortened(known, trials)
+    tasks = tasks_of(study, METHODS, trials, QUICK if quick else FULL, seed)
+    pilots, tests = (own.n_users for own in study.deal(0, seed))
+    shortened = _shortened(trials)
     screen.info(f"{cohort!r}; in each trial {pilots} pilot users and {tests} test users.")
     screen.modelled(cohort, scaling)
     if quick:
         screen.info(shortened)
     with closing(make_executor(cores, cluster)) as executor, folders.locked(out):
-        run_all(tasks, store, executor)
+        selections = run_all(tasks, out, executor)
         done = max(task.trial for task in tasks) + 1
         heading = [
             f"kem_pymc {code()}, seed {seed}: {cohort!r}.",
@@ -147,29 +123,14 @@ def compare(
             UNITS,
             *([] if transform is None else [_transformed(transform, cohort.target)]),
             *([shortened] if quick else []),
-            *chains_of(tasks, store),
+            *chains_of(selections),
         ]
         for line in heading[1:]:
             screen.info(line)
-        write_roles(tasks, out / ROLES)
-        screen.info(f"Pilot and test users of each trial: {out / ROLES}")
-        _write_pages(Evidence(known, tasks, store), out, heading)
-
-
-def _write_pages(evidence: "Evidence", out: Path, heading: list[str]) -> None:
-    from importlib import import_module
-
-    from kem_pymc.comparison import report
-
-    for name, like in PAGES.items():
-        output = import_module(f"kem_pymc.comparison.figures.{like}").make(evidence)
-        if like == "table2":
-            output.notes = []  # they are about the paper's data
-        files = report.write(name, output, out, heading)
-        screen.tables(output.tables)
-        for note in output.notes if like == "peers" else []:
-            screen.info(note)
-        screen.info(f"{name}: {', '.join(str(file) for file in files)}")
+        _write_roles(study, range(done), seed, out / ROLES)
+        evidence = Evidence(tasks, out, {study.name: study})
+        for name, make in PAGES.items():
+            write_page(name, make(evidence), out, heading)
 
 
 def _transformed(name: str, target: str) -> str:
@@ -181,28 +142,29 @@ def _transformed(name: str, target: str) -> str:
     )
 
 
-def _shortened(settings: "Settings", trials: int) -> str:
+def _shortened(trials: int) -> str:
     """Return a paragraph on the numbers that `--quick` reduces."""
-    less, usual = settings.quick, settings.sampling["cut"]
-    draws = less.sampling["cut"]
+    from kem_pymc.comparison.task import FULL, QUICK
+
+    draws, usual = QUICK.sampling["cut"], FULL.sampling["cut"]
     return (
-        f"Quick: at most {less.trials} random splits instead of {trials}, {less.test_users} test "
+        f"Quick: at most {QUICK.trials} random splits instead of {trials}, {QUICK.test_users} test "
         f"users in each, {draws.chains} x {draws.draws} draws instead of "
         f"{usual.chains} x {usual.draws}. These numbers are too small for conclusions."
     )
 
 
-def write_roles(tasks: "list[Task]", file: Path) -> None:
+def _write_roles(study: "Study", trials: Iterable[int], seed: int, file: Path) -> None:
     """Write a CSV file of the role (pilot or test) of each user in each trial."""
     import pandas as pd
 
     from kem_pymc._system.spreadsheet import escape
 
-    trials = {task.trial: task for task in tasks}
     rows = [
         {"trial": trial, "user": user, "role": role}
-        for trial, task in sorted(trials.items())
-        for role, cohort in task.users()._asdict().items()
+        for trial in trials
+        for role, cohort in study.deal(trial, seed)._asdict().items()
         for user in cohort.users
     ]
     escape(pd.DataFrame(rows)).to_csv(file, index=False)
+    screen.info(f"Pilot and test users of each trial: {file}")

@@ -1,17 +1,19 @@
-"""What ``kem compare`` and the papers' experiments share: folders, progress, files."""
+"""What ``kem compare`` and the papers' experiments share: folders, progress, tables, files."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kem_pymc._system.progress import Progress
 from kem_pymc.cli import folders, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from kem_pymc._system.executors import Executor
     from kem_pymc.comparison.output import Output
-    from kem_pymc.comparison.store import Store
-    from kem_pymc.comparison.task import Task
+    from kem_pymc.comparison.stored import StoredTask
 
 #: Subfolder that marks a folder as an experiment, which can be continued.
 RUNS = "runs"
@@ -36,55 +38,39 @@ def check(out: Path) -> None:
         )
 
 
-def run_all(tasks: "list[Task]", store: Any, executor: "Executor") -> None:
-    """Run the tasks whose results are missing, with a progress bar."""
-    from kem_pymc.comparison.runner import run_tasks
+def run_all(tasks: "Sequence[StoredTask]", out: Path, executor: "Executor") -> "pd.DataFrame":
+    """Run the tasks whose results are missing, with progress, and return all results."""
+    from kem_pymc.comparison.stored import run_tasks
 
-    if not tasks:
-        return
-    known = {id(task) for task in tasks if not store.missing(task)}
-    total = len(tasks) - len(known)
-    if total:
-        screen.info(_ahead(tasks, total))
+    left = sum(not task.file(out).is_file() for task in tasks)
+    if left:
+        kept = f" ({len(tasks) - left} more are already complete)" if left < len(tasks) else ""
+        screen.info(f"Number of tasks: {left}{kept}. The first one takes longest: it compiles.")
     with Progress("tasks") as bars:
-        bar = bars.add("Compiling, then learning", total)
-
-        def callback(task: "Task") -> None:
-            if id(task) not in known:
-                methods = ", ".join(task.methods)
-                bars.advance(bar, 1, f"done: {task.study.title}, trial {task.trial + 1}: {methods}")
-
-        run_tasks(tasks, store, executor, callback)
+        bar = bars.add("Compiling, then running", left)
+        return run_tasks(
+            tasks, out, executor, lambda task: bars.advance(bar, text=f"done: {task.title}")
+        )
 
 
-def _ahead(tasks: "list[Task]", total: int) -> str:
-    """Return a sentence on the number of tasks that are about to be run."""
-    kept = f" ({len(tasks) - total} more are already complete)" if total < len(tasks) else ""
-    return (
-        f"Number of tasks: {total}{kept}. In each task, a group of methods learns and selects. The "
-        "first task takes longest, since it compiles; the time that the others take is estimated "
-        "after it."
-    )
-
-
-def chains_of(tasks: "list[Task]", store: "Store") -> list[str]:
+def chains_of(selections: "pd.DataFrame") -> list[str]:
     """Return a line on the number of trainings whose chains disagree; empty if it is unknown."""
+    from kem_pymc.comparison.task import r_hats
     from kem_pymc.diagnostics.convergence import RHAT
 
-    r_hats = store.r_hats(tasks)
-    if not r_hats:
-        return []
-    apart = sum(r_hat > RHAT for r_hat in r_hats)
-    return [
-        f"Chains disagree in {apart} of {len(r_hats)} trainings: R-hat of the number of clusters "
+    found = r_hats(selections)
+    apart = sum(r_hat > RHAT for r_hat in found)
+    text = (
+        f"Chains disagree in {apart} of {len(found)} trainings: R-hat of the number of clusters "
         f"or of the log joint density is above {RHAT}."
-    ]
+    )
+    return [text] if found else []
 
 
-def write_figure(name: str, output: "Output", out: Path, heading: list[str]) -> None:
-    """Write a figure's values, picture and page, and show its tables."""
-    from kem_pymc.comparison import report
-
-    files = report.write(name, output, out, heading)
+def write_page(name: str, output: "Output", out: Path, heading: Sequence[str]) -> None:
+    """Write a page's values, picture and text, and show its tables and notes."""
+    files = output.write(name, out, heading)
     screen.tables(output.tables)
+    for note in output.notes:
+        screen.info(note)
     screen.info(f"{name}: {', '.join(str(file) for file in files)}")

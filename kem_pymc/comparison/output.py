@@ -1,60 +1,59 @@
-"""Input and output of the functions that make figures and tables."""
+"""Results from which pages are made, and pages: values, a picture, and tables as text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kem_pymc.comparison.settings import Settings
-from kem_pymc.comparison.store import Store
+from kem_pymc._system.spreadsheet import escape
+from kem_pymc.comparison.methods import METHODS, Method
+from kem_pymc.comparison.stored import read_results
+from kem_pymc.comparison.study import Study
 from kem_pymc.comparison.task import Task
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Results of tasks from which a figure is made.
+    """Stored results of tasks, from which a page is made.
 
     Attributes
     ----------
-    settings : Settings
     tasks : list of Task
-        Tasks that the figure needs; their results are stored.
-    store : Store
+    folder : Path
+    studies, methods : dict
+        Studies and methods by name, in the order of tables and figures.
     """
 
-    settings: Settings
-    tasks: list[Task]
-    store: Store
+    tasks: Sequence[Task]
+    folder: Path
+    studies: dict[str, Study]
+    methods: dict[str, Method] = field(default_factory=lambda: METHODS)
 
     @cached_property
     def selections(self) -> pd.DataFrame:
         """Selections, with one row for every study, trial, method, user and time step.
 
-        Studies and methods are in the order of the settings. The column ``person`` identifies
-        distinct users: in studies where every trial has different users, it also contains the
-        trial.
+        The column ``person`` identifies distinct users.
         """
-        table = self.store.selections(self.tasks)
-        own = [name for name, study in self.settings.studies.items() if study.users == "new"]
-        table["person"] = table["user"].mask(
-            table["study"].isin(own), table["trial"].astype(str) + ": " + table["user"]
-        )
-        order = {name: place for place, name in enumerate(self.settings.methods)}
-        studies = {name: place for place, name in enumerate(self.settings.studies)}
-        places = pd.DataFrame(
-            {"study": table["study"].map(studies), "method": table["method"].map(order)}
-        )
-        return table.loc[places.sort_values(["study", "method"], kind="stable").index]
+        table = read_results(self.tasks, self.folder).astype({"composition": str, "user": str})
+        table["person"] = self.persons(table)
+        for name, order in (("method", self.methods), ("study", self.studies)):
+            place = {key: number for number, key in enumerate(order)}
+            table = table.sort_values(
+                name, key=lambda own, place=place: own.map(place), kind="stable"
+            )
+        return table
 
-    def generator(self) -> np.random.Generator:
-        """Return a random number generator for a bootstrap, in the same state for every table."""
-        return np.random.default_rng(0)
+    def persons(self, table: pd.DataFrame) -> pd.Series:
+        """Return labels of distinct users: all trials split the same users."""
+        return table["user"]
 
     def title(self, study: str) -> str:
         """Return the title of a study."""
-        return self.settings.studies[study].title
+        return self.studies[study].title
 
 
 @dataclass
@@ -77,3 +76,38 @@ class Output:
     figure: Figure | None = None
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def write(self, name: str, folder: Path, heading: Sequence[str]) -> list[Path]:
+        """Write a CSV file of the values, the picture, and a Markdown page, and return the files.
+
+        Parameters
+        ----------
+        name : str
+            Stem of the names of the files.
+        folder : Path
+            Folder of the files; created if necessary.
+        heading : sequence of str
+            First paragraphs of the page, which describe what was run.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [folder / f"{name}.csv"]
+        escape(self.tidy).to_csv(files[0], index=False)
+        parts = [f"# {name}", *heading]
+        if self.figure is not None:
+            files.append(folder / f"{name}.png")
+            self.figure.savefig(files[-1], dpi=150)
+            parts.append(f"![{name}]({name}.png)")
+        for title, table in self.tables.items():
+            parts += [f"## {title}", markdown(table)]
+        files.append(folder / f"{name}.md")
+        files[-1].write_text("\n\n".join([*parts, *self.notes]) + "\n", "utf-8")
+        return files
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown, with the index as first columns unless it has no name."""
+    flat = table.reset_index() if table.index.names != [None] else table
+    names = [" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in flat]
+    lines = [names, ["---"] * len(names)]
+    lines += [[str(v) for v in row] for row in flat.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

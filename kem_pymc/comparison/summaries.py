@@ -1,4 +1,4 @@
-"""Means over users with intervals, and paired gains of one method over others.
+"""Means over users with intervals, paired gains of one method over others, and verdicts.
 
 The unit of observation is a distinct user: the column ``person`` of a table of selections, from
 :attr:`kem_pymc.comparison.output.Evidence.selections`. Trials of a user are averaged
@@ -14,8 +14,11 @@ from scipy.stats import t as student
 
 LEVEL = 0.95
 
-#: Number of bootstrap samples of users.
-RESAMPLES = 2000
+#: Nats per point by which a method may be behind, on average and at a time step.
+MARGIN, STEP_MARGIN = 0.02, 0.05
+
+#: Smallest numbers of trials and of distinct test users for a verdict.
+LEAST_TRIALS, LEAST_USERS = 5, 6
 
 
 def interval(values: Sequence[float] | np.ndarray | pd.Series, level: float = LEVEL) -> float:
@@ -33,41 +36,7 @@ def half_interval(error: npt.ArrayLike, users: npt.ArrayLike, level: float = LEV
     return np.asarray(student.ppf(0.5 + level / 2, freedom) * np.asarray(error))
 
 
-def errors(values: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES) -> np.ndarray:
-    """Return standard errors of means over users, by bootstrap.
-
-    Users are drawn with replacement, the same ones for every column. The variance of a bootstrap of
-    n users is too small by the factor (n - 1) / n, which is corrected.
-
-    Parameters
-    ----------
-    values : ndarray, shape (U, K)
-        Means of each user; NaN if a user has none.
-    rng : numpy.random.Generator
-    resamples : int
-        Number of bootstrap samples.
-
-    Returns
-    -------
-    ndarray, shape (K,)
-        NaN for fewer than two users.
-    """
-    there = np.isfinite(values)
-    users = there.sum(axis=0)
-    out = np.full(values.shape[1], np.nan)
-    if users.size == 0 or users.max() < 2:
-        return out
-    number = len(values)
-    weights = rng.multinomial(number, np.full(number, 1 / number), size=resamples).astype(float)
-    with np.errstate(invalid="ignore"):  # a resample may leave a column empty
-        means = (weights @ np.where(there, values, 0.0)) / (weights @ there)
-    several = users > 1
-    spread = np.nanstd(means[:, several], axis=0, ddof=1)
-    out[several] = spread * np.sqrt(users[several] / (users[several] - 1))
-    return out
-
-
-def by_step(table: pd.DataFrame, value: str, rng: np.random.Generator) -> pd.DataFrame:
+def by_step(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Return means over users, with intervals, by study, method and time step.
 
     Parameters
@@ -76,35 +45,25 @@ def by_step(table: pd.DataFrame, value: str, rng: np.random.Generator) -> pd.Dat
         Selections with a column ``person``.
     value : str
         Column to average.
-    rng : numpy.random.Generator
-        Random number generator of the bootstrap.
 
     Returns
     -------
     DataFrame
-        Columns study, method, time_step, mean, half (half the length of the interval), users
-        (number of users).
+        Columns study, method, time_step, mean, error (standard error), half (half the length of the
+        interval), users (number of users).
     """
-    parts = []
-    for study, own in table.dropna(subset=value).groupby("study", sort=False):
-        keys = ["method", "time_step"]
-        wide = own.groupby(["person", *keys], sort=False)[value].mean().unstack(keys, sort=False)
-        part = _over_users(wide, rng).reset_index().assign(study=study)
-        parts.append(part.rename(columns={"error": "half"}))
-        parts[-1]["half"] = half_interval(parts[-1]["half"], parts[-1]["users"])
-    columns = ["study", "method", "time_step", "mean", "half", "users"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    keys = ["study", "method", "time_step"]
+    of_users = table.dropna(subset=value).groupby([*keys, "person"], sort=False)[value].mean()
+    return _over_users(of_users, keys)
 
 
-def _over_users(wide: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return means over users, their standard errors and numbers of users, from a row per user."""
-    values = wide.to_numpy(np.float64)
-    return pd.DataFrame(
-        {"mean": wide.mean(), "error": errors(values, rng), "users": wide.count()}, wide.columns
-    )
+def _over_users(values: pd.Series, keys: list[str]) -> pd.DataFrame:
+    """Return means over users, standard errors, half intervals and numbers of users, by keys."""
+    rows = values.groupby(keys, sort=False).agg(mean="mean", error="sem", users="count")
+    return rows.assign(half=half_interval(rows["error"], rows["users"])).reset_index()
 
 
-def paired(table: pd.DataFrame, value: str, method: str) -> dict[tuple[str, str], pd.DataFrame]:
+def paired(table: pd.DataFrame, value: str, method: str) -> pd.Series:
     """Return the differences of a method to every other method, wherever both have a value.
 
     Parameters
@@ -117,86 +76,111 @@ def paired(table: pd.DataFrame, value: str, method: str) -> dict[tuple[str, str]
 
     Returns
     -------
-    dict
-        Tables of differences by study and other method, with a row for every trial and person and
-        a column for every time step.
+    Series
+        Differences by study, other (method), trial, person and time step.
     """
-    keys = ["trial", "person", "time_step"]
-    out = {}
-    for study, own in table.dropna(subset=value).groupby("study", sort=False):
-        wide = own.groupby([*keys, "method"], sort=False)[value].mean().unstack("method")
-        if method not in wide:
-            continue
-        for other in [name for name in own["method"].unique() if name != method]:
-            difference = (wide[method] - wide[other]).dropna().unstack("time_step")
-            out[str(study), str(other)] = difference.sort_index(axis="columns")
-    return out
+    keys = ["study", "method", "trial", "person", "time_step"]
+    values = table.dropna(subset=value).groupby(keys, sort=False)[value].mean()
+    ours = values.index.get_level_values("method") == method
+    others, mine = values[~ours], values[ours].droplevel("method")
+    differences = (mine.reindex(others.droplevel("method").index).to_numpy() - others).dropna()
+    return differences.rename_axis(["study", "other", *keys[2:]])
 
 
-def gains(table: pd.DataFrame, value: str, method: str, rng: np.random.Generator) -> pd.DataFrame:
+def gains(table: pd.DataFrame, value: str, method: str) -> pd.DataFrame:
     """Return the mean gain of a method over each other method at every time step.
 
     Parameters
     ----------
     table, value, method
         As for :func:`paired`.
-    rng : numpy.random.Generator
-        Random number generator of the bootstrap.
 
     Returns
     -------
     DataFrame
-        Columns study, other (method), time_step, gain, error (standard error), half (half the
-        length of the interval), users (number of users). If gain - half is above zero, the gain is
+        Columns study, other (method), time_step, mean, error (standard error), half (half the
+        length of the interval), users (number of users). If mean - half is above zero, the gain is
         larger than its uncertainty.
     """
-    parts = []
-    for (study, other), difference in paired(table, value, method).items():
-        part = _over_users(difference.groupby("person").mean(), rng).reset_index()
-        parts.append(part.rename(columns={"mean": "gain"}).assign(study=study, other=other))
-        parts[-1]["half"] = half_interval(parts[-1]["error"], parts[-1]["users"])
-    columns = ["study", "other", "time_step", "gain", "error", "half", "users"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    keys = ["study", "other", "time_step"]
+    differences = paired(table, value, method)
+    return _over_users(differences.groupby([*keys, "person"], sort=False).mean(), keys)
 
 
-def mean_gains(
-    table: pd.DataFrame, value: str, method: str, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Return the mean gain of a method over each other method, over all time steps.
+def verdicts(table: pd.DataFrame, method: str, value: str = "log_likelihood") -> pd.DataFrame:
+    """Return the mean gain of a method over each other method, by study, with a verdict.
 
     The differences of a user are averaged over trials, then over time steps, so every user has the
     same weight.
 
     Parameters
     ----------
-    table, value, method, rng
-        As for :func:`gains`.
+    table : DataFrame
+        Selections with a column ``person``.
+    method : str
+    value : str
+        Column to compare, in nats per point; larger values are better.
 
     Returns
     -------
     DataFrame
-        Columns study, other (method), gain, half (half the length of the interval), users (number
-        of users), trials (number of trials), and deals: half the length of Student's t interval
-        over the means of trials. Users of a trial have the same pilot users, and with real data
-        trials have test users in common.
+        Columns study, other (method), mean (gain), half (half the length of the interval), users
+        (number of users), trials (number of trials), and deals: half the length of Student's t
+        interval over the means of trials. Users of a trial have the same pilot users, and with real
+        data trials have test users in common. ``worst_step`` (from 0) is the time step with the
+        smallest gain, ``worst_gain``; for ``verdict`` see :func:`verdict`.
     """
+    keys = ["study", "other"]
+    differences = paired(table, value, method)
+    of_steps = differences.groupby([*keys, "person", "time_step"], sort=False).mean()
+    means = _over_users(of_steps.groupby([*keys, "person"], sort=False).mean(), keys)
+    steps = gains(table, value, method)
     rows = []
-    for (study, other), difference in paired(table, value, method).items():
-        own = difference.groupby("person").mean().mean(axis="columns").to_frame()
-        (found,) = _over_users(own, rng).itertuples()
-        trials = difference.mean(axis="columns").groupby("trial").mean()
-        rows.append(
-            {
-                "study": study,
-                "other": other,
-                "gain": found.mean,
-                "half": float(half_interval(found.error, found.users)),
-                "users": found.users,
-                "deals": interval(trials),
-                "trials": len(trials),
-            }
-        )
+    for row in means.to_dict("records"):
+        trials = differences.loc[row["study"], row["other"]].unstack("time_step")
+        trials = trials.mean(axis="columns").groupby("trial").mean()
+        own = steps[(steps["study"] == row["study"]) & (steps["other"] == row["other"])]
+        worst = own.loc[own["mean"].idxmin()]
+        row |= {"deals": interval(trials), "trials": len(trials)}
+        row |= {"worst_step": int(worst["time_step"]), "worst_gain": float(worst["mean"])}
+        word = verdict(row["mean"], row["half"], own, row["users"], row["trials"])
+        rows.append(row | {"verdict": word})
     return pd.DataFrame(rows)
+
+
+def verdict(gain: float, half: float, steps: pd.DataFrame, users: int, trials: int) -> str:
+    """Return a verdict on one method against another on one study.
+
+    Parameters
+    ----------
+    gain, half : float
+        Mean gain over users, and half the length of its interval.
+    steps : DataFrame
+        Columns mean, error and users, with one row for every time step.
+    users, trials : int
+        Numbers of distinct users and of trials.
+
+    Returns
+    -------
+    str
+        "behind" if the whole interval is below -.02, or if at a time step the gain is below -.05
+        and its interval, at the Bonferroni-corrected level for the study's time steps, below zero.
+        Otherwise "undecided" if the interval contains both -.02 and 0, "ahead" if the whole
+        interval is above zero, else "not behind". With fewer than 5 trials or 6 users there is no
+        verdict, but a text like "2 trials are too few".
+    """
+    if trials < LEAST_TRIALS:
+        return f"{trials} trial{'s are' if trials != 1 else ' is'} too few"
+    if users < LEAST_USERS:
+        return f"{users} user{'s are' if users != 1 else ' is'} too few"
+    low, high = gain - half, gain + half
+    level = 1 - (1 - LEVEL) / len(steps)
+    ends = steps["mean"] + half_interval(steps["error"], steps["users"], level)
+    if high < -MARGIN or ((steps["mean"] < -STEP_MARGIN) & (ends < 0)).any():
+        return "behind"
+    if low <= -MARGIN and high >= 0:
+        return "undecided"
+    return "ahead" if low > 0 else "not behind"
 
 
 def tidy(table: pd.DataFrame, *values: str) -> pd.DataFrame:

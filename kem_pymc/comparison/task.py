@@ -1,42 +1,38 @@
-"""Tasks of an experiment: one study, one trial, and the methods that share a training."""
+"""Tasks of a comparison: one study, one trial, and the methods that share a training."""
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.comparison.data import Folder, Users, held_out, load, split
-from kem_pymc.comparison.settings import (
-    DEFAULT_POOL,
-    Learns,
-    Method,
-    Sampling,
-    Shares,
-    Study,
-    Supposes,
-)
-from kem_pymc.comparison.training import (
-    FEW,
-    Training,
-    options_of,
-    priors_of,
-    scaling_of,
-    shared_by,
-    supposed,
-)
+from kem_pymc.comparison.methods import UNSHARED, Method, Sampling, Training, cached
+from kem_pymc.comparison.stored import code, digest
+from kem_pymc.comparison.study import Study
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.datasets import pools
-from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
+from kem_pymc.priors import Priors
 from kem_pymc.selection.online import select_online_for_user
 from kem_pymc.selection.scores import judged_by, predictive_scores, row_of
 from kem_pymc.selection.selector import Selector
+from kem_pymc.shared.choice import learn_shared
 
-#: Entries of a study that a training doesn't depend on; for priors the table is used instead.
-UNSEEN = {"title", "judged", "trials", "priors", "users"}
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run: posterior draws by training, and at most how many trials and test users."""
+
+    sampling: dict[str, Sampling]
+    trials: int | None = None
+    test_users: int | None = None
+
+
+FULL = Scale({"cut": Sampling(2, 150, 100)})
+QUICK = Scale({"cut": Sampling(2, 40, 40)}, trials=2, test_users=6)
 
 
 @dataclass(frozen=True)
@@ -45,186 +41,121 @@ class Task:
 
     Attributes
     ----------
-    name : str
-        Name of the study.
     study : Study
     trial : int
         Number of the trial, from 0.
-    learns : str
-        What is learned from pilot users, see :data:`kem_pymc.comparison.settings.Learns`.
     methods : dict of str to Method
-        Methods that use this training, by name.
-    sampling : dict
-        Numbers of chains and draws, by kind of posterior.
+        Methods that share a training, by name.
+    scale : Scale
     seed : int
-        Seed of the whole experiment. The users depend only on it, the study and the trial, so all
+        Seed of the whole comparison. The users depend only on it, the study and the trial, so all
         methods have the same users.
-    test_users, steps : int, optional
-        Largest number of test users, and of steps of a Memoryless search.
-    known : dict of str to Evolutions
-        Evolutions that were learned earlier; if empty, they are learned.
-    cohort : Cohort, optional
-        Users who are split at random into pilot and test users; by default the study's loader
-        returns both.
-    data_home : path, optional
-        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
-    folds : int, optional
-        Number of folds in which pilot users are held out in turn: trials 0 to folds - 1 share the
-        pilot users of one draw, the next `folds` trials those of the next draw, and so on.
-    supposes : str
-        Priors under which the methods learn, see :data:`kem_pymc.comparison.settings.Supposes`.
-    shared : {"auto", "none"}
-        Whether a mean process that users share is learned in addition.
     """
 
-    name: str
     study: Study
     trial: int
-    learns: Learns
     methods: dict[str, Method]
-    sampling: dict[str, Sampling]
+    scale: Scale = FULL
     seed: int = 0
-    test_users: int | None = None
-    steps: int = 10_000
-    known: dict[str, Evolutions] = field(default_factory=dict)
-    cohort: Cohort | None = None
-    data_home: Folder = None
-    folds: int | None = None
-    supposes: Supposes = "study"
-    shared: Shares = "none"
-
-    def users(self) -> Users:
-        """Return the pilot users and the test users of this trial."""
-        if self.folds is None:
-            return self._users_of(self.trial)
-        drawn, part = divmod(self.trial, self.folds)
-        pilot = self._users_of(drawn).pilot
-        return held_out(pilot, part, self.folds, self._generator("folds", drawn))
-
-    def _users_of(self, trial: int) -> Users:
-        rng = self._generator("users", trial)
-        if self.cohort is None:
-            return load(self.study, rng, self.data_home)
-        return split(self.cohort, rng)
-
-    def candidates(self) -> list[str]:
-        """Return the names of the candidates, without "CONST" for the priors "no-level"."""
-        pool = self.study.pool
-        if pool == DEFAULT_POOL:
-            names = pools.default_pool(self.users().pilot).names
-        else:
-            names = list(pools.candidates(pool) if isinstance(pool, str) else pool)
-        return [name for name in names if self.supposes != "no-level" or name != "CONST"]
 
     @property
-    def judged(self) -> str:
-        """Data against which predictions are scored: always "next" for held-out pilot users."""
-        return self.study.judged if self.folds is None else "next"
+    def method(self) -> Method:
+        """The first method, whose training is that of all."""
+        return next(iter(self.methods.values()))
 
-    def generator(self, purpose: str) -> np.random.Generator:
-        """Return a random number generator for a purpose, seeded by experiment, study and trial."""
-        return self._generator(purpose, self.trial)
+    @property
+    def title(self) -> str:
+        """What is run, for people who wait for it."""
+        return f"{self.study.title}, trial {self.trial + 1}: {', '.join(self.methods)}"
 
-    def _generator(self, purpose: str, trial: int) -> np.random.Generator:
-        return np.random.default_rng(
-            [self.seed, crc32(self.name.encode()), trial, crc32(purpose.encode())]
-        )
+    def key(self) -> dict[str, Any]:
+        """Return, as plain data, what the training depends on, except data files."""
+        draws = {kind: vars(own) for kind, own in self.scale.sampling.items()}
+        own = {"trial": self.trial, "seed": self.seed, "draws": draws, "code": code()}
+        return self.study.key() | self.method.training_key() | own
 
-    def training(self) -> dict[str, Any]:
-        """Return, as plain data, what a training depends on, except code and data files."""
-        draws = "joint" if self.learns == "joint" else "cut"
-        # Any pool will do here: the candidates have their own entry below.
-        priors = priors_of(self.study.priors, CandidatePool(["SE0"]))
-        if self.learns not in ("cut", "joint"):
-            priors = priors.without_parent()  # the only noise prior that the others use
-        changed = {} if self.supposes == "study" else {"supposes": self.supposes, "few": FEW}
-        return changed | {
-            "candidates": self.candidates(),
-            "prior_table": priors.to_dict(),
-            "data_home": None if self.data_home is None else str(self.data_home),
-            "study": self.study.model_dump(exclude=UNSEEN),
-            "trial": self.trial,
-            "learns": self.learns,
-            "shared": self.shared,
-            "sampling": self.sampling[draws].model_dump(),
-            "seed": self.seed,
-            "folds": self.folds,
-            "cohort": None if self.cohort is None else self.cohort.digest(),
-        }
+    def file(self, out: Path) -> Path:
+        """Return the file of the selections in the folder of the comparison."""
+        methods = {name: [own.options, own.single] for name, own in self.methods.items()}
+        key = [self.key(), methods, self.study.target, self.scale.test_users]
+        name = f"{self.method.training}-{digest(key)}.csv"
+        return out / "runs" / self.study.name / f"trial-{self.trial:02d}" / name
 
-    def exercise(self, method: str) -> dict[str, Any]:
-        """Return, as plain data, what selections of a method depend on besides the training."""
-        return {
-            "options": options_of(self.methods[method]),
-            "single": self.methods[method].single,
-            "judged": self.judged,
-            "test_users": self.test_users,
-            "steps": self.steps,
-        }
+    def run(self) -> pd.DataFrame:
+        """Learn from the pilot users, then select kernels for the test users at every time step.
+
+        Returns
+        -------
+        DataFrame
+            One row for every method, test user and time step: `study`, `trial`, `method`, what
+            :func:`scored` returns, and of the training `learning` (seconds) and `r_hat` (the
+            largest of all scalars, NaN without any).
+        """
+        study, method = self.study, self.method
+        pilot, test = study.deal(self.trial, self.seed)
+        test = test.subset(test.users[: self.scale.test_users])
+        names = [name for name in study.candidates(pilot) if name not in method.without]
+        pool = CandidatePool(names, pilot.dimension)
+        plain = priors = method.priors(study.priors, pool, 1.0)
+        scaling = scaling_for(pilot, plain)
+        unit = scaling.target_sd  # of scores, the same whatever the transform
+        if study.transform is not None:
+            scaling = Scaling.unit(pilot, study.transform)
+        shared = None
+        if method.shared:
+            own, noise = scaling.apply(pilot), plain.noise_floor
+            shared = cached((own.digest(), noise), lambda: learn_shared(own, noise_floor=noise))
+            priors = method.priors(study.priors, pool, shared.unexplained)
+        training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
+        self.learn(training, plain)
+        rows = [
+            {"study": study.name, "trial": self.trial, "method": name} | row
+            for name, own in self.methods.items()
+            for row in scored(own.selector(training), test, study.target, unit, own.single)
+        ]
+        r_hat = max(training.r_hats, default=np.nan)
+        return pd.DataFrame(rows).assign(learning=training.seconds, r_hat=r_hat)
+
+    def learn(self, training: Training, plain: Priors) -> None:
+        """Learn evolutions, with and without a part that users share.
+
+        Parameters
+        ----------
+        training : Training
+            Where evolutions are added.
+        plain : Priors
+            Priors for users who share nothing.
+        """
+        began, purpose = time.perf_counter(), self.method.training
+        self.method.learn(training, self.study.generator(self.trial, self.seed, purpose))
+        if training.shared is not None and not training.shared.nothing:
+            rng = self.study.generator(self.trial, self.seed, UNSHARED)
+            training.learn_unshared(plain, rng)
+        training.seconds = time.perf_counter() - began
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Results of a task.
-
-    Attributes
-    ----------
-    selections : DataFrame
-        Selections and their scores, one row for every method, test user and time step.
-    evolutions : dict of str to Evolutions
-        Learned evolutions by name, including those known before.
-    seconds : float
-        Time that learning took; zero if everything was known.
-    r_hat : dict of str to dict
-        R-hat of scalars, see :class:`kem_pymc.comparison.training.Training`.
-    """
-
-    selections: pd.DataFrame
-    evolutions: dict[str, Evolutions]
-    seconds: float
-    r_hat: dict[str, dict[str, float | None]]
-
-
-def run(task: Task) -> Outcome:
-    """Learn from the pilot users, then select kernels for the test users at every time step."""
-    users = task.users()
-    test = users.test
-    if task.test_users is not None:
-        test = test.subset(test.users[: task.test_users])
-    pool = CandidatePool(task.candidates(), users.pilot.dimension)
-    plain = priors = supposed(task.study.priors, task.supposes, pool)
-    scaling = scaling_of(users.pilot, plain, task.study.transform)
-    shared = None
-    if task.shared == "auto":
-        shared = shared_by(scaling.apply(users.pilot), plain.noise_floor)
-    if shared is not None:
-        priors = supposed(task.study.priors, task.supposes, pool, shared.unexplained)
-    training = Training(
-        users.pilot,
-        pool,
-        priors,
-        scaling,
-        seed=task.seed,
-        steps=task.steps,
-        evolutions=task.known,
-        shared=shared,
-    )
-    if not task.known:
-        training.learn(task.learns, task.sampling, task.generator(task.learns))
-        if training.departs:
-            sampling = task.sampling["cut"]
-            training.learn_unshared(plain, sampling, task.generator("unshared"))
-    unit = scaling_for(users.pilot, plain).target_sd  # the same whatever the transform
-    rows = [
-        {"study": task.name, "trial": task.trial, "method": name} | row
-        for name, method in task.methods.items()
-        for row in judged(training.selector(method), test, task.judged, unit, method.single)
+def tasks_of(
+    study: Study, methods: dict[str, Method], trials: int, scale: Scale = FULL, seed: int = 0
+) -> list[Task]:
+    """Return the tasks of a comparison on a study, one for each trial and training."""
+    trainings: dict[str, dict[str, Method]] = {}
+    for name, method in methods.items():
+        trainings.setdefault(repr(method.training_key()), {})[name] = method
+    number = min(trials, scale.trials or trials)
+    return [
+        Task(study, trial, own, scale, seed)
+        for trial in range(number)
+        for own in trainings.values()
     ]
-    return Outcome(pd.DataFrame(rows), training.evolutions, training.seconds, training.r_hat)
 
 
-def judged(
-    selector: Selector, cohort: Cohort, by: str, unit: float | None = None, single: bool = False
+def r_hats(selections: pd.DataFrame) -> list[float]:
+    """Return the largest R-hat of the scalars in each training; those without one are left out."""
+    return list(selections.groupby(["study", "trial", "learning"])["r_hat"].max().dropna())
+
+
+def scored(
+    selector: Selector, cohort: Cohort, target: str, unit: float | None = None, single: bool = False
 ) -> list[dict[str, Any]]:
     """Select kernels for every user of a cohort at every time step, and score the selections.
 
@@ -233,7 +164,7 @@ def judged(
     selector : Selector
     cohort : Cohort
         Test users.
-    by : {"truth", "next"}
+    target : {"truth", "next"}
         Data against which predictions are scored, see
         :func:`~kem_pymc.selection.scores.judged_by`.
     unit : float, optional
@@ -257,7 +188,7 @@ def judged(
         for step, selection in enumerate(select_online_for_user(selector, points)):
             row = {"user": user, "time_step": step} | row_of(selection, previous)
             row["truth"] = truth[u] if truth else ""
-            against = judged_by(cohort, u, step, by)
+            against = judged_by(cohort, u, step, target)
             if against is not None:
                 row |= predictive_scores(selection, *against, single=single, unit=unit)
             rows.append(row)

@@ -12,7 +12,6 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.settings import default, read
 from kem_pymc.cli.job import Job
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
@@ -163,30 +162,3 @@ def test_settings_of_results(folder, counts, data):
         names(error, folder / "settings.json")
         return
     counts["settings read"] += 1
-
-
-def toml(value):
-    """Return plain data as TOML, which knows no null: it is left to be refused."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
-
-
-EXPERIMENT = default().model_dump(exclude_none=True)
-EXPERIMENT["studies"] = {"synthetic": EXPERIMENT["studies"]["synthetic"]}
-EXPERIMENT["methods"] = {"KEM": EXPERIMENT["methods"]["KEM"]}
-EXPERIMENT["figures"] = {"kem-fig4": {"studies": ["synthetic"], "methods": ["KEM"]}}
-
-
-@settings(max_examples=500, **FIXED)
-@given(data=mutated(EXPERIMENT))
-def test_settings_of_experiments(counts, data):
-    text = "\n".join(f"{json.dumps(name)} = {toml(value)}" for name, value in data.items())
-    try:
-        read(text)
-    except InputError:
-        counts["experiments refused"] += 1
-        return
-    counts["experiments read"] += 1

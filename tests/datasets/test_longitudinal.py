@@ -7,14 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.settings import default
-from kem_pymc.comparison.task import Task
 from kem_pymc.datasets import (
     DataFileNotFoundError,
     Study,
     chick_weight,
     data_home,
-    default_pool,
     orthodont,
     sleepstudy,
     theoph,
@@ -105,17 +102,6 @@ def test_wrong_files_are_refused(write, tmp_path, fault):
         table = table.drop(columns="distance")
     with pytest.raises(InputError, match="distance"):
         write(case, table)
-
-
-def test_a_study_has_the_default_candidates_of_tables(write, tmp_path):
-    """Fails where the experiments' pool and that of the command line part."""
-    case = CASES[0]
-    pilot = write(case, fake(case)).pilot
-    known = default()
-    study = known.studies["sleepstudy"]
-    task = Task("sleepstudy", study, 0, "ard", {}, known.sampling, data_home=tmp_path)
-    assert task.candidates() == default_pool(pilot).names
-    assert task.training()["candidates"] == task.candidates()
 
 
 @real_data

@@ -1,5 +1,8 @@
 """Games and regressions: deals that policies share, stored results, and the figures."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,12 +11,14 @@ from experiments.bandits import decisions
 from experiments.bandits.decisions import POLICIES, GameTask, RegressionTask
 from experiments.bandits.figures import MAKERS, make
 from experiments.bandits.games import game, synthetic
-from experiments.results import run_tasks
+from experiments.results import Options
 from experiments.settings import Decisions, default
 from kem_pymc._system.executors import Serial
+from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.datasets import data_home
 
 SETTINGS = default().decisions
+ALL = Options(Path("out"))
 
 needs_files = pytest.mark.skipif(
     not ((data_home() / "contact").is_dir() and (data_home() / "weather").is_dir()),
@@ -23,12 +28,12 @@ needs_files = pytest.mark.skipif(
 
 def test_tasks_of_the_packages_settings():
     assert set(SETTINGS) == set(MAKERS)
-    assert len(decisions.tasks_of(SETTINGS["dgpucb-fig2"])) == 100 * 16
-    tasks = decisions.tasks_of(SETTINGS["dgpucb-fig3"], quick=True)
+    assert len(decisions.tasks_of(SETTINGS["dgpucb-fig2"], ALL)) == 100 * 16
+    tasks = decisions.tasks_of(SETTINGS["dgpucb-fig3"], replace(ALL, quick=True))
     assert {(task.problem, task.rounds) for task in tasks} == {
         *(("se", 5), ("matern", 5), ("influenza", 5), ("weather", 5)),
     }
-    assert not decisions.tasks_of(SETTINGS["dgpucb-fig1"])
+    assert not decisions.tasks_of(SETTINGS["dgpucb-fig1"], ALL)
 
 
 def test_components_are_independent():

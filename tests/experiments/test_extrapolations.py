@@ -1,26 +1,30 @@
 """Extrapolation by evolved kernels: tasks, limits, results that are stored, and the tables."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import results
 from experiments.data.series import COLUMNS, PUBLISHED, TSDL, VALUES, Series
 from experiments.evocov import extrapolations, strategies
 from experiments.evocov.figures import MAKERS, make
 from experiments.evocov.search_paths import ScaledSeries
-from experiments.settings import default, read
+from experiments.results import Options
+from experiments.settings import default
 from kem_pymc._system.executors import Serial
+from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.strategies import Evolution
-from tests.refusals import refused
 
 SETTINGS = default()
 METHODS = SETTINGS.extrapolators
+
+#: Everything, at full length.
+ALL = Options(Path("out"))
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +37,15 @@ def home(tmp_path_factory):
     table["split_extrap_9010"] = np.where(x > 0.9 * x.max(), "test", "train")
     table.to_csv(folder / VALUES, index=False)
     pd.DataFrame(2.0, range(13), COLUMNS).assign(denom=0.5).to_csv(folder / PUBLISHED, index=False)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KEM_DATA", str(folder))
+        yield folder
 
 
-def task_of(home, name="EvoCov LML", **changes):
+def task_of(name="EvoCov LML", **changes):
     method = METHODS[name]
     task = extrapolations.ExtrapolationTask(
-        "01-airline", name, method.strategy, method.metric, 1, 0, 15, None, 0, "", home
+        "01-airline", name, method.strategy, method.metric, 1, 0, 15, None, 0
     )
     return replace(task, **changes)
 
@@ -48,7 +54,7 @@ class TestTasks:
     def test_of_the_packages_settings(self):
         tables = {name: own for name, own in SETTINGS.extrapolations.items()}
         assert set(tables) == set(MAKERS)
-        tasks = {name: extrapolations.tasks_of(own, METHODS) for name, own in tables.items()}
+        tasks = {name: extrapolations.tasks_of(own, METHODS, ALL) for name, own in tables.items()}
         assert {name: len(own) for name, own in tasks.items()} == {
             "evocov-table4": 13 * 10 * 3,
             "evocov-table5": 13,
@@ -62,7 +68,7 @@ class TestTasks:
     def test_tables_share_results(self, tmp_path):
         """Table 7 must not run anything again, nor table 4 what it has in common with table 6."""
         places = {
-            name: {task.place(tmp_path) for task in extrapolations.tasks_of(own, METHODS)}
+            name: {task.file(tmp_path) for task in extrapolations.tasks_of(own, METHODS, ALL)}
             for name, own in SETTINGS.extrapolations.items()
         }
         assert places["evocov-table7"] == places["evocov-table6"]
@@ -76,34 +82,31 @@ class TestTasks:
         ],
     )
     def test_every_setting_has_results_of_its_own(self, tmp_path, change):
-        task = task_of(None)
-        assert replace(task, **change).place(tmp_path) != task.place(tmp_path)
-        assert replace(task, data_home=tmp_path).place(tmp_path) == task.place(tmp_path)
+        task = task_of()
+        assert replace(task, **change).file(tmp_path) != task.file(tmp_path)
 
-    def test_limits(self, home):
+    def test_limits(self):
         table = SETTINGS.extrapolations["evocov-table8"]
-        tasks = extrapolations.tasks_of(table, METHODS, kernels=50, trials=1)
+        tasks = extrapolations.tasks_of(table, METHODS, replace(ALL, quick=True))
         assert {(task.method, task.kernels, task.seconds) for task in tasks} == {
             ("PS", 1, None),
-            ("EvoCov LML", 50, None),
-            ("EvoCov SoPL", 50, None),
+            ("EvoCov LML", 20, None),
+            ("EvoCov SoPL", 20, None),
         }
-        assert extrapolations.limits(tasks) == "Trials: 1. Each search ends after 50 kernels."
-        tasks = extrapolations.tasks_of(table, METHODS, seconds=900, trials=10)
+        assert extrapolations.limits(tasks) == "Trials: 1. Each search ends after 20 kernels."
+        options = replace(ALL, seconds=900, trials=10)
+        tasks = extrapolations.tasks_of(table, METHODS, options)
         assert extrapolations.limits(tasks) == "Trials: 10. Each search ends after 900 CPU seconds."
         of_five = SETTINGS.extrapolations["evocov-table5"]
-        (task, *_) = extrapolations.tasks_of(of_five, METHODS, seconds=9.0)
+        (task, *_) = extrapolations.tasks_of(of_five, METHODS, replace(ALL, seconds=9.0))
         assert (task.kernels, task.seconds) == (200, 9.0)
-        (task, *_) = extrapolations.tasks_of(of_five, METHODS, quick=True, data_home=home)
+        (task, *_) = extrapolations.tasks_of(of_five, METHODS, replace(ALL, quick=True))
         assert (task.kernels, task.reference) == (10, 20)
 
-    def test_settings_are_checked(self):
-        text = "[sampling]\n[studies]\n[methods]\n[figures]\n[quick]\n"
-        text += "trials = 1\ntest_users = 1\nsteps = 1\nsampling = {}\n[extrapolations.table]\n"
-        text += 'data = "tsdl"\nmethods = [%s]\ntrials = 1\nquick_kernels = 1\n'
-        text += "quick_trials = 1\nquick_reference = 1\n"
-        refused(lambda: read(text % '"EvoCov"'), "table uses 'EvoCov'")
-        refused(lambda: read(text % ""), "table has no limit")
+    def test_every_search_ends(self):
+        for table in SETTINGS.extrapolations.values():
+            assert set(table.methods) <= set(METHODS)
+            assert table.kernels or table.seconds
 
 
 class TestLimited:
@@ -183,9 +186,10 @@ def test_many_points_are_screened_first(monkeypatch, name):
     np.testing.assert_array_equal(own.inherited, best.natural)
 
 
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("name", ["EvoCov LML", "EvoCov SoPL", "Random Search"])
-def test_paths(home, name):
-    path = task_of(home, name).run()
+def test_paths(name):
+    path = task_of(name).run()
     assert list(path.columns) == [
         *("kernels", "evaluations", "elapsed", "bic", "rmse", "size", "kernel"),
         *("log_density", "rmse_averaged", "log_density_averaged"),
@@ -195,9 +199,9 @@ def test_paths(home, name):
     assert path["kernels"].iloc[-1] == 15
     assert path["evaluations"].iloc[-1] >= 15
     assert np.isfinite(path["rmse"]).all()
-    same = task_of(home, name).run()
+    same = task_of(name).run()
     pd.testing.assert_frame_equal(path.drop(columns="elapsed"), same.drop(columns="elapsed"))
-    other = task_of(home, name, trial=1).run()
+    other = task_of(name, trial=1).run()
     assert list(other["kernel"]) != list(path["kernel"])
 
 
@@ -212,15 +216,15 @@ def test_data_are_in_the_order_of_time():
 
 
 @pytest.fixture(scope="module")
-def originals(home, tmp_path_factory):
+def originals(home, tmp_path_factory):  # noqa: ARG001  its files
     """The composition of the short series, as the results of its task, and the folder of these."""
     folder = tmp_path_factory.mktemp("originals")
-    tasks = [task_of(home, name) for name in ("EvoCov LML", "Mutations", "LML", "RMSE")]
+    tasks = [task_of(name) for name in ("EvoCov LML", "Mutations", "LML", "RMSE")]
     table = SETTINGS.extrapolations["evocov-table4"]
     first = extrapolations.compositions_of(tasks, table, quick=True)
     assert [task.data for task in first] == ["01-airline"]
     assert extrapolations.compositions_of(tasks[:1], table) == []
-    return extrapolations.with_originals(tasks, results.run_tasks(first, folder, Serial()))
+    return extrapolations.with_originals(tasks, run_tasks(first, folder, Serial()))
 
 
 def test_mutations_begin_with_the_original(originals):
@@ -246,11 +250,12 @@ def test_periodic_spikes_extrapolate_mornings():
     assert row["rmse"] < 4.5  # counts of 60 at the spikes, which have a standard deviation of 8
 
 
-def test_results_are_stored_and_not_computed_again(home, tmp_path, monkeypatch):
-    tasks = [task_of(home, trial=trial) for trial in range(2)]
-    first = results.run_tasks(tasks, tmp_path, Serial())
+@pytest.mark.usefixtures("home")
+def test_results_are_stored_and_not_computed_again(tmp_path, monkeypatch):
+    tasks = [task_of(trial=trial) for trial in range(2)]
+    first = run_tasks(tasks, tmp_path, Serial())
     monkeypatch.setattr(extrapolations, "_explored", None)
-    pd.testing.assert_frame_equal(results.run_tasks(tasks, tmp_path, Serial()), first)
+    pd.testing.assert_frame_equal(run_tasks(tasks, tmp_path, Serial()), first)
 
 
 class TestTables:
@@ -279,9 +284,7 @@ class TestTables:
         )
 
     def test_errors(self, home):
-        output = make(
-            "evocov-table6", self.rows(SETTINGS.extrapolations["evocov-table6"].methods), home
-        )
+        output = make("evocov-table6", self.rows(SETTINGS.extrapolations["evocov-table6"].methods))
         relative, absolute, overall, ranks, spent = output.tables.values()
         assert overall.loc["EvoCov SoPL"].tolist() == ["12", "8", "-1", "-1"]
         assert absolute.loc["Airline", "EvoCov SoPL"] == "6 (4)"
@@ -296,14 +299,14 @@ class TestTables:
         assert by_time.lines[0].get_ydata()[[0, -1]].tolist() == [6.0, 3.0]
 
     def test_sizes(self, home):
-        output = make("evocov-table7", self.rows(["EvoCov LML", "EvoCov SoPL"]), home)
+        output = make("evocov-table7", self.rows(["EvoCov LML", "EvoCov SoPL"]))
         (table,) = output.tables.values()
         assert table.loc["Airline"].tolist()[:3] == ["3", "4", "15"]
         assert table.loc["mean", "EvoCov LML"] == "3"
 
     def test_metrics(self, home):
         methods = SETTINGS.extrapolations["evocov-table4"].methods
-        output = make("evocov-table4", self.rows(methods), home)
+        output = make("evocov-table4", self.rows(methods))
         assert list(output.tables["Test RMSE, kernels of a composition"]) == methods[:5]
         assert output.tables["Test RMSE, evolved kernels"].loc["Solar", "EvoCov LML"] == "9"
         assert output.tables["Test RMSE, published"].loc["Solar", "RMSE"] == "132"
@@ -312,7 +315,7 @@ class TestTables:
     def test_mutations(self, home):
         rows = self.rows(["Mutations"], trials=1)
         rows = pd.concat([rows, rows.assign(rmse=9.0, size=2)]).sort_values("data", kind="stable")
-        (table,) = make("evocov-table5", rows, home).tables.values()
+        (table,) = make("evocov-table5", rows).tables.values()
         # The original has error 2 and 3 hyperparameters; mutants have 1, 9 and 9, and 3, 2 and 2.
         shares = table.loc["Radio", ["better", "simpler", "both", "mutants"]]
         assert shares.tolist() == ["0.333", "0.667", "0", "3"]
@@ -320,7 +323,7 @@ class TestTables:
 
     def test_counts(self, home):
         rows = self.rows(["PS", "EvoCov LML", "EvoCov SoPL"], ("mornings", "shows"))
-        output = make("evocov-table8", rows, home)
+        output = make("evocov-table8", rows)
         assert next(iter(output.tables.values())).loc["mean", "PS"] == "1.5 (1)"
         assert "simulated" in output.notes[0]
 

@@ -1,15 +1,20 @@
 """Searches on single data sets: tasks, results that are stored, and the figure."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.results import run_tasks
+from experiments.results import Options
 from experiments.search import searches
 from experiments.search.figures import make
 from experiments.settings import Searches, default
 from kem_pymc._system.executors import Serial
+from kem_pymc.comparison.stored import run_tasks
 
+ALL = Options(Path("out"))
 SMALL = Searches(
     data={"airline": "AIRLINE"},
     methods=["boms", "cks"],
@@ -21,26 +26,27 @@ SMALL = Searches(
 
 
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, monkeypatch):
     """A data home with a short series in place of the airline data."""
     x = np.arange(30) / 12
     table = pd.DataFrame({"x": x, "y": x + np.sin(2 * np.pi * x)})
     (tmp_path / "home" / "boms").mkdir(parents=True)
     table.to_csv(tmp_path / "home" / "boms" / "airline.csv", index=False)
-    return tmp_path / "home"
+    monkeypatch.setenv("KEM_DATA", str(tmp_path / "home"))
 
 
 def test_tasks_of_the_packages_settings():
-    tasks = searches.tasks_of(default().searches["boms-fig2"])
+    tasks = searches.tasks_of(default().searches["boms-fig2"], ALL)
     assert len(tasks) == 10 * 6 * 3
     assert {task.budget for task in tasks} == {40}
-    quick = searches.tasks_of(default().searches["boms-fig2"], quick=True)
+    quick = searches.tasks_of(default().searches["boms-fig2"], replace(ALL, quick=True))
     assert {task.budget for task in quick} == {6}
-    assert len(searches.tasks_of(SMALL, trials=5)) == 10
+    assert len(searches.tasks_of(SMALL, replace(ALL, trials=5))) == 10
 
 
-def test_results_are_stored_and_not_computed_again(home, tmp_path, monkeypatch):
-    tasks = searches.tasks_of(SMALL, data_home=home)
+@pytest.mark.usefixtures("home")
+def test_results_are_stored_and_not_computed_again(tmp_path, monkeypatch):
+    tasks = searches.tasks_of(SMALL, ALL)
     done = []
     first = run_tasks(tasks, tmp_path, Serial(), done.append)
     assert done == tasks

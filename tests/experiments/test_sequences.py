@@ -9,9 +9,9 @@ import pytest
 from experiments.data.registry import simulated_registry
 from experiments.lifelong import sequences
 from experiments.lifelong.figures import MAKERS, make
-from experiments.results import run_tasks
 from experiments.settings import Optimiser, RegistryTable, Sequences, default
 from kem_pymc._system.executors import Serial
+from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.errors import InputError
 
 SETTINGS = default().sequences
@@ -39,7 +39,7 @@ def test_tasks_of_the_packages_settings():
     tasks = sequences.tasks_of(SETTINGS["lbo-fig5"], evaluations=20)
     assert {(task.sequence.functions, task.evaluations) for task in tasks} == {(10, 20)}
     assert {task.max_networks for task in tasks if task.method == "lbo"} == {25}
-    assert len({task.place(None or sequences.Path("x")) for task in tasks}) == len(tasks)
+    assert len({task.file(sequences.Path("x")) for task in tasks}) == len(tasks)
     assert len(sequences.tasks_of(SMALL, quick=True)) == 6
 
 
@@ -123,10 +123,10 @@ def test_a_table_of_ones_own(tmp_path):
     frame = simulated.features.assign(died=simulated.outcome, entered=simulated.year)
     frame.to_csv(path, index=False)
     task = sequences.tasks_of(table)[1]
-    first = task.place(tmp_path)
+    first = task.file(tmp_path)
     assert len(task.run()) == 12
     frame.iloc[1:].to_csv(path, index=False)
-    assert sequences.tasks_of(table)[1].place(tmp_path) != first
+    assert sequences.tasks_of(table)[1].file(tmp_path) != first
     frame["died"] = np.arange(len(frame)) % 40 == 0
     frame.to_csv(path, index=False)
     with pytest.raises(InputError, match=r"an outcome with [34] rows"):

@@ -1,0 +1,135 @@
+"""Studies of the paper and of the other tables: loaders, and what differs between trials."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kem_pymc import datasets
+from kem_pymc.comparison.study import Study, Users, until_features_vary
+from kem_pymc.data.cohort import Cohort
+from kem_pymc.datasets import pools
+from kem_pymc.errors import InputError
+
+#: Name of the pool that stands for the default candidates of tables.
+DEFAULT_POOL = "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedStudy(Study):
+    """A study whose users come from a loader.
+
+    Attributes
+    ----------
+    data : str
+        Name of a loader in `LOADERS`.
+    options : dict
+        Options of the loader.
+    pool_name : str
+        Name of a pool in :mod:`kem_pymc.datasets.pools`; "default" for the default candidates of
+        tables, which depend on the pilot users; "" if `pool` lists the candidates.
+    trials : int
+        Number of trials.
+    new_users : bool
+        Whether every trial has different users; by default all trials split the same users again,
+        and a user who is in several trials is counted once.
+    folds : int, optional
+        Number of folds in which pilot users are held out in turn, instead of test users: trials 0
+        to folds - 1 share the pilot users of one draw, the next `folds` trials those of the next
+        draw, and so on. Predictions are scored on the next batch then.
+    """
+
+    data: str
+    options: dict[str, Any] = field(default_factory=dict)
+    pool_name: str = ""
+    trials: int = 10
+    new_users: bool = False
+    folds: int | None = None
+
+    def deal(self, trial: int, seed: int) -> Users:
+        """Return the pilot and test users of a trial.
+
+        Raises
+        ------
+        InputError
+            If the loader can't use its options or files, or there are too few users for the folds.
+        """
+        if self.folds is None:
+            return self._loaded(trial, seed)
+        drawn, part = divmod(trial, self.folds)
+        pilot = self._loaded(drawn, seed).pilot
+        return held_out(pilot, part, self.folds, self.generator(drawn, seed, "folds"))
+
+    def _loaded(self, trial: int, seed: int) -> Users:
+        rng = self.generator(trial, seed, "users")
+        return until_features_vary(lambda: LOADERS[self.data](rng, **self.options))
+
+    def candidates(self, pilot: Cohort) -> tuple[str, ...]:
+        """Return the names of the candidates."""
+        if self.pool_name == DEFAULT_POOL:
+            return tuple(pools.default_pool(pilot).names)
+        return tuple(pools.candidates(self.pool_name)) if self.pool_name else self.pool
+
+    def key(self) -> dict[str, Any]:
+        """Return, as plain data, what a training depends on."""
+        names = ("data", "options", "pool_name", "folds")
+        return super().key() | {name: getattr(self, name) for name in names}
+
+
+def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> Users:
+    """Hold out one fold of the pilot users as test users; the others remain pilot users.
+
+    Parameters
+    ----------
+    pilot : Cohort
+    part, parts : int
+        Index of the fold that is held out, and number of folds, from 2 to the number of users.
+    rng : numpy.random.Generator
+        Random number generator for the assignment to folds. It must be in the same state for all
+        folds, so that they have no user in common.
+
+    Raises
+    ------
+    InputError
+        If there are fewer users than folds, or fewer than 2 folds, which would leave no pilot user.
+    """
+    if not 2 <= parts <= pilot.n_users:
+        raise InputError(
+            f"{pilot.n_users} pilot users can't be held out in {parts} folds. "
+            "Give a number of folds from 2 to the number of users."
+        )
+    out = set(rng.permutation(pilot.n_users)[part::parts])
+    users = [[u for k, u in enumerate(pilot.users) if (k in out) == held] for held in (False, True)]
+    return Users(*(pilot.subset(own) for own in users))
+
+
+def _synthetic(
+    rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any
+) -> tuple[Cohort, Cohort]:
+    pilot = datasets.synthetic(users=pilot_users, seed=rng, **options)
+    return pilot, datasets.synthetic(users=test_users, seed=rng, **options)
+
+
+def _panel(
+    rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any
+) -> tuple[Cohort, Cohort]:
+    # Split from one cohort, because pilot and test users have the same shared function.
+    cohort = datasets.panel(users=pilot_users + test_users, seed=rng, **options)
+    return cohort.subset(cohort.users[:pilot_users]), cohort.subset(cohort.users[pilot_users:])
+
+
+def _loaded(name: str) -> Callable[..., tuple[Cohort, Cohort]]:
+    return lambda rng, **options: getattr(datasets, name)(None, rng, **options)
+
+
+LOADERS: dict[str, Callable[..., tuple[Cohort, Cohort]]] = {
+    "synthetic": _synthetic,
+    "panel": _panel,
+} | {
+    name: _loaded(name)
+    for name in (
+        *("energy", "housing", "fires", "concrete", "mimic", "mimic_demo", "heartsteps"),
+        *("heartsteps_daily", "sleepstudy", "chick_weight", "orthodont", "theoph"),
+    )
+}
