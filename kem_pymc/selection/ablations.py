@@ -17,7 +17,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scorer import Proposal
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import Previous, Selector
 
 
 class FinalSelector(KEMSelector):
@@ -54,7 +54,7 @@ class FinalSelector(KEMSelector):
         return self._children(source, parent)
 
 
-class StratifiedSelector:
+class StratifiedSelector(Selector):
     """Selector that chooses among the pilot users' compositions at a similar number of points.
 
     Parameters
@@ -92,25 +92,5 @@ class StratifiedSelector:
         )
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Select a kernel for one user's data up to now.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            If it is a Selection of a composition that is considered, its fitted values are an
-            additional starting point. It has no other effect on which composition is selected.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, or a value isn't a finite number.
-        """
         nearest = int(np.argmin(np.abs(self.points - np.size(y))))
         return self.strata[nearest].select(x, y, previous)

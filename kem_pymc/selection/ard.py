@@ -1,17 +1,14 @@
 """The ARD baseline: one fixed kernel, refitted at every time step (paper, section 6.1)."""
 
 import itertools
-import time
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from kem_pymc.data.categories import number_features, smooth_function
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
@@ -24,15 +21,14 @@ from kem_pymc.gp.problem import Prior, normal_prior
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.compiled_table import check_noise_floor
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.priors import CompilesPriors, study_prior
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import PoolSelector, Previous
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
-    from kem_pymc.priors.compiled_table import PriorTable
 
 #: Starting lengthscales, as fractions of each feature's range in the user's data.
 LENGTHSCALES = (0.1, 0.3, 1.0)
@@ -41,7 +37,7 @@ LENGTHSCALES = (0.1, 0.3, 1.0)
 NOISES = (0.5, 0.05)
 
 
-class ARDSelector:
+class ARDSelector(CompilesPriors, PoolSelector):
     """Selector that always uses the product of SE over all dimensions, and only refits its values.
 
     Parameters
@@ -107,64 +103,31 @@ class ARDSelector:
             raise InputError(
                 "{fit} needs priors. Add those of the study with {priors}.", fit=fit, priors=...
             )
-        self.priors = priors if fit != "ml" else None
+        self.priors = None if fit == "ml" or priors is None else priors.without_parent()
         if noise_floor is None:
             noise_floor = NOISE_FLOOR if priors is None else priors.noise_floor
         self.noise_floor = check_noise_floor(noise_floor)
         if self.priors is not None:
-            self.priors.without_parent().check_values(self.pool)
-        self._typical: KernelSummary | None = None
+            self.priors.check_values(self.pool)
+        self._summary: KernelSummary | None = None
         if fit == "pilot":
             if pilot is None:
                 raise InputError("{fit} needs pilot users. Pass them as pilot=.", fit=fit)
-            self._typical = self._learned(pilot, None if self.shared is None else shared)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code are invalid in another process, which compiles again.
-        return {k: v for k, v in self.__dict__.items() if k != "_table"}
-
-    @cached_property
-    def _table(self) -> "PriorTable | None":
-        if self.priors is None:
-            return None
-        return self.priors.without_parent().compile(self.pool)
+            self._summary = self._learned(pilot, None if self.shared is None else shared)
 
     def __repr__(self) -> str:
         return f"ARDSelector({self.pool.dimension}, fit={self.fit!r})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Fit the kernel to one user's data up to now.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            If it is a Selection of this kernel, its fitted values are an additional starting point;
-            otherwise it isn't used.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, or a value isn't a finite number.
-        """
-        started = time.perf_counter()
-        x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
         coordinates = Coordinates(self.pool, Composition(self.pool.candidates))
         objective = self._objective(coordinates, x, y, self.shared)
         starts = _starts(x, objective.problem.y, self.noise_floor)
-        if self._typical is not None:
-            starts += [self._typical.centre, *self._typical.starts]
+        if self._summary is not None:
+            starts += [self._summary.centre, *self._summary.starts]
         if isinstance(previous, Selection) and previous.composition == coordinates.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
         fitted, score = self._evidence(objective, fit(objective, starts, self.runs))
-        considered = ScoredKernel.of(
+        kernel = ScoredKernel.of(
             objective,
             fitted,
             status="fixed",
@@ -174,8 +137,7 @@ class ARDSelector:
             probability=1.0,
             draws=draws_around(objective, fitted),
         )
-        run_time = time.perf_counter() - started
-        return Selection((considered,), self.pool, self.scaling, x, y, run_time, shared=self.shared)
+        return [kernel]
 
     def _evidence(self, objective: Objective, fitted: Fit) -> tuple[Fit, float]:
         """Return a fit and its log evidence, for maximum likelihood approximated by -BIC / 2."""
@@ -186,8 +148,8 @@ class ARDSelector:
         return fitted, evidence.score
 
     def _prior(self, coordinates: Coordinates) -> Prior | None:
-        if self._typical is not None:
-            return normal_prior(self._typical.centre, self._typical.spread)
+        if self._summary is not None:
+            return normal_prior(self._summary.centre, self._summary.spread)
         if self._table is not None:
             return study_prior(self._table, coordinates, Composition())
         return None

@@ -8,7 +8,7 @@ from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, Selector
 
 
-class DepartureSelector:
+class DepartureSelector(Selector):
     """Selector that mixes a method with a shared mean with a KEM selection without one.
 
     :class:`KEMSelector` and its subclasses don't need it: they do the same themselves.
@@ -32,6 +32,5 @@ class DepartureSelector:
         self._unshared = KEMSelector(unshared)
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Select a kernel for one user's data up to now; parameters as for the method itself."""
-        own = self.selector.select(x, y, previous)
-        return own.with_unshared(self._unshared.select(x, y), self.departure)
+        selection = self.selector.select(x, y, previous)
+        return selection.with_unshared(self._unshared.select(x, y), self.departure)

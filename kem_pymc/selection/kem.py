@@ -1,14 +1,13 @@
 """Online selection of kernels along the learned evolutions (paper, algorithm 1)."""
 
-import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError, SelectionWarning
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.evolutions.evolutions import Evolutions
@@ -17,9 +16,10 @@ from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition
+from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import Previous, previous_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, previous_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -36,7 +36,7 @@ DEPARTURE = 0.05
 VAGUE_SPREAD = 2.0
 
 
-class KEMSelector:
+class KEMSelector(PoolSelector):
     """Selector that chooses among the previous composition's children and that composition itself.
 
     Parameters
@@ -130,6 +130,8 @@ class KEMSelector:
         if priors is not None and priors.noise_floor != evolutions.noise_floor:
             evolutions = evolutions.with_noise_floor(priors.noise_floor)
         self.evolutions = evolutions
+        self.pool, self.scaling = evolutions.pool, evolutions.scaling
+        self.shared = evolutions.shared
         self.fit = fit
         self.criterion = criterion
         self.minimum_probability = minimum_probability
@@ -158,30 +160,11 @@ class KEMSelector:
         return f"{name}(fit={self.fit!r}, criterion={self.criterion!r}{average})"
 
     def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Select a kernel for one user's data up to now.
+        """Select a kernel for one user's data up to now, see :meth:`Selector.select`.
 
         At the first time step the children of WHITE (the empty composition) are considered,
         afterwards the children of the previous composition and that composition itself. If the
         pilot users' final compositions were learned, they are considered too.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            Selection or composition of the time step before; None at the first. The fitted values
-            of a Selection are an additional starting point.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, a value isn't a finite number, or the
-            previous composition has candidates that aren't in the pool.
 
         Warns
         -----
@@ -189,14 +172,8 @@ class KEMSelector:
             If no pilot user had the previous composition, and the final compositions weren't
             learned. The previous composition is then kept and refitted.
         """
-        started = time.perf_counter()
-        pool, scaling = self.evolutions.pool, self.evolutions.scaling
-        own_x, own_y = check_points(x, y, pool.dimension)
-        x, y = scaling.inputs(own_x), scaling.targets(own_y)
-        function = self.evolutions.shared
-        shared = None if function is None else MeanAtPoints(function, x)
+        selection = super().select(x, y, previous)
         parent = self._parent(previous)
-        message = ""
         if self.evolutions.final is None and not self.evolutions.children(parent):
             message = (
                 f"No pilot user had {self.evolutions.label(parent)} one time step earlier, "
@@ -204,17 +181,20 @@ class KEMSelector:
                 "Evolutions.from_posterior(idata, final=...)."
             )
             warnings.warn(message, SelectionWarning, stacklevel=2)
+            selection = replace(selection, message=message)
+        if self._unshared is None or _follows(previous, len(selection.y)):
+            return selection
+        return selection.with_unshared(self._unshared.select(x, y), self.departure)
+
+    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
+        parent = self._parent(previous)
         rounds = []
         for source in self._sources(parent):
             proposals = self._proposals(source, parent, previous)
             plausible = self._scorer.shortlist(proposals, self.max_candidates, x, y, shared)
             rounds.append(self._scorer.consider(plausible, parent, previous, x, y, shared))
-        considered = ranked(rounds)
-        run_time = time.perf_counter() - started
-        selection = Selection(considered, pool, scaling, x, y, run_time, message, function)
-        if self._unshared is None or _follows(previous, len(y)):
-            return selection
-        return selection.with_unshared(self._unshared.select(own_x, own_y), self.departure)
+        return ranked(rounds)
 
     def _parent(self, previous: Previous) -> Composition:
         """Return the composition whose children are considered."""

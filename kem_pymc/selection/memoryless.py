@@ -1,16 +1,13 @@
 """The Memoryless baseline: a search without pilot users, at every time step (section 6.1)."""
 
 import math
-import time
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
@@ -19,20 +16,22 @@ from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.sampler.search import best_kernel, one_data_set
+from kem_pymc.selection.priors import CompilesPriors
+from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import PoolSelector, Previous
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
-    from kem_pymc.priors.compiled_table import PriorTable
 
 
-class MemorylessSelector:
+class MemorylessSelector(CompilesPriors, PoolSelector):
     """Selector that searches for a kernel by Metropolis-Hastings, without pilot users.
 
     The spike-and-slab posterior given a single user's data is sampled, starting at the kernel of
-    the previous time step. The composition of the draw with the largest density is selected, and
+    the previous time step if that was selected from the same pool, otherwise at WHITE (the empty
+    composition). The composition of the draw with the largest density is selected, and
     fitted in the same way as by the other methods.
 
     Parameters
@@ -92,62 +91,31 @@ class MemorylessSelector:
         self.steps, self.seed, self.shared = steps, seed, shared
         self._scorer = Scorer(pool, fit, criterion, runs, priors.noise_floor, self.priors)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code are invalid in another process, which compiles again.
-        return {k: v for k, v in self.__dict__.items() if k != "_table"}
-
-    @cached_property
-    def _table(self) -> "PriorTable":
-        return self.priors.compile(self.pool)
-
     def __repr__(self) -> str:
         return f"MemorylessSelector(fit={self._scorer.fit!r}, steps={self.steps})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Search for a kernel for one user's data up to now.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            If it is a Selection from the same pool, the search starts there; otherwise at WHITE
-            (the empty composition).
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, or a value isn't a finite number.
-        """
-        started = time.perf_counter()
-        x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        included, h, log_noise = self._start(previous)
+    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+        table = self._table
+        assert table is not None
+        included, h, log_noise = self._start(previous, len(table.entry))
         # Every data set has its own stream of random numbers, so that the order doesn't matter.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         shared = None if self.shared is None else MeanAtPoints(self.shared, x)
-        study = one_data_set(self.pool, self._table, x, y, shared)
+        study = one_data_set(self.pool, table, x, y, shared)
         log_noise = best_kernel(study, included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
         # The search has no noise floor, so that its draws are draws from the posterior.
-        log_noise = max(log_noise, math.log(self.priors.noise_floor))
+        log_noise = max(log_noise, math.log(self._scorer.noise_floor))
         values = np.append(h[coordinates.places], log_noise)
         summary = KernelSummary(values, np.full(len(values), LONE_SPREAD), values[None])
         proposals = [Proposal(composition, "searched", 1.0, summary)]
-        considered = tuple(self._scorer.consider(proposals, Composition(), previous, x, y, shared))
-        run_time = time.perf_counter() - started
-        return Selection(considered, self.pool, self.scaling, x, y, run_time, shared=self.shared)
+        return self._scorer.consider(proposals, Composition(), previous, x, y, shared)
 
-    def _start(self, previous: Previous) -> tuple[np.ndarray, np.ndarray, float]:
+    def _start(self, previous: Previous, length: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Return inclusion indicators (C,), hyperparameters (H,) and log noise to start from."""
         if isinstance(previous, Selection) and previous.pool == self.pool:
             coordinates = Coordinates(self.pool, previous.composition)
             values = coordinates.from_named(previous.hyperparameters, previous.noise)
             return coordinates.inclusion.copy(), *coordinates.expand(values)
-        return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(len(self._table.entry)), 0.0
+        return np.zeros(len(self.pool), dtype=np.bool_), np.zeros(length), 0.0

@@ -8,7 +8,6 @@ aren't due to the optimiser or the priors.
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.priors import CompilesPriors, study_prior
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
@@ -41,7 +40,6 @@ from kem_pymc.selection.selector import Previous
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
-    from kem_pymc.priors.compiled_table import PriorTable
 
 FITS = ("pilot", "map", "ml")
 CRITERIA = ("posterior", "bic", "aic", "laplace", "loo")
@@ -68,7 +66,7 @@ class Proposal:
     summary: KernelSummary
 
 
-class Scorer:
+class Scorer(CompilesPriors):
     """Procedure that fits compositions to a user's data and scores them.
 
     Parameters
@@ -118,14 +116,6 @@ class Scorer:
         self.fit, self.criterion, self.runs = fit, criterion, runs
         self.noise_floor = noise_floor
         self.priors = priors if fit == "map" else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Pointers to compiled code are invalid in another process, which compiles again.
-        return {k: v for k, v in self.__dict__.items() if k != "_table"}
-
-    @cached_property
-    def _table(self) -> "PriorTable | None":
-        return None if self.priors is None else self.priors.compile(self.pool)
 
     def consider(
         self,

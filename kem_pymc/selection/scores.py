@@ -8,7 +8,6 @@ import pandas as pd
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.online import Trajectories
 from kem_pymc.selection.selection import Selection
 
@@ -139,11 +138,6 @@ def predictive_scores(
     }
 
 
-def features_of(composition: Composition) -> frozenset[int]:
-    """Return the input dimensions that a composition depends on."""
-    return composition.dimensions
-
-
 def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:
     """Return the properties of a selection that don't depend on later data.
 
@@ -157,12 +151,12 @@ def row_of(selection: Selection, previous: Selection | None) -> dict[str, Any]:
         "points": len(selection.y),
         "composition": str(selection.composition),
         "size": len(selection.composition),
-        "features": len(features_of(selection.composition)),
+        "features": len(selection.composition.dimensions),
         "noise": selection.noise,
         "considered": len(selection.considered),
         "seconds": selection.run_time,
     }
     if previous is not None:
-        lost = features_of(previous.composition) - features_of(selection.composition)
+        lost = previous.composition.dimensions - selection.composition.dimensions
         row["dropped"] = len(lost)
     return row

@@ -1,12 +1,19 @@
 """Interface of all methods of selection, which select a kernel for a user's data."""
 
+import time
+from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import numpy.typing as npt
 
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
+from kem_pymc.gp.mean_process import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.selection import Selection
 
 #: Types in which a selector accepts the result of the previous time step.
@@ -25,12 +32,51 @@ class Selector(Protocol):
             All of the user's inputs so far, in the user's units.
         y : array_like, shape (n,)
         previous : Selection, Composition, str or None
-            Selection or composition of the previous time step; None at the first.
+            Selection or composition of the time step before; None at the first. If it is a
+            Selection of a composition that is considered, its fitted values are an additional
+            starting point.
 
         Returns
         -------
         Selection
+
+        Raises
+        ------
+        InputError
+            If there are no points, the shapes don't match, a value isn't a finite number, or the
+            method needs the previous composition, and it has candidates that aren't in the pool.
         """
+
+
+class PoolSelector(Selector):
+    """Base class of methods that consider compositions of a pool, for data in scaled units.
+
+    Subclasses have the attributes and implement :meth:`_consider`.
+
+    Attributes
+    ----------
+    pool : CandidatePool
+    scaling : Scaling
+        Scaling applied to the user's data.
+    shared : MeanFunction or None
+        Mean function that all users share, in scaled units.
+    """
+
+    pool: CandidatePool
+    scaling: Scaling
+    shared: MeanFunction | None = None
+
+    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
+        started = time.perf_counter()
+        x, y = check_points(x, y, self.pool.dimension)
+        x, y = self.scaling.inputs(x), self.scaling.targets(y)
+        considered = tuple(self._consider(x, y, previous))
+        seconds = time.perf_counter() - started
+        return Selection(considered, self.pool, self.scaling, x, y, seconds, shared=self.shared)
+
+    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+        """Return the compositions considered for data in scaled units, the best one first."""
+        raise NotImplementedError
 
 
 def previous_composition(previous: Previous, pool: CandidatePool) -> Composition:

@@ -1,25 +1,23 @@
 """Two-level baselines: a shared mean and a function for each user, both with a fixed kernel."""
 
-import time
+from collections.abc import Sequence
 from typing import Literal, Self
 
-import numpy.typing as npt
+import numpy as np
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
-from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import PoolSelector, Previous
 from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
 
 
-class TwoLevelSelector:
+class TwoLevelSelector(PoolSelector):
     """Selector that predicts with a two-level model fitted to pilot users, without selection.
 
     The model is y_u(x) = m(x) + f_u(x) + noise, with the same kernel of f_u for every user. It is
@@ -90,34 +88,10 @@ class TwoLevelSelector:
         model = self.part.model
         return f"TwoLevelSelector(shared={model.kernel.composition}, personal={model.personal})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Condition the model on one user's data up to now.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            Not used.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, or a value isn't a finite number.
-        """
-        started = time.perf_counter()
+    def _consider(self, x: np.ndarray, y: np.ndarray, _: Previous) -> Sequence[ScoredKernel]:
         model = self.part.model
-        x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
         shared = None if self.shared is None else MeanAtPoints(self.shared, x)
         coordinates = Coordinates(self.pool, model.personal)
         objective = Objective(coordinates, x, y, shared=shared)
         values = coordinates.from_named(model.hyperparameters, model.noise)
-        considered = ScoredKernel.unfitted(objective, values)
-        seconds = time.perf_counter() - started
-        return Selection((considered,), self.pool, self.scaling, x, y, seconds, shared=self.shared)
+        return [ScoredKernel.unfitted(objective, values)]

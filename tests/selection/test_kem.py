@@ -176,7 +176,7 @@ def test_the_floor_comes_from_the_priors(learned):
 
 
 def test_map_needs_priors(learned):
-    with pytest.raises(InputError, match=r"no priors for fit='map'\. Pass"):
+    with pytest.raises(InputError, match=r"no priors for fit='map'\. Add"):
         KEMSelector(learned, "map")
 
 

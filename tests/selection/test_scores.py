@@ -13,7 +13,6 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.online import select_online
 from kem_pymc.selection.scores import (
-    features_of,
     judged_by,
     predictive_scores,
     row_of,
@@ -64,10 +63,10 @@ def test_the_next_batch_judges():
     assert judged_by(cohort, 0, 2, "next") is None
 
 
-def test_features_and_those_dropped(selection):
-    assert features_of(Composition.parse("LIN0 x SE2 + PER2", 3)) == {0, 2}
-    assert features_of(Composition()) == frozenset()
-    assert features_of(Composition.parse("CONST + LIN1")) == {1}  # a level looks at no feature
+def test_dropped_features(selection):
+    assert Composition.parse("LIN0 x SE2 + PER2", 3).dimensions == {0, 2}
+    assert Composition().dimensions == frozenset()
+    assert Composition.parse("CONST + LIN1").dimensions == {1}  # a level looks at no feature
 
     class Earlier:
         composition = Composition.parse("LIN0 x SE2 + PER1", 3)
