@@ -210,7 +210,7 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     without = Diagnosis(**found, warnings=())
     about_quantities = list(_quantities(without)) if _enough(without) else []
     warnings = (
-        *_deaths(draws, planned_chains),
+        *_failed_chains(draws, planned_chains),
         *_problems(without),
         *(text for text, serious in about_quantities if serious),
     )
@@ -242,7 +242,7 @@ def _mean(rates: np.ndarray) -> np.ndarray:
     return np.where(made > 0, np.nansum(rates, axis=1) / np.maximum(made, 1), np.nan)
 
 
-def _deaths(draws: Draws, planned: int | None) -> Iterator[str]:
+def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
     if planned is not None and planned > draws.n_chains:
         yield (
             f"{planned - draws.n_chains} of {planned} chains have no draws. "

@@ -118,29 +118,42 @@ class TestFromFrame:
         pd.testing.assert_frame_equal(df, frame())
 
 
+NUMBER = list("123456")
+DATES = pd.date_range("2026-01-01", periods=6)
+GAP = [0, 1, 1, 1, 4, 2]
+
+
 class TestRefusedTables:
-    def test_no_table(self):
-        refused_frame({"id": [1]}, "dict", "DataFrame")
-
-    def test_empty(self):
-        refused_frame(frame().iloc[:0], "no rows")
-
-    @pytest.mark.parametrize("column", ["id", "week", "y"])
-    def test_missing_column(self, column):
-        refused_frame(frame().drop(columns=column), repr(column))
-
-    def test_duplicate_column(self):
-        refused_frame(frame().rename(columns={"z": "x"}), "'x'")
-
-    def test_one_column_in_two_roles(self):
-        refused_frame(frame(), "different", target="week")
-
-    @pytest.mark.parametrize("features", [["x", "x"], ["y"], ["x", "id"], []])
-    def test_unusable_features(self, features):
-        refused_frame(frame(), "features", features=features)
-
-    def test_unknown_feature(self):
-        refused_frame(frame(), "'w'", features=["x", "w"])
+    @pytest.mark.parametrize(
+        ("df", "options", "words"),
+        [
+            ({"id": [1]}, {}, ("dict", "DataFrame")),
+            (frame().iloc[:0], {}, ("no rows",)),
+            *((frame().drop(columns=name), {}, (repr(name),)) for name in ("id", "week", "y")),
+            (frame().rename(columns={"z": "x"}), {}, ("'x'",)),
+            (frame(), {"target": "week"}, ("different",)),
+            *((frame(), {"features": n}, ("features",)) for n in (["x", "x"], ["y"], ["id"], [])),
+            (frame(), {"features": ["x", "w"]}, ("'w'",)),
+            (frame(x=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), {}, ("'x'", "row 2")),
+            (frame(week=DATES.where(DATES.day < 5)), {}, ("'week'", "row 4")),
+            (frame(id=["b", "a", None, "a", "a", "b"]), {}, ("'id'", "row 2")),
+            *((frame(**{n: NUMBER}), {}, (repr(n), "numbers")) for n in ("week", "y")),
+            (frame(x=NUMBER), {"features": ["x"]}, ("'x'", "numbers")),
+            (frame(x=["1", "n/a?", "3", "4", "-", "6"]), {}, ("'n/a?' in row 1",)),
+            (frame(x=DATES), {"features": ["x"]}, ("'x'", "dates", "use the column as the time")),
+            (frame(id=list("bababc")), {}, ("'c'", "one point")),
+            (frame(x=0.1), {"features": ["x"]}, ("'x'", "constant", "features=")),
+            (frame(y=0.1), {}, ("'y'", "constant", "Choose another target")),
+            (frame(week=[0, 1, 2, 1, 2, 1]), {}, ("Row 5", "'b'", "Sort the table")),
+            (frame(week=[0, 1, 2, 1, 2, 1]), {"batch": 2}, ("Row 5",)),
+            (frame(week=GAP), {}, ("'a'", "time 2", "gaps='skip'")),
+            (frame(week=np.array(GAP, dtype=float)), {}, ("'a'", "time 2")),
+            *((frame(), {"batch": batch}, ("batch",)) for batch in (0, -1, 2.5, "5")),
+            *((frame(), {option: "maybe"}, (option,)) for option in ("gaps", "scope")),
+        ],
+    )
+    def test_what_is_wrong_and_where(self, df, options, words):
+        refused_frame(df, *words, **options)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("column", ["x", "y", "week"])
@@ -149,29 +162,11 @@ class TestRefusedTables:
         df.loc[[3, 5], column] = value
         refused_frame(df, repr(column), "row 3")
 
-    def test_missing_in_a_nullable_column(self):
-        refused_frame(frame(x=pd.array([1, 2, None, 4, 5, 6], dtype="Int64")), "'x'", "row 2")
-
-    def test_missing_date(self):
-        days = pd.to_datetime(["2026-01-01"] * 4 + [None] * 2)
-        refused_frame(frame(week=days), "'week'", "row 4")
-
-    def test_missing_user(self):
-        refused_frame(frame(id=["b", "a", None, "a", "a", "b"]), "'id'", "row 2")
-
-    @pytest.mark.parametrize("column", ["week", "y"])
-    def test_text(self, column):
-        refused_frame(frame(**{column: list("123456")}), repr(column), "numbers")
-
-    def test_text_in_a_named_feature(self):
-        refused_frame(frame(x=list("123456")), "'x'", "numbers", features=["x"])
-
-    def test_text_says_which_cell(self):
-        refused_frame(frame(x=["1", "n/a?", "3", "4", "-", "6"]), "'n/a?' in row 1", features=["x"])
-
-    def test_dates_that_are_not_the_time(self):
-        days = pd.date_range("2026-01-01", periods=6)
-        refused_frame(frame(x=days), "'x'", "dates", "use the column as the time", features=["x"])
+    @pytest.mark.parametrize("column", ["x", "y"])
+    def test_huge(self, column):
+        df = frame()
+        df.loc[2, column] = -1.1e12
+        refused_frame(df, repr(column), "row 2", "Rescale")
 
     def test_how_many_values_are_missing_and_whose(self):
         df = frame(x=[1, 2, np.nan, 4, 5, 6], z=[1, 2, 3, 4, np.inf, 6])
@@ -183,45 +178,19 @@ class TestRefusedTables:
         refused_frame(df.set_index(pd.RangeIndex(2, 8, name="line")), "in line 4 (user 'b')")
         refused_frame(df.set_index(pd.RangeIndex(6, name="week of trial")), "in row 2")
 
-    @pytest.mark.parametrize("column", ["x", "y"])
-    def test_huge(self, column):
-        df = frame()
-        df.loc[2, column] = -1.1e12
-        refused_frame(df, repr(column), "row 2", "Rescale")
-
-    def test_user_with_one_point(self):
-        refused_frame(frame(id=list("bababc")), "'c'", "one point")
-
-    @pytest.mark.parametrize("column", ["x", "y"])
-    def test_constant(self, column):
-        remedy = "features=" if column == "x" else "Choose another target"
-        df = frame(**{column: 0.1})
-        refused_frame(df, repr(column), "constant", remedy, features=["x", "z"])
-
-    def test_out_of_time_order(self):
-        refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", "'b'", "Sort the table")
-
-    def test_out_of_time_order_with_batches(self):
-        refused_frame(frame(week=[0, 1, 2, 1, 2, 1]), "Row 5", batch=2)
-
-    def test_gap(self):
-        refused_frame(frame(week=[0, 1, 1, 1, 4, 2]), "'a'", "time 2", "gaps='skip'")
-
     def test_a_gap_is_a_time_of_others(self):
         every_other = frame(week=[0, 2, 2, 4, 6, 4])
         assert Cohort.from_frame(every_other, **ROLES).steps.tolist() == [3, 3]
         refused_frame(frame(week=[0, 2, 2, 4, 7, 3]), "'a'", "time 3", "other users")
 
-    def test_gap_in_whole_floats(self):
-        refused_frame(frame(week=[0.0, 1, 1, 1, 4, 2]), "'a'", "time 2")
-
-    @pytest.mark.parametrize("batch", [0, -1, 2.5, "5"])
-    def test_batch(self, batch):
-        refused_frame(frame(), "batch", batch=batch)
-
-    @pytest.mark.parametrize("option", ["gaps", "scope"])
-    def test_unknown_option(self, option):
-        refused_frame(frame(), option, **{option: "maybe"})
+    def test_problems_come_together(self):
+        """Catches a table that has to be mended and read once for every problem."""
+        words = frame(x=["1", "n/a", "3", "4", "5", "6"], y=NUMBER, z=["?", *"23456"])
+        named = ["x", "z"]
+        refused_frame(words, "'n/a' in row 1", "'?' in row 0", "Column 'y'", features=named)
+        late = frame(id=list("bababc"), week=[0, 0, 1, 2, 3, 0])
+        late.loc[0, "z"] = 1e13
+        refused_frame(late, "'b' has no data at time 2", "'z' has a value", "'c' has one point")
 
 
 class TestAllowedTables:
