@@ -107,17 +107,17 @@ def sample_ends(
     models = {FINAL: (final_model_of, "Model of the final kernels of pilot users:")}
     if model.shared is not None:
         models[UNSHARED] = unshared_model_of, "The same without a shared function:"
-    found: dict[str, RunResult] = {}
+    results: dict[str, RunResult] = {}
     for name, (of, title) in models.items():
         ends = of(model)
         screen.info(title)
         try:
-            found[name] = sample(ends, ready(ends, executor), sampler, path / name, executor)
+            results[name] = sample(ends, ready(ends, executor), sampler, path / name, executor)
         except KeyboardInterrupt:
             break
-        if not found[name].complete:
+        if not results[name].complete:
             break
-    return found
+    return results
 
 
 def write(outcome: RunResult, ends: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
@@ -128,17 +128,17 @@ def write(outcome: RunResult, ends: dict[str, RunResult], folder: Path, out: Pat
     idata = outcome.idata
     final, unshared = (ends[name].idata if name in ends else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
-    found = diagnose(idata)
-    apart = disagreement(found)
+    diagnosis = diagnose(idata)
+    apart = disagreement(diagnosis)
     if apart:  # kem select warns of it, too
         learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
     write_posterior(idata, folder / "posterior.zarr")
-    for name, own in ends.items():
-        write_posterior(own.idata, folder / f"{name}.zarr")
+    for name, result in ends.items():
+        write_posterior(result.idata, folder / f"{name}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     _draw(learned, folder / "evolutions.png")
-    screen.parts(found)
+    screen.parts(diagnosis)
     screen.evolutions(learned)
     (screen.warn if apart else screen.info)(verdict(idata, apart, out))
     return learned

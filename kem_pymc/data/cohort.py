@@ -114,7 +114,7 @@ class Cohort(Displayed):
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
             check_ends(user, np.asarray(ends), len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
-        levels = {name: tuple(own) for name, own in self.levels.items()}
+        levels = {name: tuple(names) for name, names in self.levels.items()}
         object.__setattr__(self, "levels", MappingProxyType(levels))
         if not {*levels, self.time or self.features[0]} <= set(self.features):
             raise InputError(

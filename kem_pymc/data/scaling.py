@@ -228,8 +228,8 @@ class Scaling:
             units = [extent[f.dimension] ** base_kernel(f.base).degree for f in candidate.factors]
             return value * (self.target_sd**2 / float(np.prod(units)))
         # The factor: SE3 both in SE3.lengthscale and in LIN0 x SE3.SE3#2.x.
-        own = name.split(".")[-2].partition("#")[0]
-        factor = Factor.parse(own)
+        text = name.split(".")[-2].partition("#")[0]
+        factor = Factor.parse(text)
         if kinds[name] in base_kernel(factor.base).unitless:
             return value
         origin = self.feature_low[factor.dimension] if kinds[name] == "shift" else 0.0
@@ -266,8 +266,8 @@ class Scaling:
         InputError
             If an entry is missing or unknown, or the values don't define a scaling.
         """
-        known = set(cls.__dataclass_fields__)
-        if not known - {"transform"} <= set(state) <= known:
+        entries = set(cls.__dataclass_fields__)
+        if not entries - {"transform"} <= set(state) <= entries:
             raise InputError(
                 f"A scaling can't be read from the entries {sorted(state)}. "
                 f"Give {', '.join(cls.__dataclass_fields__)}."

@@ -105,9 +105,9 @@ def user_points(
         warnings.warn(message, DataWarning, stacklevel=4)
     return UserPoints(
         users,
-        tuple(x[own] for own in rows),
-        tuple(y[own] for own in rows),
-        tuple(_ends(order[own], batch) for own in rows),
+        tuple(x[places] for places in rows),
+        tuple(y[places] for places in rows),
+        tuple(_ends(order[places], batch) for places in rows),
     )
 
 
@@ -209,12 +209,12 @@ def _check_order(
     users: Sequence[Hashable], rows: Sequence[np.ndarray], order: np.ndarray, index: pd.Index
 ) -> None:
     """Check that each user's rows are in order of time; `order` are the ranks of the times."""
-    for label, own in zip(users, rows, strict=True):
-        late = np.diff(order[own]) < 0
+    for label, places in zip(users, rows, strict=True):
+        late = np.diff(order[places]) < 0
         if late.any():
             raise InputError(
-                f"{place(index[own], late.argmax() + 1).capitalize()} of user {label!r} is earlier "
-                "than the one before. Sort the table by user and time."
+                f"{place(index[places], late.argmax() + 1).capitalize()} of user {label!r} is "
+                "earlier than the one before. Sort the table by user and time."
             )
 
 
@@ -227,8 +227,8 @@ def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np
     if np.any(times != np.floor(times)):
         return
     planned = np.unique(times)
-    for label, own in zip(users, rows, strict=True):
-        places = np.searchsorted(planned, times[own])
+    for label, rows_of_user in zip(users, rows, strict=True):
+        places = np.searchsorted(planned, times[rows_of_user])
         jumps = np.diff(places) > 1
         if jumps.any():
             missed = planned[places[jumps.argmax()] + 1]
@@ -241,8 +241,8 @@ def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np
 
 def _check_lengths(users: Sequence[Hashable], rows: Sequence[np.ndarray]) -> None:
     """Check that every pilot user has at least two points."""
-    for label, own in zip(users, rows, strict=True):
-        if len(own) < 2:
+    for label, places in zip(users, rows, strict=True):
+        if len(places) < 2:
             raise InputError(
                 f"User {label!r} has one point, too few to learn from. "
                 "Leave the user out; only new users ({scope}) may have one.",

@@ -83,10 +83,10 @@ class Transform:
         if name == "sqrt" and (y == 0).any() and (y > 0).any():
             parameter = float(y[y > 0].min() / 2)
         elif name == "yeo-johnson":
-            found = minimize_scalar(
+            optimum = minimize_scalar(
                 lambda value: -yeojohnson_llf(value, y), bounds=LAMBDAS, method="bounded"
             )
-            parameter = float(found.x)
+            parameter = float(optimum.x)
         return cls(name, parameter)
 
     @property
@@ -187,12 +187,12 @@ def advice(targets: npt.ArrayLike) -> str | None:
     y = np.asarray(targets, dtype=np.float64)
     if np.ptp(y) == 0:
         return None
-    found, counts = float(skew(y)), (y >= 0).all() and (y == np.floor(y)).all()
+    skewness, counts = float(skew(y)), (y >= 0).all() and (y == np.floor(y)).all()
     if counts and (y == 0).mean() >= MANY_ZEROS:
         return f"is a count with {np.mean(y == 0):.0%} zeros; sqrt or log1p may suit it better"
-    if found > STRONG_SKEW:
+    if skewness > STRONG_SKEW:
         which = "log" if (y > 0).all() else "log1p" if (y >= 0).all() else "yeo-johnson"
-        return f"is strongly skewed (skewness {found:.1f}); {which} or sqrt may suit it better"
-    if found < -STRONG_SKEW:
-        return f"is strongly skewed (skewness {found:.1f}); yeo-johnson may suit it better"
+        return f"is strongly skewed (skewness {skewness:.1f}); {which} or sqrt may suit it better"
+    if skewness < -STRONG_SKEW:
+        return f"is strongly skewed (skewness {skewness:.1f}); yeo-johnson may suit it better"
     return None

@@ -72,8 +72,8 @@ def scalar_r_hats(idata: "DataTree") -> dict[str, float | None]:
         return dict.fromkeys(SCALARS)
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of constants is undefined
-        found = az.rhat(posterior)
-    values = {name: float(found[name]) for name in SCALARS}
+        r_hat = az.rhat(posterior)
+    values = {name: float(r_hat[name]) for name in SCALARS}
     return {name: value if np.isfinite(value) else None for name, value in values.items()}
 
 

@@ -99,9 +99,9 @@ class Diagnosis(Displayed):
         return edge_agreement(self.edges)
 
     def __repr__(self) -> str:
-        found = "\n".join(f"- {w}" for w in (*self.warnings, *self.notes)) or "No warnings."
+        remarks = "\n".join(f"- {w}" for w in (*self.warnings, *self.notes)) or "No warnings."
         parts = "\n".join(headline(self.parts, self.shares))
-        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{parts}\n{found}"
+        return f"Diagnosis of {self.n_chains} x {self.n_draws} draws\n{parts}\n{remarks}"
 
     def _display(self) -> Display:
         columns = (
@@ -193,7 +193,7 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     """
     draws = Draws.of(idata)
     acceptance, done, failed = _statistics(idata, draws.n_chains)
-    found = {
+    contents = {
         "n_chains": draws.n_chains,
         "n_draws": draws.n_draws,
         "parts": part_table(draws),
@@ -207,7 +207,7 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         "factorisations": done,
         "failed_factorisations": failed,
     }
-    without = Diagnosis(**found, warnings=())
+    without = Diagnosis(**contents, warnings=())
     about_quantities = list(_quantities(without)) if _enough(without) else []
     warnings = (
         *_failed_chains(draws, planned_chains),
@@ -215,7 +215,7 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
         *(text for text, serious in about_quantities if serious),
     )
     notes = tuple(text for text, serious in about_quantities if not serious)
-    return Diagnosis(**found, warnings=warnings, notes=notes)
+    return Diagnosis(**contents, warnings=warnings, notes=notes)
 
 
 def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]:
@@ -261,20 +261,23 @@ def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
             )
 
 
-def _enough(found: Diagnosis) -> bool:
+def _enough(diagnosis: Diagnosis) -> bool:
     """Return whether there are enough chains and draws to tell whether chains agree."""
-    return found.n_chains >= agreement.ENOUGH_CHAINS and found.n_draws >= agreement.ENOUGH_DRAWS
+    return (
+        diagnosis.n_chains >= agreement.ENOUGH_CHAINS
+        and diagnosis.n_draws >= agreement.ENOUGH_DRAWS
+    )
 
 
-def _problems(found: Diagnosis) -> Iterator[str]:
-    if not _enough(found):
+def _problems(diagnosis: Diagnosis) -> Iterator[str]:
+    if not _enough(diagnosis):
         yield (
-            f"{found.n_chains} x {found.n_draws} draws are too few to tell whether chains agree. "
-            f"Sample at least 4 chains of {2 * agreement.ENOUGH_DRAWS} draws."
+            f"{diagnosis.n_chains} x {diagnosis.n_draws} draws are too few to tell whether chains "
+            f"agree. Sample at least 4 chains of {2 * agreement.ENOUGH_DRAWS} draws."
         )
     else:
-        yield from _disagreements(found)
-    tries, failed = found.factorisations, found.failed_factorisations
+        yield from _disagreements(diagnosis)
+    tries, failed = diagnosis.factorisations, diagnosis.failed_factorisations
     if failed > FAILED * tries:
         yield (
             f"{failed} of {tries} factorisations failed, and the likelihood of these kernels was "
@@ -282,9 +285,9 @@ def _problems(found: Diagnosis) -> Iterator[str]:
         )
 
 
-def _quantities(found: Diagnosis) -> Iterator[tuple[str, bool]]:
+def _quantities(diagnosis: Diagnosis) -> Iterator[tuple[str, bool]]:
     """Yield what R-hats and effective sample sizes say, and whether that is serious."""
-    table = found.convergence
+    table = diagnosis.convergence
     beyond = table["r_hat"] > agreement.RHAT
     if beyond.any():
         worst = table.loc[table["r_hat"].idxmax()]
@@ -310,26 +313,26 @@ def _quantities(found: Diagnosis) -> Iterator[tuple[str, bool]]:
         )
 
 
-def _disagreements(found: Diagnosis) -> Iterator[str]:
-    if len(found.modes) > 1:
+def _disagreements(diagnosis: Diagnosis) -> Iterator[str]:
+    if len(diagnosis.modes) > 1:
         levels = "; ".join(
             f"chains {', '.join(map(str, m.chains))} at log joint {m.log_joint:.1f} with "
             f"{m.n_clusters:.1f} clusters"
-            for m in found.modes
+            for m in diagnosis.modes
         )
         yield (
-            f"Chains stay in {len(found.modes)} modes: {levels}. Don't pool them with equal "
+            f"Chains stay in {len(diagnosis.modes)} modes: {levels}. Don't pool them with equal "
             "weights: use more tuning draws, try the other target (feedback=), or weight the "
             "chains with kem.diagnostics.stack."
         )
-    if found.edge_agreement > EDGES_DIFFER:
-        carrying = found.edges[found.edges["datasets"] >= CARRYING]
+    if diagnosis.edge_agreement > EDGES_DIFFER:
+        carrying = diagnosis.edges[diagnosis.edges["datasets"] >= CARRYING]
         edge = carrying.loc[carrying["difference"].idxmax()]
         yield (
             f"Chains learned different graphs: {_edge(edge)} differs by {edge['difference']:.2f} "
             "in probability. Sample more draws, or weight the chains with kem.diagnostics.stack."
         )
-    apart = differing(found.parts, PARTS_DIFFER)
+    apart = differing(diagnosis.parts, PARTS_DIFFER)
     if apart:
         yield (
             f"Chains disagree in which parts matter: {some(apart, DIFFERING)}, by chain. Sample "
@@ -341,25 +344,25 @@ def _edge(edge: pd.Series) -> str:
     return f"{readable(edge['parent'])} -> {readable(edge['child'])}"
 
 
-def disagreement(found: Diagnosis) -> str:
+def disagreement(diagnosis: Diagnosis) -> str:
     """Summarise disagreements between chains (edges of the graph, parts, modes) in a sentence.
 
     The text is empty if chains agree, and if there are too few draws or chains to assess that.
     """
-    if not _enough(found):
+    if not _enough(diagnosis):
         return ""
-    carrying = found.edges[found.edges["datasets"] >= CARRYING]
+    carrying = diagnosis.edges[diagnosis.edges["datasets"] >= CARRYING]
     worst = carrying.nlargest(DIFFERING, "difference")
     edges = [
         f"{_edge(edge)} (by {edge['difference']:.2f})"
         for _, edge in worst[worst["difference"] > EDGES_DIFFER].iterrows()
     ]
-    apart = differing(found.parts, PARTS_DIFFER)
+    apart = differing(diagnosis.parts, PARTS_DIFFER)
     differences = [f"the graph: {', '.join(edges)}"] if edges else []
     differences += [f"parts: {some(apart, DIFFERING)}"] if apart else []
-    if not differences and len(found.modes) > 1:
+    if not differences and len(diagnosis.modes) > 1:
         differences = [
-            f"the mode that they sample: {len(found.modes)} modes of the log joint density"
+            f"the mode that they sample: {len(diagnosis.modes)} modes of the log joint density"
         ]
     return f"The chains disagree in {'; in '.join(differences)}." if differences else ""
 

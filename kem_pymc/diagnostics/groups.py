@@ -88,14 +88,14 @@ def contrasts(idata: "DataTree", feature: str, probability: float = 0.95) -> pd.
         values = np.arange(len(levels)) - scaling.feature_low[d]
     mean, covariance = level_means(part.process, rows, d, values)
     reach = norm.ppf(0.5 + probability / 2)
-    found = []
+    contrast_rows = []
     for a, b in _pairs(len(levels)):
         difference = float(scaling.sd_back(mean[b] - mean[a]))
         variance = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
         sd = float(scaling.sd_back(np.sqrt(max(variance, 0.0))))
         ends = difference - reach * sd, difference + reach * sd
-        found.append((f"{levels[b]} - {levels[a]}", difference, sd, *ends))
-    return pd.DataFrame(found, columns=["contrast", "mean", "sd", "low", "high"])
+        contrast_rows.append((f"{levels[b]} - {levels[a]}", difference, sd, *ends))
+    return pd.DataFrame(contrast_rows, columns=["contrast", "mean", "sd", "low", "high"])
 
 
 def grouping_features(idata: "DataTree") -> list[str]:
@@ -152,9 +152,9 @@ def _relevances(
     components = relevance_by_component(part.posterior, rows, total)
     for which, share in part.shares.items():
         yield which, "all", "", share
-        for candidate, own in components.get(which, {}).items():
+        for candidate, share_of_component in components.get(which, {}).items():
             label = f"{describe_candidate(candidate, names)} ({candidate.label(len(names))})"
-            yield which, "component", label, own
+            yield which, "component", label, share_of_component
         for name, effect in zip(names, part.relevance.get(which, ()), strict=False):
             yield which, "feature", name, effect
 

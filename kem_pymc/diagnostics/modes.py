@@ -90,9 +90,9 @@ def find_modes(draws: Draws) -> tuple[Mode, ...]:
         label = fcluster(linkage(squareform(apart), "complete"), APART_GAP, "distance")
     modes = []
     for number in np.unique(label):
-        own = np.flatnonzero(label == number)
-        levels = np.median(draws.log_joint[own]), draws.n_clusters[own].mean()
-        modes.append(Mode(tuple(own.tolist()), *map(float, levels)))
+        members = np.flatnonzero(label == number)
+        levels = np.median(draws.log_joint[members]), draws.n_clusters[members].mean()
+        modes.append(Mode(tuple(members.tolist()), *map(float, levels)))
     return tuple(sorted(modes, key=lambda mode: -mode.log_joint))
 
 

@@ -131,11 +131,11 @@ def differing(table: pd.DataFrame, least: float) -> list[str]:
 
     The part with the largest difference comes first.
     """
-    own = table[(table["kind"] == PART) & (table["difference"] > least)]
+    apart = table[(table["kind"] == PART) & (table["difference"] > least)]
     chains = [name for name in table if str(name).startswith("chain ")]
     return [
         f"{row['name']} ({row[chains].min():.2f} to {row[chains].max():.2f})"
-        for _, row in own.sort_values("difference", ascending=False, kind="stable").iterrows()
+        for _, row in apart.sort_values("difference", ascending=False, kind="stable").iterrows()
     ]
 
 

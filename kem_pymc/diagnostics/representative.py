@@ -207,14 +207,14 @@ def representative(idata: "DataTree") -> Representative:
         alike = np.flatnonzero((kind == (parent, composition)).all(axis=1))
         label = best_partition(together[np.ix_(alike, alike)])
         for number in np.unique(label):
-            own = alike[label == number]
+            members = alike[label == number]
             clusters.append(
                 RepresentativeCluster(
                     named[parent],
                     named[composition],
-                    tuple((draws.users[u], int(t)) for u, t in places[own]),
-                    float(np.mean(share[tuple(places[own].T)])),
-                    _cohesion(together[np.ix_(own, own)]),
+                    tuple((draws.users[u], int(t)) for u, t in places[members]),
+                    float(np.mean(share[tuple(places[members].T)])),
+                    _cohesion(together[np.ix_(members, members)]),
                 )
             )
     clusters.sort(key=lambda c: (c.parent, -len(c.members), c.composition))
@@ -258,8 +258,8 @@ def best_partition(together: np.ndarray) -> np.ndarray:
     cuts = [cut_tree(linkage(distance, method), sizes).T for method in ("average", "complete")]
     starts = np.unique(np.vstack(cuts), axis=0)
     order = np.argsort([expected_information(together, start) for start in starts], kind="stable")
-    found = [_descend(together, starts[i].copy()) for i in order[:STARTS]]
-    best = min(found, key=lambda label: expected_information(together, label))
+    descents = [_descend(together, starts[i].copy()) for i in order[:STARTS]]
+    best = min(descents, key=lambda label: expected_information(together, label))
     return np.unique(best, return_inverse=True)[1]
 
 

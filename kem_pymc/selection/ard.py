@@ -157,7 +157,7 @@ class ARDSelector(CompilesPriors, PoolSelector):
     def _learned(self, pilot: Cohort, shared: SharedPart | None) -> KernelSummary:
         """Summarise fits under the study's priors to each pilot user's complete data."""
         composition = Composition(self.pool.candidates)
-        own = [
+        clusters = [
             Cluster(0, Composition(), composition, 1, self._pilot_fit(x, y, function))
             for x, y, function in zip(
                 pilot.inputs,
@@ -166,7 +166,7 @@ class ARDSelector(CompilesPriors, PoolSelector):
                 strict=True,
             )
         ]
-        return summarise(own, self.noise_floor)
+        return summarise(clusters, self.noise_floor)
 
     def _pilot_fit(
         self, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None

@@ -53,17 +53,17 @@ def points_ahead(
                 "Give future points with {future}.",
                 future=...,
             )
-    own = [_spacing(x[:, place]) for x in cohort.inputs]
-    known = [spacing for spacing in own if spacing is not None]
-    if not known:
+    spacings = [_spacing(x[:, place]) for x in cohort.inputs]
+    typical = [spacing for spacing in spacings if spacing is not None]
+    if not typical:
         raise InputError(
             "Time steps ahead continue the spacing of times, but no user has two different times. "
             "Give future points with {future}.",
             future=...,
         )
-    usual = _median(np.array(known))
+    usual = _median(np.array(typical))
     ahead = {}
-    for user, x, spacing in zip(cohort.users, cohort.inputs, own, strict=True):
+    for user, x, spacing in zip(cohort.users, cohort.inputs, spacings, strict=True):
         points = np.repeat(x[-1:], steps * (batch or 1), axis=0)
         points[:, place] += (spacing or usual) * np.arange(1, len(points) + 1)
         ahead[user] = points

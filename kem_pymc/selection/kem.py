@@ -216,9 +216,9 @@ class KEMSelector(PoolSelector):
             return self._with_new(source, parent, previous)
         proposals = self._children(source, parent)
         if previous is not None or not proposals:
-            own = [c for c in source.children(parent) if c.composition == parent]
-            probability = own[0].probability if own else source.probability_of_new(parent)
-            summary = own[0] if own else self._typical(parent, previous)
+            kept = [c for c in source.children(parent) if c.composition == parent]
+            probability = kept[0].probability if kept else source.probability_of_new(parent)
+            summary = kept[0] if kept else self._typical(parent, previous)
             proposals = [proposal for proposal in proposals if proposal.composition != parent]
             proposals.append(Proposal(parent, "current", probability, summary))
         return proposals
@@ -236,7 +236,7 @@ class KEMSelector(PoolSelector):
         :func:`kem_pymc.evolutions.novelty.next_kernel`.
         """
         assert source.final is not None
-        known, new, stay = next_kernel(source, parent, self.novelty)
+        followed, new, stay = next_kernel(source, parent, self.novelty)
         proposals = {
             proposal.composition: replace(
                 proposal, status="final", probability=new * proposal.probability
@@ -248,15 +248,15 @@ class KEMSelector(PoolSelector):
             proposals[proposal.composition] = Proposal(
                 proposal.composition,
                 proposal.status,
-                known * proposal.probability + (final.probability if final else 0.0),
+                followed * proposal.probability + (final.probability if final else 0.0),
                 (final or proposal).summary,
             )
-        own = proposals.get(parent)
+        current = proposals.get(parent)
         proposals[parent] = Proposal(
             parent,
             "current",
-            stay + (own.probability if own else 0.0),
-            own.summary if own else self._typical(parent, previous),
+            stay + (current.probability if current else 0.0),
+            current.summary if current else self._typical(parent, previous),
         )
         return [proposal for proposal in proposals.values() if proposal.probability > 0]
 

@@ -157,9 +157,9 @@ def select_online_for_user(selector: Selector, points: Points) -> list[Selection
     `points` are the user's inputs (n, D), targets (n,) and number of points at each step (T,).
     """
     x, y, ends = points
-    own: list[Selection] = []
+    selections: list[Selection] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SelectionWarning)
         for n in ends:
-            own.append(selector.select(x[:n], y[:n], own[-1] if own else None))
-    return own
+            selections.append(selector.select(x[:n], y[:n], selections[-1] if selections else None))
+    return selections

@@ -179,9 +179,9 @@ class Scorer(CompilesPriors):
             replace(
                 row,
                 weight=weight,
-                draws=draws_around(task.objective, found) if weight >= LEAST_WEIGHT else (),
+                draws=draws_around(task.objective, fit_of_row) if weight >= LEAST_WEIGHT else (),
             )
-            for row, weight, task, (found, _) in zip(rows, weights, tasks, fitted, strict=True)
+            for row, weight, task, (fit_of_row, _) in zip(rows, weights, tasks, fitted, strict=True)
         ]
 
     def _task(
@@ -259,9 +259,12 @@ class Scorer(CompilesPriors):
         if len(proposals) <= count:
             return proposals
         rivals = [
-            (Coordinates(self.pool, proposal.composition), np.vstack([known.centre, known.starts]))
+            (
+                Coordinates(self.pool, proposal.composition),
+                np.vstack([summary.centre, summary.starts]),
+            )
             for proposal in proposals
-            for known in [proposal.summary]
+            for summary in [proposal.summary]
         ]
         plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
         plausibility += np.log([proposal.probability for proposal in proposals])

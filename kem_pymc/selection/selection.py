@@ -150,19 +150,19 @@ class Selection(Displayed):
         """
         x_new = new_inputs(x, self.pool.dimension)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._predicted(self.scaling.inputs(x_new), include_noise, single)
-        if not np.isfinite([found.mean, found.sd]).all():
+            prediction = self._predicted(self.scaling.inputs(x_new), include_noise, single)
+        if not np.isfinite([prediction.mean, prediction.sd]).all():
             raise InputError(
                 "The inputs are so large that the prediction isn't finite. "
                 "Give inputs in the units of the data."
             )
-        return found
+        return prediction
 
     def _predicted(self, x_new: np.ndarray, include_noise: bool, single: bool) -> Prediction:
         """Predict at inputs in scaled units."""
         if single:
-            own = self._conditioned().predict(x_new, include_noise)
-            return in_target_unit(own, self.scaling)
+            prediction = self._conditioned().predict(x_new, include_noise)
+            return in_target_unit(prediction, self.scaling)
         predicted = [
             of._conditioned(part.place, part.number).predict(x_new, include_noise)
             for of, part, _ in self._mixed
@@ -171,7 +171,9 @@ class Selection(Displayed):
             return in_target_unit(predicted[0], self.scaling)
         weights = [weight for *_, weight in self._mixed]
         if self.scaling.transform is not None:  # moments of a mixture can't be transformed
-            return averaged([in_target_unit(own, self.scaling) for own in predicted], weights)
+            return averaged(
+                [in_target_unit(prediction, self.scaling) for prediction in predicted], weights
+            )
         return in_target_unit(averaged(predicted, weights), self.scaling)
 
     @cached_property
@@ -365,13 +367,13 @@ class Selection(Displayed):
         rows: list[ScoredKernel] = []
         factors: dict[tuple[int, int], Conditioned] = {}
         for place in dict.fromkeys(part.place for part in parts):
-            own = [k for k, part in enumerate(parts) if part.place == place]
+            numbers = [k for k, part in enumerate(parts) if part.place == place]
             row = self.considered[place]
-            draws = [parts[k].draw._replace(weight=new[k] / new.sum()) for k in own]
-            gain = most + math.log(max(new[own].sum() / old[own].sum(), sys.float_info.min))
-            fitted = after[own[0]]
+            draws = [parts[k].draw._replace(weight=new[k] / new.sum()) for k in numbers]
+            gain = most + math.log(max(new[numbers].sum() / old[numbers].sum(), sys.float_info.min))
+            fitted = after[numbers[0]]
             if row.draws:
-                factors |= {(len(rows), number): after[k] for number, k in enumerate(own)}
+                factors |= {(len(rows), number): after[k] for number, k in enumerate(numbers)}
                 fitted = self._conditioned(place).extended(x, y)
             factors[len(rows), FITTED] = fitted
             rows.append(row.kept(fitted.log_likelihood, len(self.y) + len(y), draws, gain))
