@@ -22,6 +22,10 @@
 # in several contexts (`kem_pymc.bandits`).
 
 # %%
+import warnings
+
+warnings.filterwarnings("ignore", "IProgress not found")  # Optuna's progress bars aren't shown
+
 import matplotlib.pyplot as plt
 import numpy as np
 import optuna
