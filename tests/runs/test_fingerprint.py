@@ -56,7 +56,7 @@ def test_other_settings_are_reported(usual, cohort, pool, table):
         cohort, pool, table, schedule=fewer, likelihood_power=0.5, scaling=Scaling.unit(cohort)
     )
     text = ", ".join(differences(usual, now))
-    steps = f"steps was {CUT.steps}, is 7"
+    steps = f"n_mh was {CUT.n_mh}, is 7"
     assert f"likelihood power (was 1.0, is 0.5), schedule ({steps}), scaling" in text
 
 
