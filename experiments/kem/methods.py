@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from experiments.lifelong.selector import LifelongSelector
 from kem_pymc.comparison.methods import KEM, METHODS, Method, Training, departing, register
 from kem_pymc.comparison.study import priors_of
 from kem_pymc.data.categories import number_features
@@ -12,7 +13,6 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 from kem_pymc.sampler.moves.sweep import PAPER
 from kem_pymc.search.selector import SearchSelector
-from kem_pymc.selection.lifelong import LifelongSelector
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
 
@@ -115,7 +115,7 @@ class Lifelong(Method):
     training = "lifelong"
 
     def selector(self, training: Training) -> Selector:
-        """Return the selector; see :class:`kem_pymc.selection.lifelong.LifelongSelector`."""
+        """Return the selector; see :class:`experiments.lifelong.selector.LifelongSelector`."""
         options: dict[str, Any] = {"scaling": training.scaling, "seed": training.seed}
         return LifelongSelector.learn(
             training.pilot, training.pool, training.priors, **(options | self.options)

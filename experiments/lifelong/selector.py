@@ -7,6 +7,7 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+from optuna.distributions import IntDistribution
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
@@ -16,13 +17,16 @@ from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
+from kem_pymc.lifelong.sampler import LifelongSampler
+from kem_pymc.lifelong.space import Space
+from kem_pymc.lifelong.studies import whole
+from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, normalised
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, as_composition
 
 if TYPE_CHECKING:
-    from kem_pymc.lifelong.tasks import Task
     from kem_pymc.priors import Priors
 
 #: Number of starting points of a fit: the origin of the coordinates, and random ones around it.
@@ -38,7 +42,7 @@ class LifelongSelector:
     A point of the space is whether each candidate is in the composition; its value is the log
     evidence per point, by Laplace's method under the study's priors. Every data set is a task: what
     was learned from the pilot users' data sets, see :meth:`learn`, is where a selection begins. The
-    composition of the previous time step is evaluated first. It needs Optuna.
+    composition of the previous time step is evaluated first.
 
     Parameters
     ----------
@@ -70,12 +74,6 @@ class LifelongSelector:
         runs: int = 3,
         seed: int = 0,
     ) -> None:
-        from optuna.distributions import IntDistribution
-
-        from kem_pymc.lifelong.sampler import LifelongSampler
-        from kem_pymc.lifelong.space import Space
-        from kem_pymc.lifelong.studies import whole
-
         whole("budget", budget, at_least=2)
         self.pool, self.budget, self.seed = pool, budget, seed
         self.priors = priors.without_parent()
@@ -152,10 +150,8 @@ class LifelongSelector:
 
     def _search(
         self, x: np.ndarray, y: np.ndarray, previous: Previous
-    ) -> "tuple[Task, list[ScoredKernel]]":
+    ) -> tuple[Task, list[ScoredKernel]]:
         """Return the evaluations of a data set, and its compositions, the best one first."""
-        from kem_pymc.lifelong.tasks import Task
-
         included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         task, none = Task(np.empty((0, len(included))), np.empty(0)), np.empty((0, len(included)))

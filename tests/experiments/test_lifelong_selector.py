@@ -7,6 +7,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from experiments.lifelong.selector import LifelongSelector
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
@@ -16,7 +17,6 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.lifelong import sampler
 from kem_pymc.lifelong.lbo import LBO
-from kem_pymc.selection.lifelong import LifelongSelector
 from kem_pymc.selection.priors import study_prior
 from tests.sampler.searches import SMALL, TABLE
 from tests.selection.pilots import user
