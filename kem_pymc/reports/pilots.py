@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.diagnostics.quantities import Draws, compositions
 from kem_pymc.errors import InputError
@@ -25,6 +26,7 @@ DRAWS, FEWEST = 40, 5
 OPERATIONS = 1e11
 
 
+@one_blas_thread()
 def pilot_predictions(idata: "DataTree") -> pd.DataFrame | None:
     """Return the predictions for every pilot user at every time step, one row per point.
 
