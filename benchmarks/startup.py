@@ -41,6 +41,6 @@ def rows() -> list[Row]:
     return [
         at_most("import kem_pymc", imports, 2.0, " s"),
         at_most("kem --help", helps, 1.0, " s"),
-        at_most("first kem quickstart, without compiled code", first, 180.0, " s"),
-        at_most("second kem quickstart", second, 90.0, " s"),
+        at_most("first kem quickstart, without compiled code", first, 120.0, " s"),
+        at_most("second kem quickstart", second, 60.0, " s"),
     ]

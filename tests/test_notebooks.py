@@ -102,7 +102,7 @@ def test_a_notebook_without_its_data_is_skipped(monkeypatch, tmp_path):
 
 
 def test_the_readme_has_what_a_newcomer_follows():
-    assert first_commands(README)[0].startswith("pip install uv && uv run kem quickstart")
+    assert first_commands(README)[0].startswith("pip install uv && uv run --no-dev kem quickstart")
     assert notebooks_command(README).startswith("uv run python notebooks/run.py")
 
 
