@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.trials import RUNS, check, run_all, write_page
+from kem_pymc.cli.trials import RUNS, run_all, write_page
 from kem_pymc.errors import InputError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -35,7 +35,7 @@ def reproduce(
         typer.Option(min=0.1, metavar="S", help="CPU time of each search (evocov)."),
     ] = None,
     quick: options.Quick = False,
-    cores: options.Processes = None,
+    cores: options.Cores = None,
     seed: options.TrialSeed = 0,
 ) -> None:
     """Reproduce a figure or table of a paper: write its values, a picture, and a page of text.
@@ -71,7 +71,7 @@ def _reproduce(
         raise InputError(f"There is no figure {figure!r}. Use one of {', '.join(known)}.")
     if seconds is not None and not figure.startswith("evocov"):
         raise InputError(f"{figure} has no limit of time. Leave out --seconds.")
-    check(out)
+    folders.check(out, True, RUNS)
     chosen = Options(out, trials, seconds, quick, seed)
     with closing(make_executor(cores)) as executor, folders.locked(out):
         (out / RUNS).mkdir(exist_ok=True)

@@ -10,24 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.cli.job import (
-    COPY,
-    DRAFT,
-    SETTINGS,
-    Job,
-    ModelOptions,
-    SamplerOptions,
-    TableOptions,
-    check_free,
-    clear_run,
-    find_run,
-    remove_run,
-    run_folder,
-)
 from kem_pymc.errors import InputError, SamplingError
 
 if TYPE_CHECKING:
     from kem_pymc._system.executors import Executor
+    from kem_pymc.cli.job import Job
     from kem_pymc.model.evolution_model import EvolutionModel
     from kem_pymc.runs.sampling import RunResult
 
@@ -50,10 +37,8 @@ def fit(
     candidates: options.Candidates = None,
     base: options.Base = None,
     interactions: options.Interactions = False,
-    priors: options.PriorTable = None,
     shared: options.Shared = None,
     feedback: options.Feedback = None,
-    likelihood: options.Likelihood = None,
     draws: options.Draws = None,
     tune: options.Tune = None,
     chains: options.Chains = None,
@@ -73,25 +58,24 @@ def fit(
     """
     from kem_pymc._system.executors import make_executor
     from kem_pymc._system.progress import waiting
+    from kem_pymc.cli.job import Job, check_free, clear_run, find_run, run_folder
 
     if resume is not None:
         options.alone_with_resume(ctx)
         run = find_run(resume)
         job = Job.load(run)
-        results = Path(job.directory, job.out)
-        overwrite = job.may_replace(results)
+        out = Path(job.directory, job.out)
+        overwrite = job.may_replace(out)
     else:
         if (study is None) == (data is None):
             raise InputError("Give either a study file or a table (with --data), not both.")
         if study is not None:
             options.only_with_table(ctx)
-        job, run, results = _job(ctx.params), run_folder(out), out
+        job, run = Job.asked(ctx.params), run_folder(out)
         check_free(run, overwrite)
-    folders.check(results, overwrite)
-    with waiting("Reading the data"):
-        make_model, sampler = job.build()
-    with waiting("Learning what users share"):
-        model = make_model()
+    folders.check(out, overwrite)
+    with waiting("Reading the data and learning what users share"):
+        model, sampler = job.read()
     if cores is None and cluster is None:
         cores = sampler.get("cores")
     with (
@@ -102,29 +86,11 @@ def fit(
             check_free(run, overwrite)
             clear_run(run)
             job.save(run)
-        _sample_and_write(job, model, sampler, run, executor, results, overwrite)
-
-
-def _job(given: dict[str, Any]) -> Job:
-    """Return the job that the options of the command line describe."""
-    given = given | {
-        "random_seed": given["seed"],
-        "shared": None if given["data"] is None else given["shared"] or "auto",
-        **{name: options.listed(given[name]) for name in options.LISTS},
-    }
-    parts = {"columns": TableOptions, "model_of": ModelOptions, "sampler": SamplerOptions}
-    return Job.asked(
-        given["study"],
-        given["data"],
-        given["out"],
-        feedback=given["feedback"],
-        likelihood=given["likelihood"],
-        **{name: {key: given[key] for key in part.__annotations__} for name, part in parts.items()},
-    )
+        _sample_and_write(job, model, sampler, run, executor, out, overwrite)
 
 
 def _sample_and_write(
-    job: Job,
+    job: "Job",
     model: "EvolutionModel",
     sampler: dict[str, Any],
     run: Path,
@@ -134,6 +100,7 @@ def _sample_and_write(
 ) -> None:
     """Sample and write the results; delete the folder of the run once the run is complete."""
     from kem_pymc.cli import learning
+    from kem_pymc.cli.job import COPY, DRAFT, SETTINGS, remove_run
     from kem_pymc.runs.interruption import noticing_interruption
 
     screen.study(model.cohort, model.pool)
@@ -143,15 +110,12 @@ def _sample_and_write(
     try:
         step = learning.ready(model, executor)
         with noticing_interruption():
-            outcome = learning.sample(model, step, sampler, run, executor)
-            ends: dict[str, RunResult] = {}
-            if outcome.complete:
-                ends = learning.sample_ends(model, sampler, run, executor)
+            runs = learning.sample_all(model, step, sampler, run, executor)
             with folders.results(out, overwrite, run / DRAFT) as folder:
-                learning.write(outcome, ends, folder, out)
+                learning.write(runs, folder, out)
                 if job.study is not None:
                     shutil.copy(run / COPY, folder / "study.py")
-                settings = json.dumps(_settings(job, model, sampler, outcome), indent=2)
+                settings = json.dumps(_settings(job, model, sampler, runs[learning.MAIN]), indent=2)
                 (folder / SETTINGS).write_text(settings + "\n", "utf-8")
     except KeyboardInterrupt:
         if not learning.has_begun(run):
@@ -169,13 +133,13 @@ def _sample_and_write(
             f"Make room, then run: {again}"
         ) from error
     screen.info(f"Results are in {out}.")
-    failures = [failure for own in (outcome, *ends.values()) for failure in own.failures]
-    last = learning.FINAL if model.shared is None else learning.UNSHARED
-    if last in ends and ends[last].complete:
+    planned = 1 + len(learning.models_of(model))
+    if len(runs) == planned and all(own.complete for own in runs.values()):
         remove_run(run)
         if run.exists():
             screen.warn(f"The run is complete. Files that kem fit didn't write are still in {run}.")
         return
+    failures = [failure for own in runs.values() for failure in own.failures]
     for failure in failures:
         screen.warn(f"The results lack a chain: {failure}. See {run}.")
     what = "A chain failed." if failures else "Sampling was interrupted."
@@ -184,7 +148,7 @@ def _sample_and_write(
 
 
 def _settings(
-    job: Job, model: "EvolutionModel", sampler: dict[str, Any], outcome: "RunResult"
+    job: "Job", model: "EvolutionModel", sampler: dict[str, Any], outcome: "RunResult"
 ) -> dict[str, Any]:
     """Return the settings of the fit, for users to read."""
     return {

@@ -10,7 +10,6 @@ import sys
 import warnings
 from inspect import cleandoc
 from io import TextIOWrapper
-from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -75,20 +74,6 @@ class _Command(TyperCommand):
 
     With a study file, errors keep the arguments, since study files are written in Python.
     """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments; refuse an option in the place of the value of the option before it."""
-        options = {name for parameter in self.params for name in parameter.opts}
-        valued = {
-            name
-            for parameter in self.params
-            if not getattr(parameter, "is_flag", False)
-            for name in parameter.opts
-        }
-        for name, value in pairwise(args):
-            if name.startswith("--") and name in valued and value in options:
-                ctx.fail(f"Option {name} needs a value, but the option {value} follows it.")
-        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; if it raises an `InputError`, name options in its message."""

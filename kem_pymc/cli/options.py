@@ -104,14 +104,6 @@ Base = Annotated[
     ),
 ]
 Interactions = Annotated[bool, _model(None, "Add products of the base kernels.", "--interactions")]
-PriorTable = Annotated[
-    Literal["default", "unit", "synthetic"] | None,
-    _model(
-        None,
-        "Priors: those for users' tables (default), the paper's for data scaled to unit range "
-        "(unit), or the paper's for unscaled data (synthetic).",
-    ),
-]
 Shared = Annotated[
     str | None,
     _model(
@@ -129,27 +121,14 @@ Feedback = Annotated[
         "Whether later data influence kernels of early time steps. cut: no, joint: yes.",
     ),
 ]
-Likelihood = Annotated[
-    Literal["cumulative", "sequential"] | None,
-    _option(
-        "Posterior",
-        None,
-        "Likelihood of the kernel of a time step. cumulative (default): the density of all points "
-        "so far. sequential: that of the new points given the earlier ones.",
-    ),
-]
-
 Draws = Annotated[int | None, _sampler("Posterior draws per chain.")]
 Tune = Annotated[int | None, _sampler("Tuning draws per chain.", least=0)]
 Chains = Annotated[int | None, _sampler("Independent chains.")]
 Cores = Annotated[
     int | None,
-    _option("Workers", "N", "Chains to run in parallel; by default one per core.", min=1),
+    _option("Workers", "N", "Processes to use; by default one per core.", min=1),
 ]
 Seed = Annotated[int | None, _sampler("Random seed; the same seed gives the same draws.", least=0)]
-Processes = Annotated[
-    int | None, _option("Workers", "N", "Processes to use; by default one per core.", min=1)
-]
 ClusterAddress = Annotated[
     str | None,
     _option(
@@ -170,15 +149,6 @@ AverageDraws = Annotated[
         min=1,
     ),
 ]
-SingleDraw = Annotated[
-    int | None,
-    _option("Evolutions", "N", "Use only one posterior draw; draws are numbered from 0.", min=0),
-]
-ProbableGraph = Annotated[
-    bool,
-    _option("Evolutions", None, "Use only the draws with the most probable graph.", "--graph"),
-]
-
 Quick = Annotated[
     bool, typer.Option("--quick", help="Few trials, users and draws, for a preview in minutes.")
 ]
@@ -200,13 +170,10 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results of an earlier run.")
 ]
 
-#: Options with several values, separated by commas.
-LISTS = ("features", "categorical", "candidates", "base")
 
-
-def listed(text: str | None) -> list[str] | None:
-    """Return the parts of a comma-separated text; None for None."""
-    return None if text is None else [part.strip() for part in text.split(",")]
+def listed(text: str | list[str] | None) -> list[str] | None:
+    """Return the parts of a comma-separated text; lists and None as they are."""
+    return [part.strip() for part in text.split(",")] if isinstance(text, str) else text
 
 
 def only_with_table(ctx: typer.Context) -> None:
@@ -218,7 +185,7 @@ def only_with_table(ctx: typer.Context) -> None:
         If such an option is given.
     """
     for parameter in _given(ctx):
-        if getattr(parameter, "rich_help_panel", None) in ("Table", "Model"):
+        if getattr(parameter, "rich_help_panel", None) in ("Table", "Model", "Posterior"):
             raise InputError(
                 f"{parameter.opts[0]} can only be used with --data. "
                 "Leave it out, or edit the study file."

@@ -67,9 +67,8 @@ def quickstart(
         with closing(make_executor(cores, at_most=chains)) as executor:
             step = learning.ready(model, executor)
             with noticing_interruption():
-                outcome = learning.sample(model, step, sampler, folder / "run", executor)
-                ends = learning.sample_ends(model, sampler, folder / "run", executor)
-                learned = learning.write(outcome, ends, folder, out)
+                runs = learning.sample_all(model, step, sampler, folder / "run", executor)
+                learned = learning.write(runs, folder, out)
         shutil.rmtree(folder / "run")
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),
@@ -92,6 +91,7 @@ def quickstart(
         rows = [(method, *average(by_user, axis=0)) for method, by_user in scores.items()]
         screen.table(("method", *sizes), rows, dict.fromkeys(sizes, ".2f"))
     screen.info(f"Results are in {out}.")
+    outcome = runs[learning.MAIN]
     for failure in outcome.failures:
         screen.warn(f"The results lack a chain: {failure}. They are based on the other chains.")
     if outcome.interrupted:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 
 from kem_pymc._system.display import Cell, Listing
 from kem_pymc.cli.folders import EVOLUTIONS
@@ -69,32 +68,9 @@ def table(
 
 def tables(frames: "Mapping[str, pd.DataFrame]") -> None:
     """Print tables with their titles, each in blocks of as many columns as fit on the screen."""
-    import numpy as np
-
     for title, frame in frames.items():
         heading(title)
-        named = frame.index.names != [None]
-        texts = (frame.reset_index() if named else frame).astype(str)
-        labels, rest = np.split(np.arange(texts.shape[1]), [frame.index.nlevels if named else 0])
-        while len(rest):
-            blocks = (
-                _listing(texts.iloc[:, [*labels, *rest[:n]]]) for n in range(len(rest), 0, -1)
-            )
-            alone = len(labels) + 1
-            block = next(b for b in blocks if _fits(b) or len(b.columns) == alone)
-            console.print(block.rich())
-            rest = rest[len(block.columns) - len(labels) :]
-
-
-def _listing(frame: "pd.DataFrame") -> Listing:
-    names = [" ".join(map(str, c)).strip() if isinstance(c, tuple) else str(c) for c in frame]
-    return Listing(names, frame.to_numpy().tolist())
-
-
-def _fits(listing: Listing) -> bool:
-    """Return whether a table fits on the screen with every cell on one line."""
-    anything = console.options.update(max_width=10_000)
-    return Measurement.get(console, anything, listing.rich()).maximum <= console.width
+        info(frame.to_string(index=frame.index.names != [None], line_width=console.width))
 
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:

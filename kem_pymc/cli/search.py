@@ -87,7 +87,7 @@ def search(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Random seed; the same seed, the same kernels.")
     ] = 0,
-    cores: options.Processes = None,
+    cores: options.Cores = None,
     cluster: options.ClusterAddress = None,
 ) -> None:
     """Search for the kernel of one data set: a sum of products of base kernels, or a formula.

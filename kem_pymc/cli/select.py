@@ -11,7 +11,6 @@ from kem_pymc.cli import folders, options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    from kem_pymc.evolutions.evolutions import Evolutions
     from kem_pymc.selection.online import Trajectories
 
 EXAMPLE = (
@@ -47,9 +46,7 @@ def select(
         ),
     ] = "posterior",
     average: options.AverageDraws = None,
-    draw: options.SingleDraw = None,
-    graph: options.ProbableGraph = False,
-    cores: options.Processes = None,
+    cores: options.Cores = None,
     cluster: options.ClusterAddress = None,
     out: options.OutFile = Path("selections.csv"),
     predictions: Annotated[
@@ -117,7 +114,7 @@ def select(
             "--out or --predictions."
         )
     found = None if study is None else load_study(study)  # before evolutions: may add kernels
-    learned, what = _chosen(Evolutions.load(evolutions), average, draw, graph)
+    learned = Evolutions.load(evolutions)
     roles: dict[str, Any] = {"user": user, "time": time, "target": target or learned.target}
     if data is not None:
         cohort = read_cohort(
@@ -153,7 +150,7 @@ def select(
         coming = points_ahead(cohort, horizon, batch)
     priors = None if found is None else found.model.priors
     selector = KEMSelector(learned, fit, criterion, priors=priors, average=average)
-    settings = json.dumps({"fit": fit, "criterion": criterion, "evolutions": what})
+    settings = json.dumps({"fit": fit, "criterion": criterion, "average": average})
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
     with (
         closing(make_executor(cores, cluster)) as executor,
@@ -178,45 +175,19 @@ def select(
         screen.info(f"Predictions are in {predictions}")
 
 
-def _chosen(
-    learned: "Evolutions", average: int | None, draw: int | None, graph: bool
-) -> "tuple[Evolutions, str]":
-    """Return the evolutions of all draws or of the requested ones, and a name of them.
-
-    Raises
-    ------
-    InputError
-        If more than one of the options is given, or there is no such draw.
-    """
-    given = {"--average": average is not None, "--draw": draw is not None, "--graph": graph}
-    names = [name for name, there in given.items() if there]
-    if len(names) > 1:
-        raise InputError(
-            f"{' and '.join(names)} are different ways to use the posterior. Give one of them."
-        )
-    if draw is not None:
-        return learned.single_draw(draw), f"draw {draw}"
-    if graph:
-        most = learned.most_probable()
-        return most, f"most probable graph, {most.n_draws} of {learned.n_draws} draws"
-    return learned, "all draws" if average is None else f"{average} draws, averaged"
-
-
 def _print_remarks(trajectories: "Trajectories", out: Path) -> None:
     """Print who doesn't follow what pilot users share, and how many kernels were kept."""
     from kem_pymc._system.display import some
 
     departed = [user for user, own in trajectories.items() if own[-1].departure > 0.5]
     if departed:
-        users = "user" if len(departed) == 1 else "users"
         screen.info(
-            f"The function that pilot users share has little weight in predictions for {users} "
+            "The function that pilot users share has little weight in predictions for "
             f"{some(departed, NAMED)}, because their own data indicate that it doesn't apply."
         )
     messages = [selection.message for own in trajectories.values() for selection in own]
-    kept = len([message for message in messages if message])
-    if kept:
+    if any(messages):
         screen.warn(
-            f"{kept} of {len(messages)} selections keep the previous kernel, "
+            f"{sum(map(bool, messages))} of {len(messages)} selections keep the previous kernel, "
             f"because no pilot user had it. They are marked in the column message of {out}."
         )

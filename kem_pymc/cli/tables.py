@@ -65,13 +65,6 @@ def read_cohort(
     if user is None or time is None or target is None:
         raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
     table = read_table(path, user, time)
-    if features is not None and scope == "new":
-        lacking = [name for name in features if name not in table]
-        if lacking:
-            raise InputError(
-                f"{path} lacks the pilot study's features {', '.join(lacking)}. "
-                "Give a table with the same features under the same names."
-            )
     for name in features or ():
         if name in table:
             table[name] = dates_if_all(table[name])  # so that errors can mention dates

@@ -1,12 +1,11 @@
-"""What ``kem compare`` and the papers' experiments share: folders, progress, tables, files."""
+"""What ``kem compare`` and the papers' experiments share: progress, tables and files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kem_pymc._system.progress import Progress
-from kem_pymc.cli import folders, screen
-from kem_pymc.errors import InputError
+from kem_pymc.cli import screen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,33 +18,13 @@ if TYPE_CHECKING:
 RUNS = "runs"
 
 
-def check(out: Path) -> None:
-    """Check that an experiment may be written to a folder.
-
-    Raises
-    ------
-    InputError
-        If the path is a file, or a folder with contents that aren't an experiment.
-    """
-    if out.is_file():
-        raise InputError(f"{out} is a file. Choose a folder with --out.")
-    known = {folders.LOCK}  # left by a command that was killed early
-    strange = out.is_dir() and {path.name for path in out.iterdir()} - known
-    if strange and not (out / RUNS).is_dir():
-        raise InputError(
-            f"The folder {out} isn't empty and doesn't contain an experiment. "
-            "Choose another with --out."
-        )
-
-
 def run_all(tasks: "Sequence[StoredTask]", out: Path, executor: "Executor") -> "pd.DataFrame":
     """Run the tasks whose results are missing, with progress, and return all results."""
     from kem_pymc.comparison.stored import run_tasks
 
     left = sum(not task.file(out).is_file() for task in tasks)
     if left:
-        kept = f" ({len(tasks) - left} more are already complete)" if left < len(tasks) else ""
-        screen.info(f"Number of tasks: {left}{kept}. The first one takes longest: it compiles.")
+        screen.info(f"Number of tasks: {left}. The first one takes longest: it compiles.")
     with Progress("tasks") as bars:
         bar = bars.add("Compiling, then running", left)
         return run_tasks(

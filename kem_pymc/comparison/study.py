@@ -37,7 +37,7 @@ class Study:
     pool : tuple of str
         Names of the candidates.
     priors : {"default", "unit", "synthetic"}
-        Table of priors, as for ``kem compare --priors``.
+        Table of priors: `kem_pymc.priors.default`, `paper` or `synthetic`.
     transform : {"sqrt", "log", "log1p", "yeo-johnson"}, optional
         Transform of the target.
     target : {"next", "truth"}

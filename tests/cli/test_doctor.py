@@ -63,4 +63,4 @@ def test_a_folder_of_compiled_code_that_cannot_be_written_to(monkeypatch, tmp_pa
 def test_a_wrong_likelihood(monkeypatch):
     monkeypatch.setattr("kem_pymc.gp.batched.log_likelihoods", lambda *_, **__: np.array([[-1.0]]))
     with pytest.raises(InputError, match="Delete the folder of compiled code"):
-        doctor.likelihood()
+        doctor.draws()

@@ -93,20 +93,12 @@ def test_parquet_dates_features_and_batches(tmp_path):
     frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
     frame.to_parquet(tmp_path / "trial.parquet")
     options = ("--features", "sleep", "--batch", 4, "--base", "SE", "--feedback", "joint")
-    options += ("--likelihood", "sequential")
     columns = ("--user", "id", "--time", "day", "--target", "steps")
     data = ("--data", tmp_path / "trial.parquet", *columns)
     text = fine("fit", *data, *options, *SMALL, "--out", tmp_path / "r")
     assert "3 users, 2 time steps, 24 points: sleep -> steps" in text
     settings = json.loads((tmp_path / "r" / "settings.json").read_text())
-    assert (settings["feedback"], settings["likelihood"]) == ("joint", "sequential")
-
-
-@pytest.mark.integration
-def test_priors_of_the_synthetic_study_leave_data_as_they_are(trial, tmp_path):
-    options = ("--priors", "synthetic", "--base", "LIN", "--out", tmp_path / "r")
-    fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
-    assert Evolutions.load(tmp_path / "r" / "evolutions.json").scaling.target_sd == 1
+    assert settings["feedback"] == "joint"
 
 
 def test_folder_with_something_in_it_stays(trial, tmp_path):

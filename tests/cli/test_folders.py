@@ -1,3 +1,7 @@
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
 from kem_pymc.cli.folders import EVOLUTIONS, locked, result, results
@@ -66,52 +70,70 @@ def test_what_is_in_the_way(tmp_path):
 # What came to the place meanwhile.
 
 
-@pytest.mark.parametrize("there", ["nothing", "empty", "results"])
-@pytest.mark.parametrize("came", ["notes", "results", "file"])
-def test_what_came_meanwhile_stays(tmp_path, there, came):
+@pytest.mark.parametrize("there", ["nothing", "empty"])
+@pytest.mark.parametrize("came", ["notes.txt", EVOLUTIONS, "file"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_came_meanwhile_stays(tmp_path, there, came, overwrite):
+    """Other results, or files that are none; only results may be overwritten."""
+    if overwrite and came == EVOLUTIONS:
+        pytest.skip("may be overwritten")
     place = tmp_path / "r"
-    if there != "nothing":
+    if there == "empty":
         place.mkdir()
-    if there == "results":
-        (place / EVOLUTIONS).write_text("old")
 
     def make():
-        with results(place, overwrite=True) as folder:
+        with results(place, overwrite) as folder:
             (folder / EVOLUTIONS).write_text("new")
             if came == "file":
-                if place.is_dir():
-                    place.rename(tmp_path / "elsewhere")
+                shutil.rmtree(place, ignore_errors=True)
                 place.write_text("theirs")
             else:
                 place.mkdir(exist_ok=True)
-                (place / (EVOLUTIONS if came == "results" else "notes.txt")).write_text("theirs")
+                (place / came).write_text("theirs")
 
-    refused(make, "was changed while", str(tmp_path / "r-2"))
-    theirs = place if came == "file" else next(p for p in place.iterdir() if p.stat().st_size > 3)
-    assert theirs.read_text() == "theirs"
+    refused(make, "was left unchanged", str(tmp_path / "r-2"))
+    assert (place if came == "file" else place / came).read_text() == "theirs"
     assert (tmp_path / "r-2" / EVOLUTIONS).read_text() == "new"
-    assert names(tmp_path) - {"elsewhere"} == {"r", "r-2"}
+    assert names(tmp_path) == {"r", "r-2"}
     place.rename(tmp_path / "put away")
     with results(place) as folder:  # the kept results aren't in the way, nor what was put away
         (folder / EVOLUTIONS).write_text("newer")
-    assert names(tmp_path) - {"elsewhere"} == {"r", "r-2", "put away"}
+    assert names(tmp_path) == {"r", "r-2", "put away"}
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_file_that_came_meanwhile_stays(tmp_path, there):
+def test_a_file_that_came_meanwhile_stays(tmp_path):
     place = tmp_path / "s.csv"
-    if there:
-        place.write_text("old")
     (tmp_path / "s-2.csv").write_text("of an earlier time")
 
     def make():
-        with result(place, overwrite=True) as file:
+        with result(place) as file:
             file.write_text("new")
             place.write_text("theirs")
 
-    refused(make, "was changed while", str(tmp_path / "s-3.csv"))
+    refused(make, "was left unchanged", str(tmp_path / "s-3.csv"))
     texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert texts == {"s.csv": "theirs", "s-2.csv": "of an earlier time", "s-3.csv": "new"}
+
+
+def test_earlier_results_stay_where_new_ones_cannot_be_moved(tmp_path, monkeypatch):
+    """Fails where earlier results were put aside, and aren't put back."""
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / EVOLUTIONS).write_text("old")
+    rename = Path.rename
+
+    def fails(path, target):
+        if path.name == f".r.{os.getpid()}" and target.name == "r":
+            raise OSError(13, "Permission denied")
+        return rename(path, target)
+
+    def make():
+        with results(tmp_path / "r", overwrite=True) as folder:
+            (folder / EVOLUTIONS).write_text("new")
+            monkeypatch.setattr(Path, "rename", fails)
+
+    refused(make, "was left unchanged", str(tmp_path / "r-2"))
+    assert names(tmp_path) == {"r", "r-2"}
+    assert (tmp_path / "r" / EVOLUTIONS).read_text() == "old"
 
 
 @pytest.mark.usefixtures("there")

@@ -1,28 +1,21 @@
 """The request to kem fit: its candidates, and the file that it is kept in."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kem_pymc.cli.job import (
-    Job,
-    check_free,
-    clear_run,
-    find_run,
-    pool_of,
-    remove_run,
-    run_folder,
-    scaling_of,
-    table_of,
-    with_target,
-)
+from kem_pymc.cli.job import Job, check_free, clear_run, find_run, remove_run, run_folder
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.model.evolution_model import EvolutionModel
-from kem_pymc.sampler.moves.sweep import CUT, JOINT
 from tests.cli.conftest import table
 from tests.refusals import refused
+
+
+def job(**options):
+    """Return a job for a table, from the working directory /."""
+    usual = {"data": "trial.csv", "out": "r", "directory": "/", "command": "kem fit", "draws": 7}
+    return Job(**usual | options)
 
 
 @pytest.mark.parametrize(
@@ -42,68 +35,50 @@ def test_features_with_two_values_have_lin_alone_by_default(options, names):
     frame = table().assign(mood=np.arange(18) % 2)
     columns = {"user": "id", "time": "week", "target": "steps", "features": ["sleep", "mood"]}
     cohort = Cohort.from_frame(frame, **columns)
-    asked = {"candidates": None, "base": None, "interactions": False} | options
-    found = [name.replace(" ", "") for name in pool_of(cohort, **asked).names]
+    found = [name.replace(" ", "") for name in job(**options).pool(cohort).names]
     assert sorted(found) == sorted(names.split())
 
 
 def test_by_default_one_feature_with_two_values_has_lin_alone():
     frame = table().assign(mood=np.arange(18) % 2)
     cohort = Cohort.from_frame(frame, user="id", time="week", target="steps", features="mood")
-    assert pool_of(cohort, None, None, False).names == ["CONST", "LIN0"]
-
-
-JOB = Job(
-    study=None,
-    data="trial.csv",
-    columns={
-        **{"user": "id", "time": "week", "target": "steps"},
-        **{"features": None, "batch": None, "skip_gaps": False},
-    },
-    model_of={
-        **{"candidates": None, "base": None, "interactions": False},
-        **{"priors": None, "shared": "none"},
-    },
-    feedback=None,
-    sampler={"draws": 7, "tune": None, "chains": None, "random_seed": None, "cores": None},
-    out="r",
-    directory="/",
-    command="kem fit",
-)
+    assert job().pool(cohort).names == ["CONST", "LIN0"]
 
 
 def test_a_job_is_read_as_it_was_written(tmp_path):
-    (tmp_path / "mine.py").write_text("model = 1")
-    job = replace(JOB, study=str(tmp_path / "mine.py"), data=None, feedback="joint")
-    job.save(tmp_path / "a" / "r.run")
-    assert Job.load(tmp_path / "a" / "r.run") == job
-    assert (tmp_path / "a" / "r.run" / "study.py").read_text() == "model = 1"
+    run, study = tmp_path / "a" / "r.run", tmp_path / "mine.py"
+    study.write_text("model = 1")
+    own = job(study=study, data=None, feedback="joint", features="sleep, mood")
+    assert own.features == ["sleep", "mood"]
+    own.save(run)
+    assert Job.load(run) == own
+    assert (run / "study.py").read_text() == "model = 1"
     refused(lambda: Job.load(tmp_path), "fit.json can't be read")
-    written = tmp_path / "a" / "r.run" / "fit.json"
-    written.write_text(written.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-    refused(lambda: Job.load(tmp_path / "a" / "r.run"), "has format 2, not 1")
+
+
+def test_another_format_is_refused_with_the_version_that_wrote_it(tmp_path):
+    for entries, words in (
+        ({"schema_version": 3, "kem_pymc": "7.1"}, "has format 3, not 2."),
+        ({"schema_version": 3, "kem_pymc": "7.1"}, "that began it, 7.1."),
+        ({"schema_version": 1, "columns": {}}, "that began it, an earlier one."),
+    ):
+        (tmp_path / "fit.json").write_text(json.dumps(entries))
+        refused(lambda: Job.load(tmp_path), words)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sampler": JOB.sampler | {"draws": 0}}, "entry sampler.draws:"),
-        ({"sampler": JOB.sampler | {"draws": "7"}}, "entry sampler.draws:"),
-        ({"columns": JOB.columns | {"missing": "guess"}}, "entry columns.missing:"),
-        ({"model_of": JOB.model_of | {"priors": "mine"}}, "entry model_of.priors:"),
+        ({"draws": 0}, "entry draws:"),
+        ({"tune": -1}, "entry tune:"),
+        ({"missing": "guess"}, "entry missing:"),
         ({"feedback": "both"}, "entry feedback:"),
+        ({"features": 3}, "entry features:"),
         ({"more": 1}, "entry more:"),
-        ({"out": ""}, "entry out:"),
-        ({"study": "study.py"}, "both a study file and a table, or neither"),
-        ({"data": None}, "both a study file and a table, or neither"),
-        ({"directory": "a\0b"}, "a path contains a null character"),
     ],
 )
 def test_the_entry_at_fault_is_named(tmp_path, change, words):
-    data = {"schema_version": 1, **asdict(JOB)}
-    del data["likelihood"]  # files of earlier versions lack it
-    (tmp_path / "fit.json").write_text(json.dumps(data))
-    assert Job.load(tmp_path) == JOB
+    data = json.loads(job().model_dump_json())
     (tmp_path / "fit.json").write_text(json.dumps(data | change))
     refused(lambda: Job.load(tmp_path), "fit.json isn't a valid file", words)
 
@@ -113,7 +88,7 @@ def test_a_folder_is_found_free_or_in_the_way(tmp_path):
     run = run_folder(tmp_path / "r")
     check_free(run, overwrite=False)
     refused(lambda: find_run(tmp_path / "r"), "no unfinished run")
-    JOB.save(run)
+    job().save(run)
     assert find_run(tmp_path / "r") == find_run(run) == run
     refused(lambda: check_free(run, overwrite=False), "contains an unfinished run", "--overwrite")
     check_free(run, overwrite=True)
@@ -131,40 +106,26 @@ def test_a_folder_is_found_free_or_in_the_way(tmp_path):
 
 
 def test_results_of_the_same_command_may_be_replaced(tmp_path):
-    assert not JOB.may_replace(tmp_path)
+    assert not job().may_replace(tmp_path)
     (tmp_path / "settings.json").write_text('{"command": "kem fit"}')
-    assert not JOB.may_replace(tmp_path)  # without evolutions they aren't results
+    assert not job().may_replace(tmp_path)  # without evolutions they aren't results
     (tmp_path / "evolutions.json").touch()
-    assert JOB.may_replace(tmp_path)
-    other = replace(JOB, command="kem fit --draws 3")
-    assert not other.may_replace(tmp_path)
-    assert replace(other, command="kem fit --overwrite").may_replace(tmp_path)
+    assert job().may_replace(tmp_path)
+    assert not job(command="kem fit --draws 3").may_replace(tmp_path)
+    assert job(command="kem fit --draws 3 --overwrite").may_replace(tmp_path)
 
 
 def test_numbers_of_the_sampler_come_from_the_command_line_first(study, tmp_path):
     """Then from the study file, then from the defaults; a file that is gone is named."""
     study.write_text(study.read_text() + "sampler = {'draws': 9, 'tune': 4}\n")
-    job = replace(JOB, study=str(study), data=None, directory=str(tmp_path))
-    assert job.build()[1] == {"draws": 7, "tune": 4, "chains": 4, "random_seed": 0}
-    gone = replace(job, directory=str(tmp_path / "gone"))
-    refused(gone.build, "gone, in which the run was started, doesn't exist")
+    own = {"study": study, "data": None}
+    _, sampler = job(**own, directory=str(tmp_path)).read()
+    assert sampler == {"draws": 7, "tune": 4, "chains": 4, "random_seed": 0}
+    gone = job(**own, directory=str(tmp_path / "gone"))
+    refused(gone.read, "gone, in which the run was started, doesn't exist")
 
 
-def test_transforms_go_with_priors_for_scaled_targets(cohort):
-    refused(
-        lambda: scaling_of(cohort, "synthetic", table_of("synthetic"), "log"),
-        "--priors synthetic are for untransformed targets",
-    )
+def test_a_transform_is_of_the_scaling(cohort):
     positive = replace(cohort, targets=tuple(np.exp(y) for y in cohort.targets))
-    assert scaling_of(positive, None, table_of(None), "log").transform.name == "log"
-    assert scaling_of(positive, "unit", table_of("unit"), None) is None
-
-
-def test_another_likelihood_keeps_the_schedule_of_a_model(cohort, pool, request):
-    own, priors = CUT._replace(n_mh=3), request.getfixturevalue("table")
-    model = EvolutionModel(cohort, pool, priors, schedule=own)
-    found = with_target(model, None, "sequential")
-    assert found.likelihood == "sequential"
-    assert found.engine.schedule == own
-    assert with_target(model, "joint", None).engine.schedule == JOINT
-    assert with_target(model, "cut", "cumulative") is model
+    assert job(transform="log").scaling(positive).transform.name == "log"
+    assert job().scaling(positive) is None

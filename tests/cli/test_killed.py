@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kem_pymc.cli import fit, folders, learning
+from kem_pymc.cli import folders, job, learning
 from kem_pymc.runs.storage import ChainFiles
 from tests.cli.conftest import COLUMNS, fine, refused, run, table
 from tests.cli.test_resume import same_results
@@ -100,7 +100,7 @@ def watch(patch, file):
     before(learning, "sample", begins)
     before(ChainFiles, "add", adds)
     before(learning, "write", lambda *_: enter("writing results"))
-    before(fit, "remove_run", lambda *_: enter("writing results"))
+    before(job, "remove_run", lambda *_: enter("writing results"))
 
 
 def started(function):
@@ -226,10 +226,10 @@ def test_full_disk_other_versions_no_permission_and_a_clock_that_jumps(
     assert len(list(folder.rglob("draws-*.npz"))) == 4
     assert not list(folder.rglob(".draws-*"))
 
-    for name in ("run.json", "fit.json"):
+    for name, number in (("run.json", 1), ("fit.json", 2)):
         before = changed(folder / name, schema_version=7)
         message = refused(run(*again))
-        assert "format 7, not 1" in message
+        assert f"format 7, not {number}" in message
         assert "the version of kem_pymc that began it" in message
         (folder / name).write_text(before)
 

@@ -85,12 +85,6 @@ def test_wrong_usage(arguments):
     assert "Traceback" not in result.output
 
 
-def test_an_option_is_not_taken_for_the_value_of_another():
-    result = run("select", "--data", "new.csv", "--future", "--out", "X")
-    assert result.exit_code == 2
-    assert "Option --future needs a value, but the option --out follows it." in result.stderr
-
-
 @pytest.fixture
 def broken(monkeypatch):
     def fail(*_):
@@ -157,8 +151,7 @@ def test_terminal_without_unicode(tmp_path):
         ("fit", {"overwrite": True}, "--overwrite"),
         ("fit", {"features": ...}, "--features"),
         ("fit", {"scope": "new"}, "kem select"),
-        ("fit", {"priors": ...}, "--priors"),
-        ("select", {"priors": ...}, "a study file"),
+        ("fit", {"priors": ...}, "a study file"),
         ("search", {"gaps": "skip"}, "gaps='skip'"),  # no such option
         ("search", {"table": ...}, "table="),  # an argument
     ],

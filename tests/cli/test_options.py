@@ -8,6 +8,8 @@ from tests.cli.conftest import COLUMNS, SMALL, fine, refused, run
 
 def test_table_options_go_with_a_table(study):
     assert "--batch can only be used with --data" in refused(run("fit", study, "--batch", 3))
+    message = refused(run("fit", study, "--feedback", "joint"))
+    assert "--feedback can only be used with --data" in message
     assert "--skip-gaps can only be used with --data" in refused(run("fit", study, "--skip-gaps"))
     assert "either a study file or a table" in refused(run("fit", study, "--data", study))
     assert "either a study file or a table" in refused(run("fit"))

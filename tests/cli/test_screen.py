@@ -1,8 +1,12 @@
 """Messages and tables of the commands: where lines break, and what is said of the target."""
 
 from dataclasses import replace
+from io import StringIO
 
 import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
 
 from kem_pymc.cli import screen
 from kem_pymc.cli.screen import broken, wrapped
@@ -35,3 +39,22 @@ def test_messages_say_whether_a_transform_may_help(cohort, capsys):
     shown = capsys.readouterr()
     assert shown.out == f"The modelled quantity is log({positive.target}).\n"
     assert not shown.err
+
+
+@pytest.mark.parametrize("width", [200, 80])
+def test_every_cell_of_a_wide_table_is_on_the_screen(width, monkeypatch):
+    steps = range(1, 10)
+    rows = {
+        (study, method): {t: f"-{size}.{t}{s} ± 0.{s}{t}" for t in steps}
+        for s, study in enumerate(["First study", "Second study"])
+        for size, method in enumerate(["KEM", "KEM, one noise prior"])
+    }
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
+    console = Console(file=StringIO(), width=width)
+    monkeypatch.setattr(screen, "console", console)
+    screen.tables({"Means": table})
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    means = {cell.split()[0] for row in rows.values() for cell in row.values()}
+    assert means < set(text.split())
+    assert text.count("KEM, one noise prior") == {200: 2, 80: 6}[width]

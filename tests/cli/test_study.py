@@ -22,7 +22,7 @@ def test_model_alone_is_enough(study):
 @pytest.mark.integration
 def test_sampler_and_command_line(study, tmp_path):
     with_line(study, 'sampler = {"draws": 7, "tune": 1, "chains": 1}\n')
-    text = fine("fit", study, "--draws", 5, "--feedback", "joint", "--out", tmp_path / "r")
+    text = fine("fit", study, "--draws", 5, "--out", tmp_path / "r")
     assert "Sampling 1 x 1 tuning draws and 1 x 5 posterior draws" in text
     assert (tmp_path / "r" / "study.py").read_text() == study.read_text()
 

@@ -42,8 +42,6 @@ def test_missing_values_and_a_logarithm(tmp_path):
     df.assign(steps=df["steps"].where(df["id"] > 0, 0.0)).to_csv(path, index=False)
     how = (*COLUMNS, *dropped, "--transform", "log", "--out", tmp_path / "compared")
     assert "The target 0 of user 0" in run("compare", "--data", path, *how).stderr
-    how = (*how, "--priors", "synthetic")
-    assert "--transform changes them" in run("compare", "--data", path, *how).stderr
 
 
 @pytest.mark.integration

@@ -61,7 +61,7 @@ def test_an_unknown_figure(tmp_path):
 
 def test_somebody_elses_folder(tmp_path):
     (tmp_path / "thesis.tex").touch()
-    assert "doesn't contain an experiment" in refused(reproduce("kem-fig4", "--out", tmp_path))
+    assert "doesn't contain results" in refused(reproduce("kem-fig4", "--out", tmp_path))
     assert "is a file" in refused(reproduce("kem-fig4", "--out", tmp_path / "thesis.tex"))
 
 
