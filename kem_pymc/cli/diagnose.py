@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from kem_pymc.cli import folders, options, screen
-from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
     from xarray import DataTree
 
@@ -59,11 +57,12 @@ def diagnose(
     from kem_pymc.data.scaling import Scaling
     from kem_pymc.diagnostics import diagnosis, groups, representative
     from kem_pymc.evolutions.from_posterior import study_settings
+    from kem_pymc.evolutions.posteriors import read_posterior
     from kem_pymc.reports.gather import planned_chains, read_settings
 
     if study is not None:
         load_study(study)
-    idata = _posterior(results / "posterior.zarr")
+    idata = read_posterior(results / "posterior.zarr")
     planned = planned_chains(read_settings(results))
     differences = [
         groups.contrasts(idata, feature).assign(feature=feature)
@@ -73,56 +72,29 @@ def diagnose(
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
         found = diagnosis.diagnose(idata, planned)
-        found.parts.to_csv(folder / "parts.csv", index=False)
-        found.convergence.to_csv(folder / TABLE, index=False)
-        found.edges.to_csv(folder / "edges.csv", index=False)
-        clusters = representative.representative(idata).to_frame()
-        clusters.to_csv(folder / "clusters.csv", index=False)
-        if len(shares):
-            shares.to_csv(folder / "relevances.csv", index=False)
-        if differences:
-            pd.concat(differences).to_csv(folder / "contrasts.csv", index=False)
+        tables = {
+            "parts": found.parts,
+            "convergence": found.convergence,
+            "edges": found.edges,
+            "clusters": representative.representative(idata).to_frame(),
+            "relevances": shares,
+            "contrasts": pd.concat([pd.DataFrame(), *differences]),
+        }
+        for name, frame in tables.items():
+            if len(frame):
+                frame.to_csv(folder / f"{name}.csv", index=False)
         _draw(idata, found.n_chains, folder)
     screen.console.print(found)
-    _say_what_matters(shares)
+    if len(shares):
+        title = "Shares of the variance of all users' data"
+        screen.tables({title: shares.set_index(["kind", "part", "name"])})
     settings = study_settings(idata)
     unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
     for own in differences:
-        _say_how_groups_differ(own, unit)
+        title = f"Differences between levels of {own['feature'].iloc[0]} in the shared function"
+        intervals = own.set_index("contrast")[["mean", "low", "high"]]
+        screen.tables({f"{title}, in units of {unit}, with 95 % intervals": intervals})
     screen.info(f"\nTables and plots are in {out}.")
-
-
-def _say_what_matters(shares: "pd.DataFrame") -> None:
-    """Print shares of the variance, by part and component, and by feature."""
-    if shares.empty:
-        return
-    screen.heading("Shares of the variance of all users' data")
-    rows = [
-        (row.part if row.kind == "all" else "", row.name, row.share)
-        for row in shares[shares["kind"] != "feature"].itertuples(index=False)
-    ]
-    screen.table(("part", "component", "share"), rows, {"share": ".0%"})
-    features = shares[shares["kind"] == "feature"].pivot(index="name", columns="part")["share"]
-    names = dict.fromkeys(shares.loc[shares["kind"] == "feature", "name"])
-    forms = dict.fromkeys(features.columns, ".0%")
-    screen.table(("feature", *forms), [(name, *features.loc[name]) for name in names], forms)
-
-
-def _say_how_groups_differ(differences: "pd.DataFrame", target: str) -> None:
-    feature = differences["feature"].iloc[0]
-    screen.heading(
-        f"Differences between levels of {feature} in the shared function, in units of {target}"
-    )
-    for row in differences.itertuples():
-        screen.info(f"{row.contrast} {row.mean:.3g}, 95 % interval {row.low:.3g} to {row.high:.3g}")
-
-
-def _posterior(path: Path) -> "DataTree":
-    from kem_pymc.evolutions.posteriors import read_posterior
-
-    if not path.is_dir():
-        raise InputError(f"There is no posterior in {path}. Give the folder that kem fit wrote.")
-    return read_posterior(path)
 
 
 def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:

@@ -82,8 +82,7 @@ def draws() -> str:
     expected = multivariate_normal(cov=covariance).logpdf(cohort.targets[0][:n])
     if not abs(found - expected) < 1e-8:
         raise InputError(
-            f"A log likelihood is {found}, but should be {expected}. "
-            "Delete the folder of compiled code."
+            f"A log likelihood is {found}, not {expected}. Delete the folder of compiled code."
         )
     model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0", "SE0"]), kem.priors.synthetic())
     kem.sample(model, draws=4, tune=2, chains=1, cores=1, random_seed=0, progress=False)

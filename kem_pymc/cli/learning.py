@@ -184,14 +184,17 @@ def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
     if chains < 2 or draws < ENOUGH_DRAWS:
         return f"{chains} x {draws} draws are too few to tell whether chains agree. Sample more."
     command = shlex.join(["kem", "diagnose", str(out)])
-    rhat = {name: value for name, value in scalar_r_hats(idata).items() if value is not None}
-    texts = {name: f"{SCALARS[name]} (R-hat {value:.2f})" for name, value in rhat.items()}
-    still = [text for name, text in texts.items() if rhat[name] > RHAT]
+    rhat = {
+        f"{SCALARS[name]} (R-hat {value:.2f})": value
+        for name, value in scalar_r_hats(idata).items()
+        if value is not None
+    }
+    still = [text for text, value in rhat.items() if value > RHAT]
     if still and not apart:
         apart = f"The chains still differ in {' and '.join(still)}."
     if apart:
         return f"{apart} {REMEDY} For details, run `{command}`."
     return (
-        f"The chains agree in {', '.join([*texts.values(), 'the graph'])} and which parts matter. "
+        f"The chains agree in {', '.join([*rhat, 'the graph'])} and which parts matter. "
         f"To check every dataset, run `{command}`."
     )

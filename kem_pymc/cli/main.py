@@ -101,10 +101,8 @@ def _show_warning(message: Any, *_: Any) -> None:
 
 def _fault(error: Exception, shown: bool) -> str:
     what = f"{type(error).__name__}: {error}".rstrip(".: ")
-    command = shlex.join(["kem", "--debug", *sys.argv[1:]])
-    remedy = (
-        "Report it with the traceback above." if shown else f"To see the traceback, run: {command}"
-    )
+    see = f"To see the traceback, run: {shlex.join(['kem', '--debug', *sys.argv[1:]])}"
+    remedy = "Report it with the traceback above." if shown else see
     return f"kem failed unexpectedly: {what}. {remedy}"
 
 

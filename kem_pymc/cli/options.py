@@ -149,10 +149,16 @@ AverageDraws = Annotated[
         min=1,
     ),
 ]
+Future = Annotated[
+    Path | None,
+    _option(None, "FILE", "Table of future points to predict as well; it needs no targets."),
+]
 Quick = Annotated[
     bool, typer.Option("--quick", help="Few trials, users and draws, for a preview in minutes.")
 ]
-TrialSeed = Annotated[int, _option(None, "N", "Random seed of all trials.", min=0)]
+TrialSeed = Annotated[
+    int, _option(None, "N", "Random seed; the same seed gives the same results.", min=0)
+]
 
 Resume = Annotated[
     Path | None,

@@ -45,6 +45,7 @@ def quickstart(
     likelihood of 200 test points.
     """
     import numpy as np
+    import pandas as pd
 
     from kem_pymc import datasets, priors
     from kem_pymc._system.executors import make_executor
@@ -86,10 +87,10 @@ def quickstart(
     scores = {method: _log_likelihoods(own, test) for method, own in trajectories.items()}
     # A single user with bad predictions changes the mean, but hardly the median.
     for title, average in (("Mean", np.mean), ("Median", np.median)):
-        screen.heading(f"{title} over users of the log likelihood of a test point, by points seen")
-        sizes = [str(n) for n in test.ends[0]]
-        rows = [(method, *average(by_user, axis=0)) for method, by_user in scores.items()]
-        screen.table(("method", *sizes), rows, dict.fromkeys(sizes, ".2f"))
+        means = {method: average(by_user, axis=0) for method, by_user in scores.items()}
+        frame = pd.DataFrame.from_dict(means, "index", columns=test.ends[0]).rename_axis("method")
+        title = f"{title} over users of the log likelihood of a test point, by points seen"
+        screen.tables({title: frame})
     screen.info(f"Results are in {out}.")
     outcome = runs[learning.MAIN]
     for failure in outcome.failures:

@@ -70,7 +70,8 @@ def tables(frames: "Mapping[str, pd.DataFrame]") -> None:
     """Print tables with their titles, each in blocks of as many columns as fit on the screen."""
     for title, frame in frames.items():
         heading(title)
-        info(frame.to_string(index=frame.index.names != [None], line_width=console.width))
+        named = frame.index.names != [None]
+        info(frame.to_string(index=named, line_width=console.width, float_format="{:.3g}".format))
 
 
 def study(cohort: "Cohort", pool: "CandidatePool") -> None:
@@ -80,10 +81,7 @@ def study(cohort: "Cohort", pool: "CandidatePool") -> None:
         lists["Features"] = [f"{i} {name}" for i, name in enumerate(cohort.features)]
     lists["Candidates"] = pool.names
     for title, items in lists.items():
-        first, *rest = wrapped(items, ", ", console.width - 12)
-        console.print(f"[bold]{title:<12}[/]{escape(first)}")
-        for line in rest:
-            info(f"{'':12}{line}")
+        info(f"{title:<12}{', '.join(items)}")
 
 
 def modelled(cohort: "Cohort", scaling: "Scaling | None") -> None:
@@ -106,10 +104,7 @@ def shared(model: "EvolutionModel") -> None:
     looked_at = {d for candidate in model.pool for d in candidate.dimensions}
     idle = [model.cohort.features[d] for d in sorted(model.cohort.constant - looked_at)]
     if idle:
-        info(
-            f"Features without effect: {', '.join(idle)}. They don't change within users, and "
-            "users share no function."
-        )
+        info(f"Features without effect, since they never change within users: {', '.join(idle)}.")
 
 
 def wrapped(items: Iterable[str], separator: str, width: int) -> list[str]:
@@ -149,10 +144,7 @@ def evolutions(learned: "Evolutions") -> None:
     if learned.final is not None:
         from kem_pymc.evolutions.novelty import ends_of
 
-        info(
-            f"Final kernels of pilot users: {ends_of(learned)}. New kernels come from this "
-            "distribution."
-        )
+        info(f"Final kernels, of which new ones are drawn: {ends_of(learned)}.")
 
 
 def parts(diagnosis: "Diagnosis") -> None:

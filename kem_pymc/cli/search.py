@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from kem_pymc.cli import folders, options, screen
+from kem_pymc.cli import options, screen
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ def search(
         ),
     ] = None,
     missing: options.Missing = None,
-    future: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Table of points to predict as well; it needs no targets."
-        ),
-    ] = None,
+    future: options.Future = None,
     method: Annotated[
         Literal["cks", "boms", "random", "evocov"],
         typer.Option(
@@ -84,9 +79,7 @@ def search(
         Literal["laplace", "bic", "aic"],
         typer.Option(help="Score of a kernel: log evidence (laplace), BIC or AIC."),
     ] = "laplace",
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Random seed; the same seed, the same kernels.")
-    ] = 0,
+    seed: options.TrialSeed = 0,
     cores: options.Cores = None,
     cluster: options.ClusterAddress = None,
 ) -> None:
@@ -118,12 +111,12 @@ def search(
         cluster=cluster,
         out=out,
     )
-    with folders.locked(out):
-        if isinstance(found, SearchResult):
-            _write_composition(found, points, out)
-        else:
-            _write_formula(found, points, out)
-        _write_predictions(found, points, out)
+    screen.console.print(found)
+    if isinstance(found, SearchResult):
+        _write_composition(found, points, out)
+    else:
+        _write_formula(found, points, out)
+    _write_predictions(found, points, out)
     screen.info(f"Results: {out}")
 
 
@@ -179,10 +172,7 @@ def _read(
     dates = [name for name in others if dtypes.is_datetime64_any_dtype(table[name])]
     unused = [n for n in others if n not in dates and not dtypes.is_numeric_dtype(table[n])]
     if features is None and unused:
-        screen.info(
-            "Not used, because they aren't numbers or dates such as 2024-01-31: "
-            f"{some(unused, NAMED)}."
-        )
+        screen.info(f"Not used, because they aren't numbers or dates: {some(unused, NAMED)}.")
     inputs = features or [name for name in others if name not in unused]
     if not inputs:
         raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
@@ -224,20 +214,10 @@ def _table(path: Path, names: list[str]) -> "pd.DataFrame":
 def _complete(table: "pd.DataFrame", drop: bool, what: str) -> "pd.DataFrame":
     """Return a table, if `drop` without incomplete rows, whose number is printed."""
     complete = table.dropna() if drop else table.copy()
-    if len(complete) < len(table):
-        screen.info(
-            f"Left out {len(table) - len(complete)} of {len(table)} {what}: missing values."
-        )
+    gone = len(table) - len(complete)
+    if gone:
+        screen.info(f"Left out {gone} of {len(table)} {what}: missing values.")
     return complete
-
-
-def _print_best(found: "Found[Any]", model: str) -> None:
-    screen.heading(f"Best model: {model}")
-    screen.info(
-        f"Score per point {found.path['score_per_point'].max():.3f}; "
-        f"{len(found.evaluations)} kernels evaluated in {found.seconds:.1f} s, of which the search "
-        f"itself took {found.overhead:.1%}."
-    )
 
 
 def _write_composition(found: "SearchResult", points: _Points, out: Path) -> None:
@@ -246,18 +226,17 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
     from kem_pymc.search.description import describe, left_out_errors
 
     parts = describe(found.selection, points.features)
-    _print_best(found, str(found.best))
     screen.heading(f"{points.target} is the sum of")
     rows = parts[["component", "description", "share"]].itertuples(index=False)
     columns = ("component", "description", "share of variance")
     screen.table(columns, rows, {"share of variance": ".1%"})
     noise = found.selection.noise_in_target_units**0.5
     sd = float(left_out_errors(found.selection).std())
-    screen.info(f"Predicted from all other points, {points.target} has errors of sd {sd:.2g}.")
     if sd > FOLLOWING * noise:
         screen.warn(
-            f"That is far more than the noise ({noise:.2g}): components follow single points, and "
-            "may be noise themselves. Compare with a search that expects more noise, such as "
+            f"Predicted from all other points, {points.target} has errors of sd {sd:.2g}. That is "
+            f"far more than the noise ({noise:.2g}): components follow single points, and may be "
+            "noise themselves. Compare with a search that expects more noise, such as "
             "--noise-sd 0.3, in another folder."
         )
     _write_table(parts, out / "components.csv")
@@ -265,22 +244,13 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
 
 
 def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
-    """Print the best evolved kernel, and write its values, formula and picture."""
+    """Write the values, the formula and a picture of the best evolved kernel."""
     from kem_pymc._system.files import write_atomically
     from kem_pymc.plots.evolved import evolved_kernel
 
-    selection = found.selection
-    _print_best(found, found.best.formula())
-    screen.heading("Values, for inputs from 0 to 1 and standardised targets")
-    values = {**selection.hyperparameters, "noise variance": selection.noise}
-    screen.table(("hyperparameter", "value"), values.items(), {"value": ".4g"})
-    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in found.outcomes.most_common())
-    sd = selection.noise_in_target_units**0.5
-    screen.info(f"The noise has sd {sd:.2g}, in units of {points.target}.")
-    screen.info(f"Evaluations of the likelihood: {counts}.")
-    write_atomically(out / "best.json", f"{selection.best.to_json()}\n".encode())
+    write_atomically(out / "best.json", f"{found.selection.best.to_json()}\n".encode())
     write_atomically(out / "formula.tex", f"{found.best.latex()}\n".encode())
-    _draw(evolved_kernel(selection, study=points)[0], out / "kernel.png")
+    _draw(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
 
 
 def _write_predictions(found: "Found[Any]", points: _Points, out: Path) -> None:

@@ -57,12 +57,7 @@ def select(
             "--horizon by default predictions.csv next to --out.",
         ),
     ] = None,
-    future: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Table of future points to predict as well; it needs no targets."
-        ),
-    ] = None,
+    future: options.Future = None,
     horizon: Annotated[
         int | None,
         typer.Option(

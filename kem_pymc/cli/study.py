@@ -48,24 +48,23 @@ def load_study(path: Path) -> StudyFile:
         raise InputError(f"{path} isn't a Python file. Give a study file, or a table with --data.")
     if not path.is_file():
         raise InputError(f"There is no study file {path}. Write one with `kem init {path.name}`.")
-    names = _run(path)
-
     from kem_pymc.data.cohort import Cohort
     from kem_pymc.model.evolution_model import EvolutionModel
 
-    if not isinstance(names.get("model"), EvolutionModel):
+    names = _run(path)
+    model, test, sampler = names.get("model"), names.get("test"), names.get("sampler", {})
+    if not isinstance(model, EvolutionModel):
         raise InputError(
             f"{path} defines no model. Add model = kem.EvolutionModel(cohort, pool, priors)."
         )
-    if not isinstance(names.get("test"), Cohort | None):
+    if not isinstance(test, Cohort | None):
         raise InputError(f"test in {path} isn't a cohort. Set it to a kem.Cohort of new users.")
-    sampler = names.get("sampler", {})
     if not isinstance(sampler, dict) or not set(sampler) <= set(SAMPLER):
         raise InputError(
             f"sampler in {path} is {sampler!r}. Set it to a dict "
             f"with some of the keys {', '.join(SAMPLER)}."
         )
-    return StudyFile(names["model"], names.get("test"), sampler)
+    return StudyFile(model, test, sampler)
 
 
 def _run(path: Path) -> dict[str, Any]:

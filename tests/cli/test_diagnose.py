@@ -37,6 +37,6 @@ def test_missing_chains_are_reported(results, tmp_path):
 
 
 def test_a_folder_without_posterior_is_refused(tmp_path):
-    assert "no posterior" in refused(run("diagnose", tmp_path))
+    assert "can't be read" in refused(run("diagnose", tmp_path))
     (tmp_path / "posterior.zarr").mkdir()
     assert "can't be read" in refused(run("diagnose", tmp_path))

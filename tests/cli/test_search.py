@@ -22,9 +22,9 @@ def test_from_a_table_to_predictions(sales, tmp_path):
     future = tmp_path / "future.csv"
     pd.DataFrame({"year": [1993.0, 1993.5]}).to_csv(future, index=False)
     text = fine("search", sales, *OPTIONS, "--future", future, "--out", out)
-    assert "Not used, because they aren't numbers or dates such as 2024-01-31: shop" in text
+    assert "Not used, because they aren't numbers or dates: shop" in text
     assert "sales is the sum of" in text
-    assert "3 kernels evaluated" in text
+    assert "Models evaluated: 3" in text
     path = pd.read_csv(out / "path.csv")
     assert len(path) == 3
     assert path["best_per_point"].is_monotonic_increasing
@@ -48,12 +48,11 @@ def test_a_formula(sales, tmp_path):
     out = tmp_path / "found"
     options = ("--target", "sales", "--method", "evocov", "--features", "year", "--out", out)
     text = fine("search", sales, *options, "--budget", "20")
-    assert "20 kernels evaluated" in text
-    assert "Evaluations of the likelihood" in text
+    assert "Models evaluated: 20" in text
     assert len(pd.read_csv(out / "path.csv")) == 20
     best = Individual.from_json((out / "best.json").read_text())
     assert (out / "formula.tex").read_text().strip() == best.tree.latex()
-    assert f"Best model: {best.tree.formula()}"[:40] in text
+    assert best.tree.formula()[:30] in " ".join(text.split())
     predicted = pd.read_csv(out / "predictions.csv")
     assert (predicted["lower_95"] < predicted["mean"]).all()
     for name in ("path.png", "kernel.png"):
@@ -66,7 +65,7 @@ def test_a_formula(sales, tmp_path):
     message = refused(run("search", sales, *options, "--bases", "SE,PER"))
     assert "no bases" in message
     message = refused(run("search", sales, *OPTIONS, "--out", out))
-    assert "a search by evocov" in message
+    assert "is one with different method" in message
 
 
 @pytest.mark.cluster
@@ -113,10 +112,12 @@ def test_noise_that_components_follow_is_reported(tmp_path):
     rng = np.random.default_rng(5)
     pd.DataFrame({"t": range(40), "y": rng.normal(size=40)}).to_csv(path, index=False)
     options = ("search", path, "--target", "y", "--budget", "3", "--bases", "SE,LIN")
-    assert "may be noise themselves" in fine(*options, "--out", tmp_path / "default")
-    text = fine(*options, "--noise-sd", "0.5", "--out", tmp_path / "noisy")
-    assert "may be noise themselves" not in text
-    assert "Predicted from all other points, y has errors of sd" in text
+    shown = run(*options, "--out", tmp_path / "default").stderr
+    assert "Predicted from all other points, y has errors of sd" in shown
+    assert "may be noise themselves" in shown
+    result = run(*options, "--noise-sd", "0.5", "--out", tmp_path / "noisy")
+    assert result.exit_code == 0
+    assert "may be noise themselves" not in result.stderr
 
 
 def test_missing_values_are_refused_or_dropped(sales, tmp_path):
