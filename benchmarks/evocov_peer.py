@@ -170,7 +170,7 @@ def compared(
     fitter, offspring = Fitter(x, y, "lml", EVALUATIONS), Offspring(tree, natural)
 
     def fit() -> int:
-        return sum(fitter.fit(offspring, np.random.default_rng(0)).outcomes.values())
+        return sum(fitter.evaluate(offspring, 0).outcomes.values())
 
     ours, fits = rate(once), rate(fit)
     label = f"{len(tree)} nodes: ours {{:.0f}}/s, evocov {{:.0f}}/s"
@@ -223,7 +223,7 @@ def seconds_to(height: float, fitter: Fitter, offspring: Offspring) -> float:
     for evaluations in EVALUATIONS * 2 ** np.arange(8):
         longer = replace(fitter, evaluations=int(evaluations))
         began = time.process_time()
-        found = longer.fit(offspring, np.random.default_rng(0))
+        found = longer.evaluate(offspring, 0)
         if found.log_likelihood > height - CLOSE:
             return time.process_time() - began
     return 0.0

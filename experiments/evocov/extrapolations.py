@@ -34,7 +34,6 @@ from experiments.settings import Extrapolations, Extrapolator
 from kem_pymc.errors import InputError
 from kem_pymc.gp.fit import bic
 from kem_pymc.search.evaluation import Evaluation
-from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.objective import Objective
@@ -42,9 +41,10 @@ from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.run import EVALUATIONS
 from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
-from kem_pymc.search.evocov.strategies import GENERATION, Strategy
+from kem_pymc.search.evocov.strategies import GENERATION
 from kem_pymc.search.evocov.strategies import Evolution as Generations
 from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.exploration import Strategy, explore
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.run import search
@@ -264,7 +264,7 @@ def strategy_of(
     expected: int,
     rng: np.random.Generator,
     initial: Sequence[Individual] = (),
-) -> Callable[[], Strategy]:
+) -> Callable[[], Strategy[Offspring, Individual]]:
     """Return the function that makes the strategy of a task, for an expected number of kernels.
 
     The paper's sizes are for 20,000 kernels. For fewer kernels, the number of generations is kept
@@ -292,13 +292,13 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     evaluations = EVALUATIONS
     if task.reference is not None:
         evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
-    fitter = Fitter(data.x, data.y, METRICS[task.metric], evaluations)
     seed = 1000 * task.seed + task.trial
+    fitter = Fitter(data.x, data.y, METRICS[task.metric], evaluations, seed)
     rng = np.random.default_rng(seed)
-    replace(fitter, evaluations=1).fit(Offspring.of(COMPILING), rng)  # compile outside the time
+    replace(fitter, evaluations=1).evaluate(Offspring.of(COMPILING))  # compile outside the time
     mutating = task.strategy == "mutations"
     path = SearchPath(data, Individual.from_json(task.original) if mutating else None)
-    coarse = None if task.strategy in ("mutations", "fit") else screening(fitter, seed)
+    coarse = None if task.strategy in ("mutations", "fit") else screening(fitter)
     initial, seconds = list[Individual](), task.seconds
     if coarse is not None:
         first = SHARE * seconds if seconds else None
@@ -306,11 +306,11 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
         limited = Limited(strategy_of(task, kernels, rng), first)
         few = SCREENED * (task.kernels or KERNELS)
         most = sys.maxsize if first else min(KERNELS, few)
-        initial = finalists(explore(limited, coarse, most, seed, callback=path.count))
+        initial = finalists(explore(limited, coarse, most, callback=path.count))
         seconds = seconds and (1 - SHARE) * seconds
     kernels = _expected(task.kernels, seconds, len(data.y))
     limited = Limited(strategy_of(task, kernels, rng, initial), seconds)
-    found = explore(limited, fitter, task.kernels or sys.maxsize, seed, callback=path.add)
+    found = explore(limited, fitter, task.kernels or sys.maxsize, callback=path.add)
     rows = path.rows()
     if found and task.strategy != "mutations":
         result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kem_pymc.search.evocov.individual import Individual, Offspring
-from kem_pymc.search.evocov.strategies import GENERATION, Strategy, better, random_kernel
+from kem_pymc.search.evocov.strategies import GENERATION, better, random_kernel
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.evocov.variation import vary
+from kem_pymc.search.exploration import Strategy
 
 #: Go With The First: number of kernels that climb (G), and of their mutations before the worst one
 #: is left out (N).
@@ -27,7 +28,9 @@ class Limited:
         CPU time of this process after which nothing is proposed.
     """
 
-    def __init__(self, make: Callable[[], Strategy], seconds: float | None) -> None:
+    def __init__(
+        self, make: Callable[[], Strategy[Offspring, Individual]], seconds: float | None
+    ) -> None:
         self.make, self.strategy = make, make()
         self.end = math.inf if seconds is None else time.process_time() + seconds
         self.waiting: list[Offspring] = []
@@ -45,10 +48,10 @@ class Limited:
             self.waiting = self.strategy.propose()
         return self.waiting[:1]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
+    def observe(self, evaluations: Sequence[Individual]) -> None:
         """Take note of a kernel; see :class:`Strategy`."""
-        self.fitted += fitted
-        self.waiting = self.waiting[len(fitted) :]
+        self.fitted += evaluations
+        self.waiting = self.waiting[len(evaluations) :]
         if not self.waiting:
             self.strategy.observe(self.fitted)
 
@@ -81,7 +84,7 @@ class RandomSearch:
             return first
         return [random_kernel(self.check, self.rng) for _ in range(self.size)]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
+    def observe(self, evaluations: Sequence[Individual]) -> None:
         """Take note of nothing; see :class:`Strategy`."""
 
 
@@ -122,12 +125,12 @@ class GoWithTheFirst:
             return []
         return [vary([found], self.check, self.rng) for found in self.population]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
+    def observe(self, evaluations: Sequence[Individual]) -> None:
         """Keep the better one of each kernel and its mutant; see :class:`Strategy`."""
         if not self.population:
-            self.population = list(fitted)
+            self.population = list(evaluations)
             return
-        self.population = list(map(better, fitted, self.population))
+        self.population = list(map(better, evaluations, self.population))
         self.rounds += 1
         if self.rounds % self.mutations == 0 and len(self.population) > 1:
             self.population.remove(max(self.population, key=lambda found: found.bic))
@@ -152,7 +155,7 @@ class Mutants:
         """Return a mutant; see :class:`Strategy`."""
         return [vary([self.original], self.check, self.rng)]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
+    def observe(self, evaluations: Sequence[Individual]) -> None:
         """Take note of nothing; see :class:`Strategy`."""
 
 
@@ -171,5 +174,5 @@ class Fresh:
         """Return the kernel; see :class:`Strategy`."""
         return [Offspring.of(self.tree)]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
+    def observe(self, evaluations: Sequence[Individual]) -> None:
         """Take note of nothing; see :class:`Strategy`."""

@@ -253,7 +253,7 @@ def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None
     _draw(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
 
 
-def _write_predictions(found: "Found[Any]", points: _Points, out: Path) -> None:
+def _write_predictions(found: "Found[Any, Any]", points: _Points, out: Path) -> None:
     """Write the path of the search, and predictions at all points, with dates as given."""
     import pandas as pd
 

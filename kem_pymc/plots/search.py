@@ -10,7 +10,9 @@ from kem_pymc.plots import style
 from kem_pymc.search.result import SCORES, Found
 
 
-def search_path(results: Found[Any] | Mapping[str, Found[Any]], *, ax: Axes | None = None) -> Axes:
+def search_path(
+    results: Found[Any, Any] | Mapping[str, Found[Any, Any]], *, ax: Axes | None = None
+) -> Axes:
     """Draw the best score per point against the number of models evaluated.
 
     The scores of single models are drawn as crosses, as far as they are within the range of the
@@ -40,7 +42,7 @@ def search_path(results: Found[Any] | Mapping[str, Found[Any]], *, ax: Axes | No
     low, high = min(own.min() for own in best), max(own.max() for own in best)
     margin = 0.05 * (high - low) or 0.5
     ax.set_ylim(low - margin, high + margin)
-    criterion = next(iter(named.values())).criterion
+    criterion = next(iter(named.values())).evaluator.criterion
     ax.set(xlabel="models evaluated", ylabel=f"{SCORES[criterion]} per point")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(named) > 1:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
 import numpy as np
@@ -20,6 +20,9 @@ from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.periodogram import periods
+
+if TYPE_CHECKING:
+    from kem_pymc.search.evocov.individual import Individual
 
 #: How models are scored: Laplace's approximation of the log evidence, or -1/2 times BIC or AIC.
 Criterion = Literal["laplace", "bic", "aic"]
@@ -37,39 +40,6 @@ PERIODS = 5
 
 #: The candidate that stands for a constant mean.
 MEAN = Candidate()
-
-
-class Evaluated(Protocol):
-    """A model that a search evaluated.
-
-    Attributes
-    ----------
-    model : str
-        The kernel as text.
-    score : float
-        What the search maximises.
-    log_likelihood : float
-        Log marginal likelihood at the fitted values.
-    gradients : int
-        Number of evaluations of what the values are fitted to, with its gradient.
-    seconds : float
-        Duration of the evaluation.
-    elapsed : float
-        Seconds from the start of the search to the end of the evaluation.
-    """
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def log_likelihood(self) -> float: ...
-    @property
-    def gradients(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def elapsed(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +77,10 @@ class Evaluation:
     def model(self) -> str:
         """The expression as text."""
         return str(self.expression)
+
+
+#: A model that a search evaluated.
+type Evaluated = Evaluation | Individual
 
 
 def coordinates_of(expression: Composition, dimension: int) -> Coordinates:
@@ -151,6 +125,12 @@ class Evaluator:
         self.hyperpriors, self.criterion = hyperpriors, criterion
         self.starts, self.seed = starts, seed
         self.periods = [periods(column, y, PERIODS) for column in x.T]
+
+    def context(
+        self, proposed: Composition, number: int, before: Sequence[Evaluation]
+    ) -> Evaluation | None:
+        """Return the most similar evaluation; see :class:`.Procedure`."""
+        return most_similar(proposed, before)
 
     def evaluate(self, expression: Composition, similar: Evaluation | None = None) -> Evaluation:
         """Fit and score an expression.

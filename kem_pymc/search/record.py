@@ -61,7 +61,7 @@ class Record[L: Line, P, E](ABC):
 
     Parameters
     ----------
-    folder : RunFolder, optional
+    folder : RunFolder
 
     Raises
     ------
@@ -72,8 +72,7 @@ class Record[L: Line, P, E](ABC):
     line: type[L]
     file = EVALUATIONS
 
-    def __init__(self, folder: RunFolder | None = None) -> None:
-        folder = folder or RunFolder(None, "search", SETTINGS, {})
+    def __init__(self, folder: RunFolder) -> None:
         self._version = folder.version
         self._log = folder.log(self.file, self.line.model_validate)
 
@@ -147,14 +146,14 @@ class CompositionRecord(Record[CompositionLine, Composition, Evaluation]):
 
     Parameters
     ----------
-    folder : RunFolder or None
+    folder : RunFolder
     dimension : int
         Number of input columns D.
     """
 
     line = CompositionLine
 
-    def __init__(self, folder: RunFolder | None, dimension: int) -> None:
+    def __init__(self, folder: RunFolder, dimension: int) -> None:
         self._dimension = dimension
         super().__init__(folder)
 

@@ -2,27 +2,29 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.fit import Fit
-from kem_pymc.gp.prediction import Prediction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.description import left_out_errors
 from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
+
+if TYPE_CHECKING:
+    from kem_pymc.search.evocov.fitting import Fitter
+    from kem_pymc.search.evocov.selection import EvolvedSelection
 
 #: Names of the scores, by criterion.
 SCORES = {"laplace": "log evidence", "bic": "-BIC / 2", "aic": "-AIC / 2"}
@@ -31,21 +33,8 @@ SCORES = {"laplace": "log evidence", "bic": "-BIC / 2", "aic": "-AIC / 2"}
 SHOWN = 10
 
 
-class Best(Protocol):
-    """What the best model of a search has in common with a :class:`Selection`."""
-
-    @property
-    def hyperparameters(self) -> Mapping[str, float]: ...
-    @property
-    def noise(self) -> float: ...
-    @property
-    def noise_in_target_units(self) -> float: ...
-    def predict(self, x: npt.ArrayLike, include_noise: bool = False) -> Prediction:
-        """Predict at new inputs."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Found[E: Evaluated](Displayed, ABC):
+class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
     """Base of the results of searches: the evaluated models.
 
     Attributes
@@ -56,26 +45,24 @@ class Found[E: Evaluated](Displayed, ABC):
     scaling : Scaling
     seed : int
         Seed of the search.
+    evaluator : Evaluator or Fitter
+        The scaled data, and the procedure that evaluated the models.
     """
 
     evaluations: tuple[E, ...]
     method: str
     scaling: Scaling
     seed: int
+    evaluator: P
 
     @property
-    @abstractmethod
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Scaled inputs (n, D) and targets (n,)."""
+        return self.evaluator.x, self.evaluator.y
 
     @property
     @abstractmethod
-    def criterion(self) -> str:
-        """Criterion of the scores, of :data:`SCORES`."""
-
-    @property
-    @abstractmethod
-    def selection(self) -> Best:
+    def selection(self) -> "Selection | EvolvedSelection":
         """The best model, which predicts."""
 
     @property
@@ -121,7 +108,7 @@ class Found[E: Evaluated](Displayed, ABC):
             },
             attrs={
                 "method": self.method,
-                "criterion": self.criterion,
+                "criterion": self.evaluator.criterion,
                 "seed": self.seed,
                 "inference_library": "kem_pymc",
                 "inference_library_version": version("kem-pymc"),
@@ -166,7 +153,7 @@ class Found[E: Evaluated](Displayed, ABC):
             (row.model, row.score, row.score_per_point, row.seconds)
             for row in order.head(SHOWN).itertuples()
         ]
-        scored = SCORES[self.criterion]
+        scored = SCORES[self.evaluator.criterion]
         listing = Listing(
             ("model", scored, "per point", "seconds"),
             rows,
@@ -178,7 +165,7 @@ class Found[E: Evaluated](Displayed, ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SearchResult(Found[Evaluation]):
+class SearchResult(Found[Evaluation, Evaluator]):
     """The models that a search among compositions evaluated.
 
     Attributes
@@ -191,18 +178,6 @@ class SearchResult(Found[Evaluation]):
     evaluator : Evaluator
         The scaled data, and the procedure that evaluated the models.
     """
-
-    evaluator: Evaluator
-
-    @property
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scaled inputs (n, D) and targets (n,)."""
-        return self.evaluator.x, self.evaluator.y
-
-    @property
-    def criterion(self) -> str:
-        """Criterion of the scores: "laplace", "bic" or "aic"."""
-        return self.evaluator.criterion
 
     @property
     def best(self) -> Composition:

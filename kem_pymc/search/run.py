@@ -1,28 +1,26 @@
 """Search for the kernel of one data set."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kem_pymc._system.executors import Workers
 from kem_pymc._system.progress import Progress
-from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
-from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator, most_similar
+from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator
+from kem_pymc.search.exploration import Strategy, explore
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import BestSoFar
 from kem_pymc.search.record import CompositionRecord, search_folder
 from kem_pymc.search.result import SearchResult
-from kem_pymc.search.strategies import Boms, Greedy, Random, Strategy
+from kem_pymc.search.strategies import Boms, Greedy, Random
 
 if TYPE_CHECKING:
     from kem_pymc.search.evocov.result import EvolutionResult
@@ -131,8 +129,25 @@ def search(
             "starts": starts != STARTS,
             "draws": draws != DRAWS,
         }
-        workers = {"cores": cores, "cluster": cluster}
-        return _evolve(x, y, compositional, budget, seed, workers, out, progressbar)
+        if given := [name for name, there in compositional.items() if there]:
+            raise InputError(
+                f"The method evocov has no {', '.join(given)}: its kernels aren't compositions. "
+                "Leave these options out."
+            )
+        from kem_pymc.search.evocov.run import BUDGET as KERNELS
+        from kem_pymc.search.evocov.run import evolve
+
+        budget = KERNELS if budget is None else budget
+        return evolve(
+            x,
+            y,
+            budget=budget,
+            seed=seed,
+            cores=cores,
+            cluster=cluster,
+            out=out,
+            progressbar=progressbar,
+        )
     if cores is not None or cluster is not None:
         raise InputError(
             f"Models of {method} are evaluated one after the other, in this process. Leave out "
@@ -161,35 +176,15 @@ def search(
         search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
     ):
-        record = CompositionRecord(folder, grammar.dimension)
-        strategy = make_strategy(method, grammar, x, hyperpriors, rng, draws)
         evaluations = explore(
-            strategy, evaluator, budget, first, record, BestSoFar(bars, budget).add
+            make_strategy(method, grammar, x, hyperpriors, rng, draws),
+            evaluator,
+            budget,
+            callback=BestSoFar(bars, budget).add,
+            first=first,
+            record=CompositionRecord(folder, grammar.dimension),
         )
     return SearchResult(tuple(evaluations), method, scaling, seed, evaluator)
-
-
-def _evolve(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    compositional: Mapping[str, bool],
-    budget: int | None,
-    seed: int,
-    workers: Mapping[str, Any],
-    out: str | PathLike[str] | None,
-    progressbar: bool,
-) -> "EvolutionResult":
-    """Search among elementary expressions, without the options that are for compositions."""
-    from kem_pymc.search.evocov import run
-
-    given = [name for name, there in compositional.items() if there]
-    if given:
-        raise InputError(
-            f"The method evocov has no {', '.join(given)}: its kernels aren't compositions. Leave "
-            "these options out."
-        )
-    budget = run.BUDGET if budget is None else budget
-    return run.evolve(x, y, budget=budget, seed=seed, **workers, out=out, progressbar=progressbar)
 
 
 def check_options(method: str, criterion: str, seed: int, **numbers: int) -> None:
@@ -215,57 +210,8 @@ def make_strategy(
     hyperpriors: Hyperpriors,
     rng: np.random.Generator,
     draws: int = DRAWS,
-) -> Strategy:
+) -> Strategy[Composition, Evaluation]:
     """Return the strategy of a method of search."""
     if method == "boms":
         return Boms(grammar, x, hyperpriors, rng, draws)
     return Greedy(grammar, rng) if method == "cks" else Random(grammar, rng)
-
-
-@one_blas_thread()
-def explore(
-    strategy: Strategy,
-    evaluator: Evaluator,
-    budget: int,
-    first: Sequence[Composition] = (),
-    record: CompositionRecord | None = None,
-    callback: Callable[[Evaluation], object] = lambda _: None,
-) -> list[Evaluation]:
-    """Evaluate what a strategy proposes until the budget is spent, or there is nothing new.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    evaluator : Evaluator
-    budget : int
-        Number of models to evaluate.
-    first : sequence of Composition
-        Expressions to evaluate before those that the strategy proposes.
-    record : CompositionRecord, optional
-        Files of the search. Evaluations that they contain aren't computed again.
-    callback : callable, optional
-        Called with every evaluation.
-
-    Returns
-    -------
-    list of Evaluation
-    """
-    evaluations: list[Evaluation] = []
-    waiting = list(dict.fromkeys(first))[::-1]
-    began = time.perf_counter()
-    while len(evaluations) < budget:
-        expression = waiting.pop() if waiting else strategy.propose()
-        if expression is None:
-            break
-        evaluation = None if record is None else record.evaluation(len(evaluations), expression)
-        if evaluation is None:
-            evaluation = evaluator.evaluate(expression, most_similar(expression, evaluations))
-            evaluation = replace(evaluation, elapsed=time.perf_counter() - began)
-            if record is not None:
-                record.add([evaluation])
-        else:  # the clock goes on where it stopped
-            began = time.perf_counter() - evaluation.elapsed
-        evaluations.append(evaluation)
-        strategy.observe(evaluation)
-        callback(evaluation)
-    return evaluations

@@ -9,10 +9,11 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import MEAN, Criterion, Evaluator
+from kem_pymc.search.exploration import explore
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult
-from kem_pymc.search.run import Method, check_options, explore, make_strategy
+from kem_pymc.search.run import Method, check_options, make_strategy
 from kem_pymc.selection.selection import Selection
 from kem_pymc.selection.selector import Previous, as_composition
 
@@ -95,7 +96,7 @@ class SearchSelector:
         rng = np.random.default_rng(self.seed)
         strategy = make_strategy(self.method, self.grammar, x, self.hyperpriors, rng)
         evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
-        found = explore(strategy, evaluator, self.budget, self._first(previous))
+        found = explore(strategy, evaluator, self.budget, first=self._first(previous))
         return SearchResult(tuple(found), self.method, self.scaling, self.seed, evaluator).selection
 
     def _first(self, previous: Previous) -> list[Composition]:

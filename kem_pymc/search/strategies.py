@@ -1,7 +1,6 @@
 """Strategies: which expression of the grammar to evaluate next."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -23,21 +22,6 @@ NEIGHBOURS, WALKS, KEPT = 100, 15, 150
 PATIENCE = 1000
 
 
-class Strategy(Protocol):
-    """Protocol of strategies.
-
-    A strategy proposes an expression, and is then given its evaluation, in turns. It proposes the
-    same expressions whenever it is given the same evaluations, so that a search can be resumed. It
-    may also be given evaluations of expressions that it didn't propose.
-    """
-
-    def propose(self) -> Composition | None:
-        """Return the next expression; None if there are no more."""
-
-    def observe(self, evaluation: Evaluation) -> None:
-        """Take note of the evaluation of the proposed expression."""
-
-
 class Greedy:
     """Compositional kernel search (Duvenaud et al. 2013).
 
@@ -57,23 +41,22 @@ class Greedy:
         self.expanded: set[Composition] = set()
         self.queue = shuffled(grammar.starts, rng)
 
-    def propose(self) -> Composition | None:
-        """Return the next expression in the queue; see :class:`Strategy`."""
+    def propose(self) -> list[Composition]:
+        """Return the next expression in the queue; see :class:`.Strategy`."""
         while not self.queue:
             left = [e for e in self.seen.values() if e.expression not in self.expanded]
             if not left:
-                return None
+                return []
             parent = best(left).expression
             self.expanded.add(parent)
             neighbours = self.grammar.neighbours(parent)
             self.queue = shuffled([n for n in neighbours if n not in self.seen], self.rng)
-        return self.queue[-1]
+        return self.queue[-1:]
 
-    def observe(self, evaluation: Evaluation) -> None:
-        """Remove an expression from the queue; see :class:`Strategy`."""
-        self.seen[evaluation.expression] = evaluation
-        if evaluation.expression in self.queue:
-            self.queue.remove(evaluation.expression)
+    def observe(self, evaluations: Sequence[Evaluation]) -> None:
+        """Remove expressions from the queue; see :class:`.Strategy`."""
+        self.seen |= {evaluation.expression: evaluation for evaluation in evaluations}
+        self.queue = [expression for expression in self.queue if expression not in self.seen]
 
 
 def shuffled[T](items: Sequence[T], rng: np.random.Generator) -> list[T]:
@@ -94,17 +77,17 @@ class Random:
         self.grammar, self.rng = grammar, rng
         self.seen: set[Composition] = set()
 
-    def propose(self) -> Composition | None:
-        """Return an expression that wasn't evaluated before; see :class:`Strategy`."""
+    def propose(self) -> list[Composition]:
+        """Return an expression that wasn't evaluated before; see :class:`.Strategy`."""
         for _ in range(PATIENCE):
             expression = self.grammar.random_walk(self.rng)
             if expression not in self.seen:
-                return expression
-        return None
+                return [expression]
+        return []
 
-    def observe(self, evaluation: Evaluation) -> None:
-        """Exclude an expression from further proposals; see :class:`Strategy`."""
-        self.seen.add(evaluation.expression)
+    def observe(self, evaluations: Sequence[Evaluation]) -> None:
+        """Exclude expressions from further proposals; see :class:`.Strategy`."""
+        self.seen |= {evaluation.expression for evaluation in evaluations}
 
 
 class Boms:
@@ -145,13 +128,13 @@ class Boms:
         self.around: list[Composition] = []
         self._admit(grammar.within(STEPS, FIRST, rng))
 
-    def propose(self) -> Composition | None:
-        """Return the candidate with the largest expected improvement; see :class:`Strategy`."""
+    def propose(self) -> list[Composition]:
+        """Return the candidate with the largest expected improvement; see :class:`.Strategy`."""
         if not self.evaluated:
             simple = self.grammar.starts
-            return next((e for e in simple if str(e) == "SE0"), simple[0])
+            return [next((e for e in simple if str(e) == "SE0"), simple[0])]
         if not self.candidates:
-            return None
+            return []
         expressions = list(self.candidates)
         for candidate in self.candidates.values():
             candidate.measure(self.distances, self.embedded)
@@ -160,10 +143,14 @@ class Boms:
         improvement = self.gp.expected_improvement(distances) / costs
         order = np.argsort(-improvement, kind="stable")[:KEPT]
         self.candidates = {expressions[i]: self.candidates[expressions[i]] for i in order}
-        return expressions[order[0]]
+        return [expressions[order[0]]]
 
-    def observe(self, evaluation: Evaluation) -> None:
-        """Add an evaluation to the process, and new candidates; see :class:`Strategy`."""
+    def observe(self, evaluations: Sequence[Evaluation]) -> None:
+        """Add evaluations to the process, and new candidates; see :class:`.Strategy`."""
+        for evaluation in evaluations:
+            self._observe(evaluation)
+
+    def _observe(self, evaluation: Evaluation) -> None:
         self._admit([evaluation.expression])
         candidate = self.candidates.pop(evaluation.expression)
         candidate.measure(self.distances, self.embedded)

@@ -15,10 +15,10 @@ from experiments.results import Options
 from experiments.settings import default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
-from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.strategies import Evolution
+from kem_pymc.search.exploration import explore
 
 SETTINGS = default()
 METHODS = SETTINGS.extrapolators
@@ -151,7 +151,7 @@ class TestLimited:
 
 def test_sizes_grow_with_the_budget():
     def of(expected, name="EvoCov LML"):
-        return extrapolations.strategy_of(task_of(None, name), expected, np.random.default_rng(0))()
+        return extrapolations.strategy_of(task_of(name), expected, np.random.default_rng(0))()
 
     assert (of(20_000).size, of(20_000).selected) == (141, 14)
     assert (of(400).size, of(400).selected) == (20, 2)
@@ -168,14 +168,14 @@ def test_many_points_are_screened_first(monkeypatch, name):
     """The best kernels on some of the points are the first ones on all."""
     monkeypatch.setattr(extrapolations, "KERNELS", 12)
     fits = []
-    fit = Fitter.fit
+    evaluate = Fitter.evaluate
 
-    def noted(fitter, offspring, rng):
-        fits.append((len(fitter.y), offspring, fit(fitter, offspring, rng)))
+    def noted(fitter, offspring, seed=0):
+        fits.append((len(fitter.y), offspring, evaluate(fitter, offspring, seed)))
         return fits[-1][-1]
 
-    monkeypatch.setattr(Fitter, "fit", noted)
-    path = task_of(None, name, data="mornings", kernels=14).run()
+    monkeypatch.setattr(Fitter, "evaluate", noted)
+    path = task_of(name, data="mornings", kernels=14).run()
     assert path["kernels"].iloc[-1] == 26
     _, *coarse = [found for n, _, found in fits if n < 336]  # the first one compiles
     full = [offspring for n, offspring, _ in fits if n == 336]
@@ -245,7 +245,7 @@ def test_fits_keep_the_kernel(originals):
 
 
 def test_periodic_spikes_extrapolate_mornings():
-    (row,) = task_of(None, "PS", data="mornings").run().to_dict("records")
+    (row,) = task_of("PS", data="mornings").run().to_dict("records")
     assert (row["kernel"], row["size"]) == ("PS0", 4)
     assert row["rmse"] < 4.5  # counts of 60 at the spikes, which have a standard deviation of 8
 

@@ -18,12 +18,12 @@ def run(strategy, score, budget):
     """Expressions that a strategy proposes, given a function that scores them."""
     proposed = []
     for _ in range(budget):
-        expression = strategy.propose()
-        if expression is None:
+        if not (proposals := strategy.propose()):
             break
+        (expression,) = proposals
         assert expression not in proposed
         proposed.append(expression)
-        strategy.observe(evaluated(expression, score(expression)))
+        strategy.observe([evaluated(expression, score(expression))])
     return proposed
 
 
@@ -64,8 +64,8 @@ class TestGreedy:
 
 class TestBoms:
     def test_begins_with_se(self):
-        assert str(boms(Grammar(1, ("LIN", "SE"))).propose()) == "SE0"
-        assert str(boms(Grammar(1, ("LIN", "PER"))).propose()) == "LIN0"
+        assert str(boms(Grammar(1, ("LIN", "SE"))).propose()[0]) == "SE0"
+        assert str(boms(Grammar(1, ("LIN", "PER"))).propose()[0]) == "LIN0"
 
     def test_same_generator_same_path(self):
         paths = [run(boms(Grammar(), 3), likes_rhythms, 12) for _ in range(2)]
@@ -96,11 +96,11 @@ class TestBoms:
         best = grammar.parse("PER0 x SE1 + LIN2")
         neighbours = {*grammar.neighbours(best)}
         assert len(neighbours) > NEIGHBOURS
-        strategy.observe(evaluated(best, 1.0))
+        strategy.observe([evaluated(best, 1.0)])
         admitted = {*strategy.candidates}
         assert len(neighbours & admitted) >= NEIGHBOURS
         while strategy.around:
-            strategy.observe(evaluated(strategy.propose(), 0.0))
+            strategy.observe([evaluated(*strategy.propose(), 0.0)])
             assert len(strategy.candidates) <= KEPT + NEIGHBOURS + WALKS
             admitted |= {*strategy.candidates}
         assert neighbours <= admitted
@@ -128,8 +128,7 @@ def test_evaluations_of_other_expressions_are_used(kind):
         "random": lambda: Random(grammar, rng),
     }[kind]()
     given = grammar.parse("LIN0 x PER0 + RQ0 x SE0")
-    strategy.observe(evaluated(given, 10.0))
-    strategy.observe(evaluated(Composition.parse("SE0"), 0.0))
+    strategy.observe([evaluated(given, 10.0), evaluated(Composition.parse("SE0"), 0.0)])
     proposed = run(strategy, likes_rhythms, 6)
     assert given not in proposed
     assert Composition.parse("SE0") not in proposed

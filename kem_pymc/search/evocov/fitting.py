@@ -3,8 +3,10 @@
 import math
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
@@ -52,29 +54,40 @@ class Fitter:
     evaluations : int
         Number of evaluations of the metric with its gradient, per kernel. The last search may take
         a few more, to the end of its step.
+    seed : int
+        Seed of the starts.
     """
 
     x: np.ndarray
     y: np.ndarray
     metric: MetricName | Metric
     evaluations: int
+    seed: int = 0
+
+    #: Criterion of the scores.
+    criterion: ClassVar[str] = "bic"
+
+    def context(self, proposed: Offspring, number: int, before: Sequence[Individual]) -> list[int]:
+        """Return the seed of the starts of a kernel; see :class:`.Procedure`."""
+        return [self.seed, number]
 
     @one_blas_thread()
     @np.errstate(all="ignore")  # what isn't finite is counted
-    def fit(self, offspring: Offspring, rng: np.random.Generator) -> Individual:
+    def evaluate(self, offspring: Offspring, seed: int | list[int] = 0) -> Individual:
         """Fit a kernel.
 
         Parameters
         ----------
         offspring : Offspring
-        rng : numpy.random.Generator
-            Generator for the starts.
+        seed : int or list of int
+            Seed of the starts.
 
         Returns
         -------
         Individual
         """
         began = time.perf_counter()
+        rng = np.random.default_rng(seed)
         tree = offspring.tree
         positive = np.array([*tree.positive, True])
         bounds = [*(LOGS if p else SHIFTS for p in tree.positive), LOG_NOISES]

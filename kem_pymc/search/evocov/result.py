@@ -4,8 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from kem_pymc.search.evaluation import best
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
@@ -16,7 +14,7 @@ from kem_pymc.search.result import Found, weighted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvolutionResult(Found[Individual]):
+class EvolutionResult(Found[Individual, Fitter]):
     """The kernels that a search fitted.
 
     Attributes
@@ -27,7 +25,7 @@ class EvolutionResult(Found[Individual]):
         "evocov".
     scaling : Scaling
     seed : int
-    fitter : Fitter
+    evaluator : Fitter
         The scaled data, and the procedure that fitted the kernels.
     screened : tuple of Individual
         Kernels of the first search, which were fitted to some of the points only.
@@ -35,19 +33,8 @@ class EvolutionResult(Found[Individual]):
         Number of processes that fitted kernels at the same time.
     """
 
-    fitter: Fitter
     screened: tuple[Individual, ...] = ()
     cores: int = 1
-
-    @property
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scaled inputs (n, D) and targets (n,)."""
-        return self.fitter.x, self.fitter.y
-
-    @property
-    def criterion(self) -> str:
-        """Criterion of the scores: "bic"."""
-        return "bic"
 
     @property
     def best(self) -> Tree:

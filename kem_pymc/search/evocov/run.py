@@ -12,7 +12,6 @@ import numpy.typing as npt
 from kem_pymc._system.executors import Workers, make_executor
 from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError
-from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.metrics import METRICS, MetricName
@@ -21,6 +20,7 @@ from kem_pymc.search.evocov.record import EvolvedRecord, ScreeningRecord
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.screening import KERNELS, SHARE, finalists, screening
 from kem_pymc.search.evocov.strategies import Evolution
+from kem_pymc.search.exploration import explore
 from kem_pymc.search.points import check_numbers, scaled
 from kem_pymc.search.progress import BestSoFar
 from kem_pymc.search.record import search_folder
@@ -115,14 +115,13 @@ def evolve(
     if not (isinstance(seconds, Real) and seconds > 0):
         raise InputError(f"seconds is {seconds}. Give a number above 0.")
     options = {"method": METHOD, "metric": metric, "evaluations": evaluations, "seed": seed}
-    fitter = Fitter(x, y, metric, evaluations)
-    coarse = screening(fitter, seed)
+    fitter = Fitter(x, y, metric, evaluations, seed)
+    coarse = screening(fitter)
     with (
         search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
         closing(make_executor(cores, cluster)) as executor,
     ):
-        best = BestSoFar(bars, budget)
         record, screened = EvolvedRecord(folder), list[Individual]()
         if coarse is not None:
             # A search that went on to all points isn't screened for longer when it is continued.
@@ -131,9 +130,8 @@ def evolve(
                 evolution(x.shape[1], seed),
                 coarse,
                 len(screened_before) if ended else KERNELS,
-                seed,
                 executor,
-                best.screened,
+                BestSoFar(bars, KERNELS, "Search on some of the points").add,
                 seconds=math.inf if ended else SHARE * seconds,
                 record=screened_before,
             )
@@ -142,9 +140,8 @@ def evolve(
             evolution(x.shape[1], seed, finalists(screened)),
             fitter,
             budget,
-            seed,
             executor,
-            best.add,
+            BestSoFar(bars, budget).add,
             seconds=seconds,
             before=before,
             record=record,

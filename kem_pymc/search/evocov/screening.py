@@ -21,12 +21,12 @@ POINTS, MANY = 200, 250
 KERNELS, SHARE = 1410, 0.6
 
 
-def screening(fitter: Fitter, seed: int) -> Fitter | None:
+def screening(fitter: Fitter) -> Fitter | None:
     """Return the fitter of a first search on some of the points; None if they are few."""
     n = len(fitter.y)
     if n <= MANY:
         return None
-    chosen = np.sort(np.random.default_rng([seed, n]).choice(n, POINTS, replace=False))
+    chosen = np.sort(np.random.default_rng([fitter.seed, n]).choice(n, POINTS, replace=False))
     return replace(fitter, x=fitter.x[chosen], y=fitter.y[chosen])
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -18,20 +17,6 @@ GENERATION, SELECTED = 141, 14
 #: improvement, number of these with which a run ends, and number of runs whose best kernels then
 #: are the parents of the next run.
 IMPROVEMENT, PATIENCE, RUNS = 1.0, 3, 4
-
-
-class Strategy(Protocol):
-    """Protocol of strategies.
-
-    A strategy proposes kernels, and is then given these with fitted hyperparameters, in turns. It
-    proposes the same kernels whenever it is given the same ones.
-    """
-
-    def propose(self) -> list[Offspring]:
-        """Return the next kernels, which may be fitted in parallel; none if there are no more."""
-
-    def observe(self, fitted: Sequence[Individual]) -> None:
-        """Take note of the proposed kernels, fitted, in the order of the proposal."""
 
 
 class Evolution:
@@ -70,19 +55,19 @@ class Evolution:
         self.winners: list[Individual] = []
 
     def propose(self) -> list[Offspring]:
-        """Return a generation: the selected kernels, then others; see :class:`Strategy`."""
+        """Return a generation: the selected kernels, then others; see :class:`.Strategy`."""
         own = [Offspring(parent.tree, parent.natural) for parent in self.parents]
         left = max(self.size - len(own), 0)
         if own:
             return own + [vary(self.parents, self.check, self.rng) for _ in range(left)]
         return [random_kernel(self.check, self.rng) for _ in range(left)]
 
-    def observe(self, fitted: Sequence[Individual]) -> None:
-        """Select the best of a generation, or none; see :class:`Strategy`."""
+    def observe(self, evaluations: Sequence[Individual]) -> None:
+        """Select the best of a generation, or none; see :class:`.Strategy`."""
         known = self.parents if self.comparable else []
         self.comparable = True
-        again = list(map(better, fitted, known))  # the selected ones come first
-        generation = sorted([*again, *fitted[len(again) :]], key=lambda found: found.bic)
+        again = list(map(better, evaluations, known))  # the selected ones come first
+        generation = sorted([*again, *evaluations[len(again) :]], key=lambda found: found.bic)
         best = generation[0].bic
         improved = self.before - best > IMPROVEMENT
         self.stalled = 0 if improved else self.stalled + 1

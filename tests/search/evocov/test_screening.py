@@ -27,13 +27,13 @@ def few(monkeypatch):
 
 
 def test_some_of_many_points():
-    fitter = Fitter(X[:, None], Y, "lml", 1)
-    coarse = screening(fitter, 3)
+    fitter = Fitter(X[:, None], Y, "lml", 1, 3)
+    coarse = screening(fitter)
     places = np.searchsorted(X, coarse.x[:, 0])
     assert len(set(places)) == POINTS
     np.testing.assert_array_equal(coarse.y, Y[places])
     assert len(set(np.diff(places))) > 1  # not regular
-    assert screening(Fitter(X[:MANY, None], Y[:MANY], "lml", 1), 3) is None
+    assert screening(Fitter(X[:MANY, None], Y[:MANY], "lml", 1)) is None
 
 
 def test_finalists_are_different_kernels():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from kem_pymc._system.executors import Processes
-from kem_pymc.search.evocov.exploration import explore
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Offspring
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.strategies import Evolution
 from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.exploration import explore
 from tests.search.evocov.trees import SE
 
 
@@ -19,8 +19,8 @@ def searched(executor=None, budget=40, seed=0, **options):
     rng = np.random.default_rng(seed)
     strategy = Evolution(PsdCheck(1, rng), rng, size=12, selected=3)
     arrived = []
-    fitter = Fitter(x, y, "lml", 30)
-    found = explore(strategy, fitter, budget, seed, executor, arrived.append, **options)
+    fitter = Fitter(x, y, "lml", 30, seed)
+    found = explore(strategy, fitter, budget, executor, arrived.append, **options)
     assert {own.to_json() for own in arrived} >= {own.to_json() for own in found}
     return [own.to_json() for own in found]
 
