@@ -28,11 +28,7 @@ def compare(
     ctx: typer.Context,
     data: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE",
-            help=options.TABLE,
-            rich_help_panel="Table",
-        ),
+        typer.Option(metavar="FILE", help=options.TABLE, rich_help_panel="Table"),
     ],
     out: Annotated[
         Path,

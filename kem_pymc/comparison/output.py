@@ -42,9 +42,7 @@ class Evidence:
         table["person"] = self.persons(table)
         for name, order in (("method", self.methods), ("study", self.studies)):
             place = {key: number for number, key in enumerate(order)}
-            table = table.sort_values(
-                name, key=lambda own, place=place: own.map(place), kind="stable"
-            )
+            table = table.loc[table[name].map(place).sort_values(kind="stable").index]
         return table
 
     def persons(self, table: pd.DataFrame) -> pd.Series:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.kem.trials import settings
 from kem_pymc._jit.cache import PACKAGE
 from kem_pymc._system.executors import Processes, Serial
 from kem_pymc.comparison import stored, task
@@ -16,7 +17,6 @@ from kem_pymc.comparison.stored import ONLOOKERS, code, run_tasks
 from kem_pymc.comparison.study import SPLITS, Study
 from kem_pymc.comparison.task import FULL, QUICK, Scale, r_hats, scored, tasks_of
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.datasets import panel
 from tests.tiny_study import make_cohort
 
 SCALE = Scale({"cut": Sampling(1, 5, 5)})
@@ -178,8 +178,7 @@ def test_all_methods_mix_with_the_same_users_who_share_nothing(monkeypatch):
             self, training, plain
         )
     )  # fmt: skip
-    cohort = panel(users=32, seed=1, study="slopes")
-    study = replace(STUDY, name="slopes", cohort=cohort, pool=("CONST", "LIN0"))
+    study = settings().studies["slopes"]  # whose users share a mean process
     for own in tasks_of(study, {name: METHODS[name] for name in ("Final", "ARD")}, 1, SCALE):
         own.run()
     final, ard = (training.evolutions["unshared"] for training in seen)
@@ -188,7 +187,8 @@ def test_all_methods_mix_with_the_same_users_who_share_nothing(monkeypatch):
     assert "unshared" not in seen[0].evolutions["final"].to_dict()  # kept once
     assert seen[0].learned[0].unshared == final
     selectors = [METHODS[n].selector(own) for n, own in zip(("Final", "ARD"), seen, strict=True)]
-    first = cohort.subset(cohort.users[:1])
+    test = study.deal(0, 0).test
+    first = test.subset(test.users[:1])
     without = replace(seen[0], evolutions={"final": seen[0].evolutions["final"]})
     rows = scored(selectors[0], first, "next")
     alone = scored(METHODS["Final"].selector(without), first, "next")
