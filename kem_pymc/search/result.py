@@ -20,6 +20,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.description import left_out_errors
 from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
+from kem_pymc.selection.scorer import normalised
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
 
 if TYPE_CHECKING:
@@ -230,11 +231,7 @@ def weighted[E: Evaluated](evaluations: Sequence[E]) -> list[tuple[E, float]]:
     The first one and those with at least 1 % of the weight are returned.
     """
     ordered = sorted(evaluations, key=lambda evaluation: -evaluation.score)
-    if ordered[0].score == -math.inf:
-        weights = np.full(len(ordered), 1 / len(ordered))
-    else:
-        weights = np.exp([evaluation.score - ordered[0].score for evaluation in ordered])
-        weights /= weights.sum()
+    weights = normalised([evaluation.score for evaluation in ordered])
     return [
         (evaluation, float(weight))
         for evaluation, weight in zip(ordered, weights, strict=True)

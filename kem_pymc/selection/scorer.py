@@ -162,26 +162,19 @@ class Scorer(CompilesPriors):
             i = _best(fitted, done)
             fitted[i] = self._exact(tasks[i], [fitted[i][0].values])
             done.add(i)
-        rows = [
+        weights = normalised([criterion.score for _, criterion in fitted])
+        return [
             ScoredKernel.of(
                 task.objective,
-                fitted[i][0],
+                fit_of_task,
                 status=task.proposal.status,
-                criterion=fitted[i][1].value,
-                score=fitted[i][1].score,
-                weight=math.nan,
-                probability=task.proposal.probability,
-            )
-            for i, task in enumerate(tasks)
-        ]
-        weights = normalised([row.score for row in rows])
-        return [
-            replace(
-                row,
+                criterion=criterion.value,
+                score=criterion.score,
                 weight=weight,
-                draws=draws_around(task.objective, fit_of_row) if weight >= LEAST_WEIGHT else (),
+                probability=task.proposal.probability,
+                draws=draws_around(task.objective, fit_of_task) if weight >= LEAST_WEIGHT else (),
             )
-            for row, weight, task, (fit_of_row, _) in zip(rows, weights, tasks, fitted, strict=True)
+            for task, (fit_of_task, criterion), weight in zip(tasks, fitted, weights, strict=True)
         ]
 
     def _task(
@@ -234,41 +227,21 @@ class Scorer(CompilesPriors):
             few = spread_places(len(y))
             x, y = x[few], y[few]
             shared = None if shared is None else MeanAtPoints(shared.function, x)
-        statuses = {proposal.status for proposal in proposals}
-        kept = {
-            id(proposal)
-            for status in sorted(statuses)
-            for proposal in self._plausible(
-                [proposal for proposal in proposals if proposal.status == status],
-                count,
-                x,
-                y,
-                shared,
-            )
-        }
-        return [proposal for proposal in proposals if id(proposal) in kept]
-
-    def _plausible(
-        self,
-        proposals: Sequence[Proposal],
-        count: int,
-        x: np.ndarray,
-        y: np.ndarray,
-        shared: MeanAtPoints | None,
-    ) -> Sequence[Proposal]:
-        if len(proposals) <= count:
-            return proposals
-        rivals = [
-            (
-                Coordinates(self.pool, proposal.composition),
-                np.vstack([summary.centre, summary.starts]),
-            )
-            for proposal in proposals
-            for summary in [proposal.summary]
-        ]
-        plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
-        plausibility += np.log([proposal.probability for proposal in proposals])
-        return [proposals[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
+        coordinates = [Coordinates(self.pool, proposal.composition) for proposal in proposals]
+        kept: set[int] = set()
+        for status in dict.fromkeys(proposal.status for proposal in proposals):
+            places = [i for i, proposal in enumerate(proposals) if proposal.status == status]
+            if len(places) > count:
+                summaries = [proposals[i].summary for i in places]
+                rivals = [
+                    (coordinates[i], np.vstack([summary.centre, summary.starts]))
+                    for i, summary in zip(places, summaries, strict=True)
+                ]
+                plausibility = largest_likelihoods(rivals, x, y, self.noise_floor, shared)
+                plausibility += np.log([proposals[i].probability for i in places])
+                places = [places[i] for i in np.argsort(-plausibility, kind="stable")[:count]]
+            kept |= {*places}
+        return [proposals[i] for i in sorted(kept)]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
         if self._table is not None:

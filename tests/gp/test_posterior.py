@@ -18,7 +18,7 @@ from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.prediction import predict
+from kem_pymc.search.evocov.selection import predict
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.model_gp import ModelGP
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel

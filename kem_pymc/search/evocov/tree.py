@@ -185,11 +185,11 @@ class Tree(gp.PrimitiveTree):
 
     def formula(self) -> str:
         """Return the kernel as a formula, e.g. ``exp(-0.5 * |x - x'|^2 / h0^2)``."""
-        return _formula(self, _TEXT).replace(" * 1 / ", " / ")
+        return _formula(self, latex=False).replace(" * 1 / ", " / ")
 
     def latex(self) -> str:
         r"""Return the kernel as a formula in LaTeX, with hyperparameters \theta_0, ..."""
-        return _formula(self, _LATEX)
+        return _formula(self, latex=True)
 
 
 def is_hyperparameter(node: Any) -> bool:
@@ -201,60 +201,48 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
-#: For each primitive the template, the binding strength of its result, and the least binding
-#: strengths of its arguments. Pairs of features have two parts, which templates name by [0], [1].
-type Templates = dict[str, tuple[str, int, tuple[int, ...]]]
-
-_TEXT: Templates = {
-    "sq_dist": ("|{0[0]} - {0[1]}|^2 / {1}^2", PRODUCT, (ATOM, ATOM)),
-    "dot_prod": ("({0[0]} - {1})·({0[1]} - {1}) / {2}", PRODUCT, (ATOM, ATOM, ATOM)),
-    "hp": ("{0}", ATOM, (ATOM,)),
-    "power": ("{0}^{1}", POWER, (ATOM, ATOM)),
-    "add": ("{0} + {1}", SUM, (SUM, SUM)),
-    "multiply": ("{0} * {1}", PRODUCT, (PRODUCT, PRODUCT)),
-    "div": ("1 / {0}", PRODUCT, (POWER,)),
-    "exp": ("exp({0})", ATOM, (SUM,)),
-    "sqrt": ("sqrt({0})", ATOM, (SUM,)),
-    "square": ("{0}^2", POWER, (ATOM,)),
-}
-
-_LATEX: Templates = {
+#: For each primitive the templates of text and LaTeX, the binding strength of the result, and the
+#: least binding strengths of the arguments. Pairs of features have two parts, named by [0], [1].
+FORMULAS: dict[str, tuple[str, str, int, tuple[int, ...]]] = {
     "sq_dist": (
+        "|{0[0]} - {0[1]}|^2 / {1}^2",
         r"\frac{{\lVert {0[0]} - {0[1]} \rVert^2}}{{{1}^2}}",
         PRODUCT,
         (ATOM, ATOM),
     ),
     "dot_prod": (
+        "({0[0]} - {1})·({0[1]} - {1}) / {2}",
         r"\frac{{({0[0]} - {1})^\top ({0[1]} - {1})}}{{{2}}}",
         PRODUCT,
         (ATOM, ATOM, ATOM),
     ),
-    "hp": ("{0}", ATOM, (ATOM,)),
-    "power": ("{0}^{{{1}}}", POWER, (ATOM, SUM)),
-    "add": ("{0} + {1}", SUM, (SUM, SUM)),
-    "multiply": (r"{0} \, {1}", PRODUCT, (PRODUCT, PRODUCT)),
-    "div": (r"\frac{{1}}{{{0}}}", PRODUCT, (SUM,)),
-    "exp": (r"\exp\left({0}\right)", ATOM, (SUM,)),
-    "sqrt": (r"\sqrt{{{0}}}", ATOM, (SUM,)),
-    "square": ("{0}^2", POWER, (ATOM,)),
+    "hp": ("{0}", "{0}", ATOM, (ATOM,)),
+    "power": ("{0}^{1}", "{0}^{{{1}}}", POWER, (ATOM, ATOM)),
+    "add": ("{0} + {1}", "{0} + {1}", SUM, (SUM, SUM)),
+    "multiply": ("{0} * {1}", r"{0} \, {1}", PRODUCT, (PRODUCT, PRODUCT)),
+    "div": ("1 / {0}", r"\frac{{1}}{{{0}}}", PRODUCT, (POWER,)),
+    "exp": ("exp({0})", r"\exp\left({0}\right)", ATOM, (SUM,)),
+    "sqrt": ("sqrt({0})", r"\sqrt{{{0}}}", ATOM, (SUM,)),
+    "square": ("{0}^2", "{0}^2", POWER, (ATOM,)),
 }
 
 
-def _formula(tree: Tree, templates: Templates) -> str:
+def _formula(tree: Tree, latex: bool) -> str:
     """Return a formula, from the leaves to the root."""
-    latex = templates is _LATEX
-    opening, closing = (r"\left(", r"\right)") if latex else ("(", ")")
+    brackets = r"\left({}\right)" if latex else "({})"
     wave = r"\operatorname{{sincos}}({0} {1})" if latex else "sincos({0} {1})"
     stack: list[tuple[Any, int]] = []
     for node in reversed(tree):
         given = [stack.pop() for _ in range(node.arity)]
-        if node.name in templates:
-            template, strength, least = templates[node.name]
+        if node.name in FORMULAS:
+            text, formula, strength, least = FORMULAS[node.name]
+            if latex and node.name == "div":  # a fraction needs no brackets
+                least = (SUM,)
             parts = [
-                f"{opening}{text}{closing}" if own < needed else text
-                for (text, own), needed in zip(given, least, strict=True)
+                brackets.format(part) if binding < needed else part
+                for (part, binding), needed in zip(given, least, strict=True)
             ]
-            stack.append((template.format(*parts), strength))
+            stack.append(((formula if latex else text).format(*parts), strength))
         elif node.name == "x":
             stack.append((("x", "x'"), ATOM))
         elif node.name == "euc":

@@ -6,7 +6,7 @@ import pytest
 
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.prediction import predict
+from kem_pymc.search.evocov.selection import predict
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import SE
 

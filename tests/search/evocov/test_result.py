@@ -5,7 +5,7 @@ from html import escape
 import numpy as np
 import pytest
 
-from kem_pymc.search.evocov.prediction import predict
+from kem_pymc.search.evocov.selection import predict
 from tests.search.evocov.conftest import rhythm
 
 X, Y = rhythm()
