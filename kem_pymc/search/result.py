@@ -5,12 +5,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, number
 from kem_pymc.data.scaling import Scaling
@@ -92,45 +90,6 @@ class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
         table.insert(2, "score_per_point", table["score"] / len(self.data[1]))
         table.insert(3, "best_per_point", table["score_per_point"].cummax())
         return table
-
-    def to_datatree(self) -> xr.DataTree:
-        """Return the search as a DataTree.
-
-        Group ``search`` has the columns of :attr:`path`; ``fitted`` the hyperparameters of the best
-        model, in scaled units; ``observed_data`` and ``constant_data`` the data, in the user's
-        units.
-        """
-        table = self.path
-        search = xr.Dataset(
-            {name: ("evaluation", table[name].to_numpy()) for name in table if name != "model"},
-            coords={
-                "evaluation": table.index.to_numpy(),
-                "model": ("evaluation", table["model"].to_numpy(dtype=str)),
-            },
-            attrs={
-                "method": self.method,
-                "criterion": self.evaluator.criterion,
-                "seed": self.seed,
-                "inference_library": "kem_pymc",
-                "inference_library_version": version("kem-pymc"),
-                "sampling_time": self.seconds,
-            },
-        )
-        values = {**self.selection.hyperparameters, "noise": self.selection.noise}
-        fitted = xr.Dataset(
-            {"value": ("hyperparameter", list(values.values()))},
-            coords={"hyperparameter": list(values)},
-        )
-        x, y = self.data
-        low, high = self.scaling.feature_low, self.scaling.feature_high
-        return xr.DataTree.from_dict(
-            {
-                "search": search,
-                "fitted": fitted,
-                "observed_data": xr.Dataset({"y": ("point", self.scaling.mean_back(y))}),
-                "constant_data": xr.Dataset({"x": (("point", "feature"), low + (high - low) * x)}),
-            }
-        )
 
     def _facts(self) -> dict[str, str]:
         """Return facts for the display, by name."""

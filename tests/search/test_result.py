@@ -40,19 +40,6 @@ def test_prediction_is_that_of_the_fitted_model(found):
     np.testing.assert_allclose(predicted.mean, found.scaling.mean_back(mean), rtol=1e-8)
 
 
-def test_datatree(found):
-    tree = found.to_datatree()
-    assert tree["search"].attrs["method"] == "cks"
-    assert list(tree["search"]["model"].values) == list(found.path["model"])
-    np.testing.assert_allclose(tree["search"]["score"], found.path["score"])
-    x, y = series()
-    np.testing.assert_allclose(tree["observed_data"]["y"], y)
-    np.testing.assert_allclose(tree["constant_data"]["x"][:, 0], x)
-    names = list(tree["fitted"]["hyperparameter"].values)
-    values = dict(zip(names, tree["fitted"]["value"].values, strict=True))
-    assert values["noise"] == found.selection.noise
-
-
 def test_shown(found):
     assert str(found.best) in repr(found)
     assert "log evidence" in found._repr_html_()

@@ -59,14 +59,3 @@ def test_predictions_are_the_mixture_in_the_targets_unit(evolved):
     np.testing.assert_allclose(found.sd, scaling.target_sd * np.sqrt(squares), rtol=1e-6)
     single = selection.predict(COMING, include_noise=True, single=True)
     np.testing.assert_allclose(single.mean, scaling.mean_back(own[0].mean), rtol=1e-10)
-
-
-def test_datatree(evolved):
-    tree = evolved.to_datatree()
-    assert tree["search"].attrs["method"] == "evocov"
-    assert tree["search"].attrs["criterion"] == "bic"
-    np.testing.assert_allclose(tree["observed_data"]["y"], Y)
-    np.testing.assert_allclose(tree["constant_data"]["x"][:, 0], X)
-    names = list(tree["fitted"]["hyperparameter"].values)
-    assert names == [*evolved.best.hyperparameters, "noise"]
-    np.testing.assert_array_equal(tree["fitted"]["value"], evolved.selection.best.natural)
