@@ -116,7 +116,8 @@ class Job(BaseModel, extra="forbid", frozen=True):
         """
         file = run / NAME
         try:
-            data = json.loads(file.read_text("utf-8"))
+            text = file.read_text("utf-8")
+            data = json.loads(text)
             number, writer = data["schema_version"], data.get("kem_pymc", "an earlier one")
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise InputError(f"{file} can't be read. Restore the file.") from error
@@ -126,7 +127,7 @@ class Job(BaseModel, extra="forbid", frozen=True):
                 f"the version of kem_pymc that began it, {str(writer)[:40]}."
             )
         try:
-            return cls.model_validate_json(json.dumps(data))
+            return cls.model_validate_json(text)
         except ValidationError as error:
             raise InputError(
                 f"{file} isn't a valid file of a run ({first_fault(error)}). Restore the file."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kem_pymc.selection.selector import Selector
 
 #: Names in the folder of results, including those that `kem report` and `kem diagnose` add.
-RESULTS = folders.WRITTEN | {"selections.csv", "predictions.csv", "predictions.png"}
+RESULTS = folders.WRITTEN | {"selections.csv", "predictions.csv"}
 
 EXAMPLE = "Example: kem quickstart --out kem-quickstart --seed 1"
 
@@ -56,6 +56,7 @@ def quickstart(
     from kem_pymc.runs.interruption import noticing_interruption
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
+    from kem_pymc.selection.online import predictions
 
     pilot_seed, test_seed = np.random.SeedSequence(seed).spawn(2)
     pilot = datasets.synthetic(users=users, seed=np.random.default_rng(pilot_seed))
@@ -80,10 +81,18 @@ def quickstart(
             method: select_online(selector, test, f"Selecting kernels: {method}")
             for method, selector in selectors.items()
         }
-        _write(trajectories, test, folder)
+        kem = trajectories["KEM"]
+        frames = [
+            selection.to_frame().assign(user=user, time_step=step, n_points=len(selection.y))
+            for user, own in kem.items()
+            for step, selection in enumerate(own)
+        ]
+        index = ["user", "time_step", "n_points", "composition"]
+        pd.concat(frames).set_index(index).to_csv(folder / "selections.csv")
+        predictions(kem, test).to_csv(folder / "predictions.csv", index=False)
     screen.heading("Kernels selected for new users, and the true ones")
     true = zip(test.users, test.truth.compositions, strict=True)
-    screen.paths({f"{user}: {kernel}": trajectories["KEM"][user] for user, kernel in true})
+    screen.paths({f"{user}: {kernel}": kem[user] for user, kernel in true})
     scores = {method: _log_likelihoods(own, test) for method, own in trajectories.items()}
     # A single user with bad predictions changes the mean, but hardly the median.
     for title, average in (("Mean", np.mean), ("Median", np.median)):
@@ -98,28 +107,6 @@ def quickstart(
     if outcome.interrupted:
         screen.warn("Sampling was interrupted. The results are based on the draws so far.")
         raise typer.Exit(130)
-
-
-def _write(trajectories: "dict[str, Trajectories]", test: "Cohort", folder: Path) -> None:
-    """Write tables of considered compositions and of predictions, and a plot of one user."""
-    import pandas as pd
-
-    from kem_pymc.plots import few_and_many
-    from kem_pymc.selection.online import predictions
-
-    frames = [
-        selection.to_frame().assign(user=user, time_step=step, n_points=len(selection.y))
-        for user, own in trajectories["KEM"].items()
-        for step, selection in enumerate(own)
-    ]
-    table = pd.concat(frames).set_index(["user", "time_step", "n_points", "composition"])
-    table.to_csv(folder / "selections.csv")
-    predictions(trajectories["KEM"], test).to_csv(folder / "predictions.csv", index=False)
-    user = test.users[0]
-    chosen = {method: [own[user][0], own[user][-1]] for method, own in trajectories.items()}
-    truth = test.truth.x_test, test.truth.f_test[0]
-    axes = few_and_many(chosen, truth=truth, study=test)
-    axes[0, 0].figure.savefig(folder / "predictions.png", dpi=150)
 
 
 def _log_likelihoods(trajectories: "Trajectories", test: "Cohort") -> "np.ndarray":

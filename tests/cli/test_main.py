@@ -85,31 +85,28 @@ def test_wrong_usage(arguments):
     assert "Traceback" not in result.output
 
 
-@pytest.fixture
-def broken(monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "error", "code", "shown"),
+    [
+        (
+            (),
+            ZeroDivisionError("a fault of ours."),
+            1,
+            "ZeroDivisionError: a fault of ours. To see the traceback, run: kem --debug",
+        ),
+        (("--debug",), ZeroDivisionError("x"), 1, "Report it with the traceback above."),
+        ((), KeyboardInterrupt(), 130, "Interrupted before the command was complete."),
+    ],
+)
+def test_faults_of_ours_and_interruptions(monkeypatch, options, error, code, shown):
     def fail(*_):
-        raise ZeroDivisionError("a fault of ours.")
+        raise error
 
     monkeypatch.setattr(init, "files", fail)
-
-
-@pytest.mark.usefixtures("broken")
-def test_fault_of_ours():
-    result = run("init", "study.py")
-    assert result.exit_code == 1
-    assert (
-        "ZeroDivisionError: a fault of ours. To see the traceback, run: kem --debug"
-        in result.stderr
-    )
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.usefixtures("broken")
-def test_debug_shows_the_traceback():
-    result = run("--debug", "init", "study.py")
-    assert result.exit_code == 1
-    assert "Traceback" in result.stderr
-    assert "Report it with the traceback above." in result.stderr
+    result = run(*options, "init", "study.py")
+    assert result.exit_code == code
+    assert shown in result.stderr
+    assert ("Traceback" in result.stderr) == bool(options)
 
 
 def test_debug_of_input_errors():
@@ -121,16 +118,6 @@ def test_debug_of_input_errors():
 def test_messages_are_not_read_as_markup(tmp_path):
     result = run("init", str(tmp_path / "[bold]"))
     assert "[bold]" in result.stderr
-
-
-def test_interruption(monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(init, "files", interrupted)
-    result = run("init", "study.py")
-    assert result.exit_code == 130
-    assert "Interrupted before the command was complete." in result.stderr
 
 
 def test_terminal_without_unicode(tmp_path):

@@ -44,14 +44,12 @@ def test_writes_everything(text, folder):
         "evolutions.json",
         "posterior.zarr",
         "predictions.csv",
-        "predictions.png",
         "selections.csv",
         "summary.csv",
     }
     assert Evolutions.load(folder / "evolutions.json").features == ("x",)
     with xr.open_datatree(folder / "posterior.zarr", engine="zarr") as idata:
         assert idata["posterior"].sizes["user"] == 3
-    assert (folder / "predictions.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("text")

@@ -84,15 +84,6 @@ def test_killed(command, fitted, tmp_path, monkeypatch, share):
     assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(6))
-def test_killed_at_any_moment(command, fitted, tmp_path, monkeypatch, number):
-    share = np.random.default_rng(number).uniform(0.2, 1)  # 0.2: the run's folder is there
-    fit_killed_at(share, command, monkeypatch)
-    fine("fit", "--resume", tmp_path / "r.run")
-    same_results(tmp_path / "r", fitted)
-
-
 @pytest.mark.faults
 @pytest.mark.parametrize(
     ("phase", "named"),

@@ -165,21 +165,6 @@ def test_users_that_are_missing_or_have_other_features(select, evolutions, new):
     assert "has no column 'mood'" in refused(run(*select()))
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda data: data.update(schema_version=99), "newer version"),
-        (lambda data: data.update(concentration=2.0), "was changed"),
-        (lambda data: data.pop("schema_version"), "doesn't contain evolutions"),
-    ],
-)
-def test_evolutions_that_cannot_be_trusted(select, evolutions, tmp_path, change, words):
-    data = json.loads(evolutions.read_text())
-    change(data)
-    (tmp_path / "learned.json").write_text(json.dumps(data))
-    assert words in refused(run(*select(learned=tmp_path / "learned.json")))
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -210,15 +195,25 @@ def test_several_processes_select_the_same(select, tmp_path):
 
 
 @pytest.mark.integration
-def test_selections_are_the_librarys(select, evolutions, new, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        (("--criterion", "bic", "--fit", "map"), {"criterion": "bic", "fit": "map"}),
+        (("--average", 3), {"average": 3}),
+    ],
+)
+def test_selections_are_the_librarys(select, evolutions, new, tmp_path, options, given):
     POINTS.rename(columns={"steps": "walked"}).to_csv(new, index=False)
-    fine(*select("--criterion", "bic", "--fit", "map", "--target", "walked"))
+    fine(*select(*options, "--target", "walked"))
     rows = pd.read_csv(tmp_path / "s.csv")
-    selector = KEMSelector(Evolutions.load(evolutions), "map", "bic")
+    selector = KEMSelector(Evolutions.load(evolutions), **given)
     first = selector.select(*points_of(0, 2))
     second = selector.select(*points_of(0), first)
     assert rows["composition"][0] == first.label()
     assert rows["bic"][1] == pytest.approx(second.considered[0].bic)
+    assert rows["noise"][1] == pytest.approx(second.noise)
+    shown = json.loads(rows["settings"][0])
+    assert {name: shown[name] for name in given} == given
 
 
 @pytest.mark.integration
@@ -239,24 +234,6 @@ model = kem.EvolutionModel(test, kem.CandidatePool(["LIN0"], 2))
     tables = [pd.read_csv(tmp_path / name) for name in ("of_study.csv", "s.csv")]
     pd.testing.assert_frame_equal(*(frame.drop(columns="run_time") for frame in tables))
     assert "can only be used with --data" in refused(run(*arguments, "--batch", 5))
-
-
-@pytest.mark.integration
-def test_draws_of_the_evolutions(select, evolutions, tmp_path):
-    learned = Evolutions.load(evolutions)
-    ways = {
-        ("--average", 3): KEMSelector(learned, average=3),
-        (): KEMSelector(learned),
-    }
-    for options, selector in ways.items():
-        fine(*select(*options, "--overwrite"))
-        row = pd.read_csv(tmp_path / "s.csv").query("user == 1").iloc[0]
-        shown = selector.select(*points_of(1, 2))
-        assert json.loads(row["considered"])[shown.label()] == pytest.approx(
-            {"bic": shown.considered[0].bic, "score": max(c.score for c in shown.considered)}
-        )
-        assert row["noise"] == pytest.approx(shown.noise)
-        assert json.loads(row["settings"])["average"] == selector.average
 
 
 def test_files_beside_each_other_that_a_report_reads(select, evolutions, new, tmp_path):

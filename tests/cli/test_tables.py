@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from kem_pymc.cli.tables import read_cohort, read_future
-from kem_pymc.data.cohort import Cohort
 from tests.cli.conftest import COLUMNS, refused, run
 from tests.refusals import refused as refused_call
 
@@ -118,18 +117,6 @@ def test_columns_that_are_not_used_are_named(tmp_path, capsys):
     assert not capsys.readouterr().out
     read(frame.assign(stage=np.arange(18) % 4), tmp_path, None)
     assert "stage has 4 different whole numbers. If these are" in capsys.readouterr().out
-
-
-def test_row_numbers_are_no_feature(tmp_path, capsys):
-    dated().reset_index(drop=True).to_csv(tmp_path / "t.csv")
-    options = {"user": "id", "time": "date", "target": "steps", "batch": None, "skip_gaps": False}
-    cohort = read_cohort(tmp_path / "t.csv", features=None, scope="pilot", **options)
-    assert cohort.features == ("date",)
-    assert "Not used: Unnamed: 0 (it has no name in the file).\n" in capsys.readouterr().out
-    table = pd.read_csv(tmp_path / "t.csv", parse_dates=["date"])
-    assert Cohort.from_frame(table, user="id", time="date", target="steps").features == ("date",)
-    named = read_cohort(tmp_path / "t.csv", features=["Unnamed: 0"], scope="pilot", **options)
-    assert named.features == ("Unnamed: 0",)
 
 
 def test_rows_are_counted_where_lines_are_not(tmp_path):
