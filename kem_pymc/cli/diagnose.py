@@ -87,7 +87,8 @@ def diagnose(
     screen.console.print(found)
     if len(shares):
         title = "Shares of the variance of all users' data"
-        screen.tables({title: shares.set_index(["kind", "part", "name"])})
+        table = shares.assign(share=shares["share"].map("{:.1%}".format))
+        screen.tables({title: table.set_index(["kind", "part", "name"])})
     settings = study_settings(idata)
     unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
     for own in differences:
