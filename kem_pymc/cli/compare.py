@@ -17,10 +17,10 @@ EXAMPLE = (
 #: Explanation of the scores, for pages and screen.
 UNITS = (
     "Scores are log predictive densities of the points of the next time step, averaged over "
-    "points, in nats per point and for targets in their original unit; higher is better. A gain of "
-    "0.1 nats per point means that the predictive density of a point is 1.1 times as large under "
-    "KEM as under the other method. Intervals are 95 % intervals over distinct users, after "
-    "averaging each user's trials."
+    "points, in nats per point; higher is better. They are those of the target itself, also where "
+    "--transform transforms it. A gain of 0.1 nats per point means that the predictive density of "
+    "a point is 1.1 times as large under KEM as under the other method. Intervals are 95 % "
+    "intervals over distinct users, after averaging each user's trials."
 )
 
 
