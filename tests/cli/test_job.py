@@ -61,6 +61,7 @@ def test_another_format_is_refused_with_the_version_that_wrote_it(tmp_path):
         ({"schema_version": 3, "kem_pymc": "7.1"}, "has format 3, not 2."),
         ({"schema_version": 3, "kem_pymc": "7.1"}, "that began it, 7.1."),
         ({"schema_version": 1, "columns": {}}, "that began it, an earlier one."),
+        ({"schema_version": "\ud800", "kem_pymc": "\ud800"}, r"that began it, \ud800."),
     ):
         (tmp_path / "fit.json").write_text(json.dumps(entries))
         refused(lambda: Job.load(tmp_path), words)
