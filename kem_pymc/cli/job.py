@@ -123,7 +123,7 @@ class Job(BaseModel, extra="forbid", frozen=True):
             raise InputError(f"{file} can't be read. Restore the file.") from error
         if number != SCHEMA_VERSION:
             raise InputError(
-                f"{file} has format {ascii(number):.40}, not {SCHEMA_VERSION}. Resume the run with "
+                f"{file} has format {number!a:.40}, not {SCHEMA_VERSION}. Resume the run with "
                 f"the version of kem_pymc that began it, {ascii(writer).strip("'"):.40}."
             )
         try:
