@@ -25,7 +25,7 @@ from measure import Row, at_least, in_turns
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from kem_pymc.search.evocov.growth import random_tree
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 
@@ -80,7 +80,11 @@ def kernels(x: np.ndarray, y: np.ndarray, noise: float) -> list[tuple[Tree, np.n
     while len(found) < TREES:
         tree = random_tree(rng)
         values = np.append(rng.normal(0, 0.5, len(tree.hyperparameters)), noise)
-        if len(values) > FEWEST and check(tree) and not Objective(tree, x, y).evaluate(values)[2]:
+        if (
+            len(values) > FEWEST
+            and check(tree)
+            and not TreeObjective(tree, x, y).evaluate(values)[2]
+        ):
             found.append((tree, values))
     return found
 
@@ -92,7 +96,7 @@ def rows() -> list[Row]:
     y = np.sin(40 * x[:, 0]) + x[:, 0] + 0.3 * rng.normal(size=POINTS)
     found = []
     for tree, values in kernels(x, y, math.log(0.1)):
-        objective = Objective(tree, x, y)
+        objective = TreeObjective(tree, x, y)
         own, simple = objective.evaluate(values).height, floor(tree, x, y, values)
         assert math.isclose(own, simple, rel_tol=1e-6), (own, simple)
         ours, theirs = in_turns(

@@ -33,7 +33,7 @@ from measure import Row, at_least
 
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Offspring
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.run import evolve
 from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 
@@ -153,7 +153,7 @@ def compared(
     peer: subprocess.Popen, tree: Tree, values: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> list[Row]:
     """Return the rows of one tree; none if the package refuses its covariance."""
-    objective = Objective(tree, x, y)
+    objective = TreeObjective(tree, x, y)
     natural = np.where([*tree.positive, True], np.exp(values), values)
     kernel, theirs = translated(tree, dict(zip(tree.hyperparameters, natural, strict=False)))
     asked = {"kernel": kernel, "values": theirs, "noise": math.sqrt(NOISE)}

@@ -29,8 +29,7 @@ from rich.table import Table
 
 from experiments.kem.trials import settings
 from experiments.results import slug
-from kem_pymc.comparison.study import Users
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.prediction import Prediction
 from kem_pymc.selection.scores import predictive_scores
@@ -59,12 +58,12 @@ class Forecast:
         return Prediction(self.scaling.mean_back(self.mean), self.scaling.sd_back(self.sd))
 
 
-def users_of(study: str, trial: int, seed: int) -> Users:
+def users_of(study: str, trial: int, seed: int) -> Split:
     """Return the pilot and test users of a trial, split as in `python -m experiments`."""
     return settings().studies[study].deal(trial, seed)
 
 
-def pilot_rows(users: Users, scaling: Scaling) -> Rows:
+def pilot_rows(users: Split, scaling: Scaling) -> Rows:
     """Return the pilot users' rows in scaled units."""
     pilot = scaling.apply(users.pilot)
     counts = [len(y) for y in pilot.targets]

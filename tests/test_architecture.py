@@ -1,5 +1,6 @@
 """ARCHITECTURE.md is true, and the script that says so notices when it isn't."""
 
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -18,6 +19,16 @@ def test_it_holds():
 
 def test_ci_asks():
     assert "python .ci/check_architecture.py" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+def test_no_class_has_the_name_of_another_one():
+    """Two classes of one name in two modules would be mistaken for each other by readers."""
+    modules: dict[str, list[str]] = {}
+    for folder in ("kem_pymc", "experiments"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name in re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE):
+                modules.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from kem_pymc.gp.fit import bic
 from kem_pymc.search.evaluation import Evaluation
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
 from kem_pymc.search.evocov.run import EVALUATIONS
@@ -180,7 +180,7 @@ def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) 
         with suppress(InputError):  # too many hyperparameters
             kernel = converted(own)
             values = coordinates_of(kernel.inherited, np.array([*kernel.tree.positive, True]))
-            height = Objective(kernel.tree, x, y).evaluate(values).height
+            height = TreeObjective(kernel.tree, x, y).evaluate(values).height
             if math.isfinite(height):
                 score = bic(height, len(values), len(y)).value
                 return Individual(kernel.tree, kernel.inherited, height, score, {})

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kem_pymc import datasets
-from kem_pymc.comparison.study import Study, Users, until_features_vary
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.comparison.study import Study, until_features_vary
+from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.datasets import pools
 from kem_pymc.errors import InputError
 
@@ -47,7 +47,7 @@ class LoadedStudy(Study):
     new_users: bool = False
     folds: int | None = None
 
-    def deal(self, trial: int, seed: int) -> Users:
+    def deal(self, trial: int, seed: int) -> Split:
         """Return the pilot and test users of a trial.
 
         Raises
@@ -61,7 +61,7 @@ class LoadedStudy(Study):
         pilot = self._loaded(drawn, seed).pilot
         return held_out(pilot, part, self.folds, self.generator(drawn, seed, "folds"))
 
-    def _loaded(self, trial: int, seed: int) -> Users:
+    def _loaded(self, trial: int, seed: int) -> Split:
         rng = self.generator(trial, seed, "users")
         return until_features_vary(lambda: LOADERS[self.data](rng, **self.options))
 
@@ -77,7 +77,7 @@ class LoadedStudy(Study):
         return super().key() | {name: getattr(self, name) for name in names}
 
 
-def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> Users:
+def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> Split:
     """Hold out one fold of the pilot users as test users; the others remain pilot users.
 
     Parameters
@@ -101,29 +101,28 @@ def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> 
         )
     out = set(rng.permutation(pilot.n_users)[part::parts])
     users = [[u for k, u in enumerate(pilot.users) if (k in out) == held] for held in (False, True)]
-    return Users(*(pilot.subset(own) for own in users))
+    return Split(*(pilot.subset(own) for own in users))
 
 
 def _synthetic(
     rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any
-) -> tuple[Cohort, Cohort]:
+) -> Split:
     pilot = datasets.synthetic(users=pilot_users, seed=rng, **options)
-    return pilot, datasets.synthetic(users=test_users, seed=rng, **options)
+    return Split(pilot, datasets.synthetic(users=test_users, seed=rng, **options))
 
 
-def _panel(
-    rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any
-) -> tuple[Cohort, Cohort]:
+def _panel(rng: np.random.Generator, *, pilot_users: int, test_users: int, **options: Any) -> Split:
     # Split from one cohort, because pilot and test users have the same shared function.
     cohort = datasets.panel(users=pilot_users + test_users, seed=rng, **options)
-    return cohort.subset(cohort.users[:pilot_users]), cohort.subset(cohort.users[pilot_users:])
+    pilot, test = cohort.users[:pilot_users], cohort.users[pilot_users:]
+    return Split(cohort.subset(pilot), cohort.subset(test))
 
 
-def _loaded(name: str) -> Callable[..., tuple[Cohort, Cohort]]:
+def _loaded(name: str) -> Callable[..., Split]:
     return lambda rng, **options: getattr(datasets, name)(None, rng, **options)
 
 
-LOADERS: dict[str, Callable[..., tuple[Cohort, Cohort]]] = {
+LOADERS: dict[str, Callable[..., Split]] = {
     "synthetic": _synthetic,
     "panel": _panel,
 } | {

@@ -17,7 +17,7 @@ from kem_pymc._system.files import write_atomically
 from kem_pymc.comparison.methods import Method, Sampling, Training
 from kem_pymc.comparison.output import Evidence
 from kem_pymc.comparison.stored import digest
-from kem_pymc.comparison.task import FULL, QUICK, Scale, Task, tasks_of
+from kem_pymc.comparison.task import FULL, QUICK, ComparisonTask, Scale, tasks_of
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.priors import Priors
 
@@ -35,7 +35,7 @@ SCALES = {
 
 
 @dataclass(frozen=True)
-class KEMTask(Task):
+class KEMTask(ComparisonTask):
     """A task whose evolutions are kept as well, for other methods and figures.
 
     Attributes
@@ -124,7 +124,7 @@ class KEMSettings(NamedTuple):
             methods = {m: _quick(own) for m, own in methods.items()}
         scale = self.scales[options.quick]
         seed, folds = options.seed + figure.get("seed", 0), figure.get("folds")
-        tasks: list[Task] = []
+        tasks: list[ComparisonTask] = []
         for key in figure["studies"]:
             study = self.studies[key]
             most = figure.get("trials", study.trials)

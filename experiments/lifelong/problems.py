@@ -19,7 +19,7 @@ type Direction = Literal["minimize", "maximize"]
 FOLDS = 5
 
 
-class Problem(NamedTuple):
+class ObjectiveFunction(NamedTuple):
     """A function to optimise.
 
     Attributes
@@ -54,7 +54,7 @@ class ProblemSequence(Protocol):
     def space(self) -> dict[str, BaseDistribution]:
         """Return the points that may be tried."""
 
-    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+    def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the functions, in their order."""
 
 
@@ -85,14 +85,14 @@ class BraninSequence:
         """Return the ranges of both inputs; see :class:`ProblemSequence`."""
         return {name: FloatDistribution(*ends) for name, ends in RANGES.items()}
 
-    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+    def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the functions; see :class:`ProblemSequence`."""
         for function in branin_sequence(self.noise, self.functions, rng):
 
             def evaluate(point: Mapping[str, Any], function=function) -> float:
                 return float(function(**point))
 
-            yield Problem(evaluate, function.minimum)
+            yield ObjectiveFunction(evaluate, function.minimum)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class RegistrySequence:
         """Return the space of classifiers; see :class:`ProblemSequence`."""
         return SPACE
 
-    def problems(self, rng: np.random.Generator) -> Iterator[Problem]:
+    def problems(self, rng: np.random.Generator) -> Iterator[ObjectiveFunction]:
         """Return the scores; see :class:`ProblemSequence`."""
         check_installed()
         if self.path is None:
@@ -145,4 +145,4 @@ class RegistrySequence:
                     f"The years {years} have an outcome with {fewest} rows. Give a table with "
                     f"{FOLDS} rows of each outcome at least, one for every fold."
                 )
-            yield Problem(partial(score, x=x, y=y, folds=FOLDS), np.nan)
+            yield ObjectiveFunction(partial(score, x=x, y=y, folds=FOLDS), np.nan)

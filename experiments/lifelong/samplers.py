@@ -20,7 +20,7 @@ from kem_pymc.lifelong.sampler import LifelongSampler
 from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.studies import StudySampler, new_point
 from kem_pymc.lifelong.tasks import Task
-from kem_pymc.lifelong.training import State
+from kem_pymc.lifelong.training import TaskState
 
 #: Means and standard deviations of the normal priors of log lengthscales and of the log noise
 #: variance. Values are standardised, and columns are in [0, 1].
@@ -36,7 +36,7 @@ STARTS, ITERATIONS = 3, 100
 JITTER = 1e-8
 
 
-class Random(StudySampler):
+class RandomSampler(StudySampler):
     """Random search."""
 
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> None:
@@ -330,7 +330,7 @@ class ABLR(StudySampler):
             adam.step()
         self.weights, found = adam.values()
         self.log_precisions[-len(used) :] = np.clip(found, *LOG_PRECISIONS)
-        state = State(self.weights, np.ones(1), self.log_precisions[-1])
+        state = TaskState(self.weights, np.ones(1), self.log_precisions[-1])
         return NetworkModel.of(state, self.units, tasks[-1].rows, tasks[-1].y)
 
 
@@ -356,7 +356,7 @@ def sampler(method: str, seed: int, **options: Any) -> StudySampler:
     if method == "ablr_100":
         return ABLR(seed=seed, units=100)
     samplers: dict[str, type[StudySampler]] = {
-        "random": Random,
+        "random": RandomSampler,
         "gp": SingleTaskGP,
         "multitask_gp": MultiTaskGP,
         "warm_start_gp": WarmStartGP,

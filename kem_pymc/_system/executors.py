@@ -121,7 +121,7 @@ def make_executor(
         if cores is not None:
             raise InputError("Both cores and a cluster are given. Give one of them.")
         if isinstance(cluster, str):
-            return Cluster(cluster)
+            return DaskPool(cluster)
         return Pool(cluster) if isinstance(cluster, futures.Executor) else cluster
     if cores is not None and cores < 1:
         raise InputError("{cores} isn't a valid number of processes. Give 1 or more.", cores=cores)
@@ -306,7 +306,7 @@ class Processes(Pool):
         self.close()  # processes may be in the middle of long tasks
 
 
-class Cluster(Pool):
+class DaskPool(Pool):
     """Execute tasks on a Dask cluster.
 
     Parameters

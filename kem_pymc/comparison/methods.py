@@ -229,7 +229,7 @@ class Final(Method):
 @register("Pooled GP", shared=False, options={"kind": "pooled"})
 @register("Mixed model", shared=False, options={"kind": "linear"})
 @register("Two-level GP", shared=False, options={"kind": "smooth"})
-class TwoLevel(Method):
+class TwoLevelMethod(Method):
     """Fixed kernels, with values fitted to all pilot users together.
 
     MAGMA ("smooth"), a linear mixed model with random intercepts and slopes ("linear"), and one
@@ -241,12 +241,8 @@ class TwoLevel(Method):
     def selector(self, training: Training) -> Selector:
         """Fit the model; see :class:`kem_pymc.selection.two_level.TwoLevelSelector`."""
         floor = training.priors.noise_floor
-        options: dict[str, Any] = {
-            "scaling": training.scaling,
-            "noise_floor": floor,
-            **self.options,
-        }
-        return TwoLevelSelector.learn(training.pilot, **options)
+        options: dict[str, Any] = {"scaling": training.scaling, "noise_floor": floor}
+        return TwoLevelSelector.learn(training.pilot, **options | self.options)
 
 
 @register("ARD", options={"fit": "pilot"})

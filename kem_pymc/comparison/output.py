@@ -12,7 +12,7 @@ from kem_pymc._system.spreadsheet import escape
 from kem_pymc.comparison.methods import METHODS, Method
 from kem_pymc.comparison.stored import read_results
 from kem_pymc.comparison.study import Study
-from kem_pymc.comparison.task import Task
+from kem_pymc.comparison.task import ComparisonTask
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Evidence:
 
     Attributes
     ----------
-    tasks : list of Task
+    tasks : list of ComparisonTask
     folder : Path
     studies, methods : dict
         Studies and methods by name, in the order of tables and figures.
     """
 
-    tasks: Sequence[Task]
+    tasks: Sequence[ComparisonTask]
     folder: Path
     studies: dict[str, Study]
     methods: dict[str, Method] = field(default_factory=lambda: METHODS)

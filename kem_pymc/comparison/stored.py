@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -59,7 +60,7 @@ def run_tasks[T: StoredTask](
         Called with every task that was run.
     """
     left = [task for task in tasks if not task.file(out).is_file()]
-    for number, results in executor.map_unordered(_run, left):
+    for number, results in executor.map_unordered(methodcaller("run"), left):
         file = left[number].file(out)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, results.to_csv(index=False).encode())
@@ -72,10 +73,6 @@ def read_results(tasks: Sequence[StoredTask], out: Path) -> pd.DataFrame:
     files = dict.fromkeys(task.file(out) for task in tasks)
     tables = [pd.read_csv(file, keep_default_na=False, na_values=[""]) for file in files]
     return pd.concat(tables, ignore_index=True)
-
-
-def _run(task: StoredTask) -> pd.DataFrame:
-    return task.run()
 
 
 @cache

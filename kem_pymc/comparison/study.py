@@ -2,26 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
 
 import kem_pymc.priors as prior_tables
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.data.transforms import Name
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors
 
 #: Largest number of random splits that are tried until every feature varies among pilot users.
 SPLITS = 20
-
-
-class Users(NamedTuple):
-    """A pilot cohort to learn from, and a test cohort of other users to select kernels for."""
-
-    pilot: Cohort
-    test: Cohort
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +45,7 @@ class Study:
     transform: Name | None = None
     target: Literal["next", "truth"] = "next"
 
-    def deal(self, trial: int, seed: int) -> Users:
+    def deal(self, trial: int, seed: int) -> Split:
         """Return the pilot and test users of a trial: two random halves of the cohort."""
         cohort, rng = self.cohort, self.generator(trial, seed, "users")
         assert cohort is not None
@@ -73,13 +66,13 @@ class Study:
         return own | {"cohort": None if self.cohort is None else self.cohort.digest()}
 
 
-def until_features_vary(draw: Callable[[], tuple[Cohort, Cohort]]) -> Users:
+def until_features_vary(draw: Callable[[], Split]) -> Split:
     """Draw users until every feature varies among the pilot users, which scaling requires.
 
     After `SPLITS` draws the last one is returned as it is.
     """
     for _ in range(SPLITS):
-        users = Users(*draw())
+        users = draw()
         if np.all(np.ptp(np.concatenate(users.pilot.inputs), axis=0) > 0):
             break
     return users

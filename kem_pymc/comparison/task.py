@@ -36,7 +36,7 @@ QUICK = Scale({"cut": Sampling(2, 40, 40)}, trials=2, test_users=6)
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparisonTask:
     """A unit of work for one worker, independent of all other tasks.
 
     Attributes
@@ -136,14 +136,14 @@ class Task:
 
 def tasks_of(
     study: Study, methods: dict[str, Method], trials: int, scale: Scale = FULL, seed: int = 0
-) -> list[Task]:
+) -> list[ComparisonTask]:
     """Return the tasks of a comparison on a study, one for each trial and training."""
     trainings: dict[str, dict[str, Method]] = {}
     for name, method in methods.items():
         trainings.setdefault(repr(method.training_key()), {})[name] = method
     number = min(trials, scale.trials or trials)
     return [
-        Task(study, trial, own, scale, seed)
+        ComparisonTask(study, trial, own, scale, seed)
         for trial in range(number)
         for own in trainings.values()
     ]

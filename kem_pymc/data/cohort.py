@@ -45,6 +45,13 @@ class PaddedCohort(NamedTuple):
     steps: np.ndarray
 
 
+class Split(NamedTuple):
+    """A pilot cohort to learn from, and a test cohort of other users to select kernels for."""
+
+    pilot: "Cohort"
+    test: "Cohort"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Cohort(Displayed):
     """Users and their points, in order of arrival and in the units of the table.
@@ -337,7 +344,7 @@ class Cohort(Displayed):
                 )
         return self._take([position[label] for label in chosen])
 
-    def split(self, rng: np.random.Generator | int, fraction: float = 0.5) -> tuple[Self, Self]:
+    def split(self, rng: np.random.Generator | int, fraction: float = 0.5) -> Split:
         """Split the users at random into a pilot and a test cohort.
 
         Parameters
@@ -349,7 +356,7 @@ class Cohort(Displayed):
 
         Returns
         -------
-        tuple of Cohort
+        Split
             Pilot cohort and test cohort.
 
         Raises
@@ -366,7 +373,7 @@ class Cohort(Displayed):
                 "Choose a fraction that leaves at least one user in each part."
             )
         shuffled = np.random.default_rng(rng).permutation(self.n_users)
-        return self._take(sorted(shuffled[:pilot])), self._take(sorted(shuffled[pilot:]))
+        return Split(self._take(sorted(shuffled[:pilot])), self._take(sorted(shuffled[pilot:])))
 
     def truncate(self, time_steps: int) -> Self:
         """Return the cohort as it was after its first `time_steps` time steps.

@@ -1,8 +1,8 @@
 """Data sets of the papers: loaders of files that the user supplies, simulators, candidate pools."""
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._days import PAPER_DAYS, DayCounts
 from kem_pymc.datasets._home import DataFileNotFoundError, data_home
-from kem_pymc.datasets._study import Study
 from kem_pymc.datasets.heartsteps import heartsteps
 from kem_pymc.datasets.heartsteps_daily import heartsteps_daily
 from kem_pymc.datasets.longitudinal import chick_weight, orthodont, sleepstudy, theoph
@@ -18,7 +18,7 @@ __all__ = [
     "Counts",
     "DataFileNotFoundError",
     "DayCounts",
-    "Study",
+    "Split",
     "Truth",
     "candidates",
     "chick_weight",

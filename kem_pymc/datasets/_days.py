@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, Seed, Study, check_numbers, enough, read_csv, study
+from kem_pymc.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
 
 SOURCE = "https://github.com/klasnja/HeartStepsV1"
 
@@ -67,7 +68,7 @@ def filtered(
     minimum: int,
     seed: Seed,
     callback: Callback,
-) -> Study:
+) -> Split:
     """Fill gaps in the context, drop days and users, and split the rest into a study.
 
     Parameters

@@ -7,13 +7,12 @@ import zlib
 from collections.abc import Sequence
 from gzip import BadGzipFile
 from os import PathLike
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.errors import InputError
 
 type Folder = str | PathLike[str] | None
@@ -21,13 +20,6 @@ type Seed = int | np.random.Generator
 
 #: Exceptions that pandas raises for a file that isn't a CSV file, or is a damaged gzip file.
 UNREADABLE = (ValueError, BadGzipFile, EOFError, zlib.error)
-
-
-class Study(NamedTuple):
-    """A pilot cohort to learn from, and a test cohort of other users to select kernels for."""
-
-    pilot: Cohort
-    test: Cohort
 
 
 def read_csv(file: PathLike[str], columns: Sequence[str], source: str) -> pd.DataFrame:
@@ -122,7 +114,7 @@ def study(
     batch: int,
     minimum: int,
     rng: np.random.Generator,
-) -> Study:
+) -> Split:
     """Divide each user's rows into time steps, and split the users at random into two halves.
 
     Parameters
@@ -162,7 +154,7 @@ def study(
         features=tuple(features),
         target=target,
     )
-    return Study(*cohort.split(rng))
+    return cohort.split(rng)
 
 
 def _name(file: PathLike[str]) -> str:

@@ -8,8 +8,9 @@ of the wristband is a feature. Values are in raw units;
 import numpy as np
 import pandas as pd
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._days import SOURCE, Callback, filtered, read_days
-from kem_pymc.datasets._study import Folder, Seed, Study
+from kem_pymc.datasets._study import Folder, Seed
 from kem_pymc.errors import InputError
 
 STEPS = ("user.index", "steps.utime.local", "steps")
@@ -45,7 +46,7 @@ def heartsteps(
     batch: int = 5,
     minimum: int = 10,
     callback: Callback = None,
-) -> Study:
+) -> Split:
     """Load the HeartSteps V1 study: 37 users, half of them pilot users.
 
     The target is ``root_active_minutes``, the square root of the number of minutes of a local day

@@ -7,8 +7,9 @@ paper uses aren't available. As there, no measurement of the wristband is a feat
 import numpy as np
 import pandas as pd
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._days import Callback, filtered, read_days
-from kem_pymc.datasets._study import Folder, Seed, Study
+from kem_pymc.datasets._study import Folder, Seed
 
 #: Features of HeartSteps daily steps. The first 12 are numbers, the last 5 binary.
 HEARTSTEPS_DAILY = (
@@ -47,7 +48,7 @@ def heartsteps_daily(
     minimum: int = 10,
     callback: Callback = None,
     forecast: bool = False,
-) -> Study:
+) -> Split:
     """Load HeartSteps daily steps: user-days of 20 of the users of HeartSteps V1.
 
     This isn't the paper's data. The target is ``root_steps``, the square root of the wristband's

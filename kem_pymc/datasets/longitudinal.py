@@ -6,14 +6,15 @@ users at random into pilot and test users. By default every row is a time step.
 
 import numpy as np
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, Seed, Study, check_numbers, enough, read_csv, study
+from kem_pymc.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
 from kem_pymc.errors import InputError
 
 SOURCE = "https://github.com/vincentarelbundock/Rdatasets"
 
 
-def sleepstudy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Study:
+def sleepstudy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
     """Load the sleep deprivation study: 18 users of 10 days, 9 of them pilot users.
 
     The target is ``Reaction`` (mean reaction time in ms) by ``Days`` of restricted sleep (Belenky
@@ -38,7 +39,7 @@ def sleepstudy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> S
     return _load("sleepstudy.csv", "Subject", "Days", "Reaction", data_home, seed, batch)
 
 
-def chick_weight(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Study:
+def chick_weight(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
     """Load the growth of chicks: 50 users of 2 to 12 weighings, 25 of them pilot users.
 
     The target is ``weight`` (g) by ``Time`` (days since birth); the four diets aren't a feature
@@ -48,7 +49,7 @@ def chick_weight(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) ->
     return _load("ChickWeight.csv", "Chick", "Time", "weight", data_home, seed, batch)
 
 
-def orthodont(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Study:
+def orthodont(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
     """Load the orthodontic growth of children: 27 users of 4 visits, 13 of them pilot users.
 
     The target is ``distance`` (mm, from the pituitary to the pterygomaxillary fissure) by ``age``
@@ -59,7 +60,7 @@ def orthodont(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> St
     return _load("Orthodont.csv", "Subject", "age", "distance", data_home, seed, batch)
 
 
-def theoph(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Study:
+def theoph(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split:
     """Load the kinetics of theophylline: 12 users of 11 samples, 6 of them pilot users.
 
     The target is ``conc`` (mg/l in serum) by ``Time`` (hours since the dose); weight and dose
@@ -71,7 +72,7 @@ def theoph(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Study
 
 def _load(
     name: str, user: str, time: str, target: str, data_home: Folder, seed: Seed, batch: int
-) -> Study:
+) -> Split:
     file = find(f"longitudinal/{name}", data_home, source=SOURCE)
     table = read_csv(file, (user, time, target), SOURCE)
     check_numbers(file, table, (time, target))

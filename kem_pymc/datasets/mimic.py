@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from kem_pymc.data.cohort import Split
 from kem_pymc.datasets._home import find
 from kem_pymc.datasets._mimic_files import (
     STAY,
@@ -20,7 +21,7 @@ from kem_pymc.datasets._mimic_files import (
     read_diagnoses,
     read_infusions,
 )
-from kem_pymc.datasets._study import Folder, Seed, Study, check_numbers, enough, read_csv, study
+from kem_pymc.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
 from kem_pymc.errors import InputError
 
 
@@ -110,7 +111,7 @@ def mimic(
     minimum: int = 30,
     chunk: int = 5_000_000,
     callback: Callback = None,
-) -> Study:
+) -> Split:
     """Load the MIMIC-III study: users are diagnoses upon admission, 16 in the paper.
 
     The target is ``plateau_pressure`` (cmH2O), from the 14 features of ``MIMIC``. A point is a
@@ -197,7 +198,7 @@ def mimic_demo(
     batch: int = 10,
     minimum: int = 30,
     callback: Callback = None,
-) -> Study:
+) -> Split:
     """Load the open demo of MIMIC-III: 836 readings of plateau pressure of 44 ICU stays.
 
     This isn't the paper's study, and its table has no diagnoses. The target is ``plateau_pressure``
@@ -264,7 +265,7 @@ def _filtered(
     minimum: int,
     rng: np.random.Generator,
     callback: Callback,
-) -> Study:
+) -> Split:
     """Apply the filters that follow the one for ventilation, and make a study of the points left.
 
     Parameters

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import Cohort, Split
 from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, Seed, Study, read_csv
+from kem_pymc.datasets._study import Folder, Seed, read_csv
 from kem_pymc.errors import InputError
 
 ENERGY = (
@@ -45,7 +45,7 @@ CONCRETE = (
 FIRE_INDEX = {"Bejaia": "BUI", "Sidi-Bel Abbes": "ISI"}
 
 
-def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
+def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     """Load the energy efficiency study: 15 users of 50 buildings each, 7 of them pilot users.
 
     The target is ``heating_load`` (kWh/m^2), from 8 features of the building. File
@@ -74,7 +74,7 @@ def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study
     return _study(table, ENERGY, "heating_load", users=range(15), points=50, batch=batch, seed=seed)
 
 
-def housing(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
+def housing(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     """Load the Boston housing study: 10 users of 50 tracts each, 5 of them pilot users.
 
     The target is ``MEDV`` (median price in 1000 USD), from 13 features. File
@@ -86,7 +86,7 @@ def housing(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Stud
     return _study(table, HOUSING, "MEDV", users=range(10), points=50, batch=batch, seed=seed)
 
 
-def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
+def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     """Load the concrete study: 20 users of 50 mixtures each, 10 of them pilot users.
 
     The target is ``strength_mpa`` (compressive strength, MPa), from 7 ingredients (kg/m^3) and the
@@ -99,7 +99,7 @@ def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Stu
     return _study(table, CONCRETE, "strength_mpa", users=users, points=50, batch=batch, seed=seed)
 
 
-def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
+def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     """Load the Algerian forest fires study: 8 users of 30 days each, 4 of them pilot users.
 
     Four users come from each region, two of them pilot users. The target ``index`` is the one that
@@ -137,7 +137,7 @@ def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Study:
         )
         for region, index in FIRE_INDEX.items()
     ]
-    return Study(*(_join(first, second) for first, second in zip(*halves, strict=True)))
+    return Split(*(_join(first, second) for first, second in zip(*halves, strict=True)))
 
 
 def _read(
@@ -163,7 +163,7 @@ def _study(
     points: int,
     batch: int,
     seed: Seed,
-) -> Study:
+) -> Split:
     """Assign random rows to users; half of the users, rounded down, are pilot users."""
     if len(table) < len(users) * points:
         raise InputError(
@@ -187,7 +187,7 @@ def _study(
         features=tuple(features),
         target=target,
     )
-    return Study(*cohort.split(rng))
+    return cohort.split(rng)
 
 
 def _join(first: Cohort, second: Cohort) -> Cohort:

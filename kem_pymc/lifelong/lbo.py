@@ -10,7 +10,7 @@ from scipy.special import expit
 from kem_pymc.lifelong import ibp, networks
 from kem_pymc.lifelong.linear import LinearPosterior
 from kem_pymc.lifelong.tasks import Task
-from kem_pymc.lifelong.training import Neighbours, State, Training, training
+from kem_pymc.lifelong.training import Neighbours, NetworkTraining, TaskState, training
 
 #: Coefficients of the regulariser that are compared (section 2.4).
 STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
@@ -42,7 +42,7 @@ class NetworkModel:
     posterior: LinearPosterior
 
     @classmethod
-    def of(cls, state: State, units: int, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
+    def of(cls, state: TaskState, units: int, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
         """Return the model of a state, given values (n,) at points (n, D)."""
         weights = state.weights[state.active]
         precisions = np.exp(state.log_precisions)
@@ -74,14 +74,14 @@ class Beginning(NamedTuple):
 
     Attributes
     ----------
-    state : State
+    state : TaskState
     before : Neighbours
         Earlier tasks.
     strength : float
         Coefficient of the regulariser, until it is chosen.
     """
 
-    state: State
+    state: TaskState
     before: Neighbours
     strength: float
 
@@ -91,14 +91,14 @@ class Learned(NamedTuple):
 
     Attributes
     ----------
-    state : State
+    state : TaskState
     elbo : float
         Evidence lower bound.
     strength : float
         Coefficient of the regulariser.
     """
 
-    state: State
+    state: TaskState
     elbo: float
     strength: float
 
@@ -179,7 +179,7 @@ class LBO:
             "correlation": correlation,
         }
 
-    def _training(self, columns: int) -> Training:
+    def _training(self, columns: int) -> NetworkTraining:
         return training(self.max_networks, columns, self.units, self.alpha)
 
     def _beginning(self, tasks: Sequence[Task]) -> Beginning:
@@ -191,7 +191,7 @@ class LBO:
         odds = ibp.expected_log_odds(self.max_networks, self.alpha)
         columns, rng = tasks[-1].rows.shape[1], np.random.default_rng([self.seed])
         begun = Beginning(
-            State(
+            TaskState(
                 networks.draw(self.max_networks, columns, self.units, rng),
                 odds,
                 np.array(FIRST_LOG_PRECISIONS),
@@ -226,7 +226,7 @@ class LBO:
         y: np.ndarray,
         strength: float,
         rng: np.random.Generator,
-    ) -> tuple[State, float]:
+    ) -> tuple[TaskState, float]:
         return self._training(rows.shape[1]).train(
             begun.state,
             begun.before,

@@ -21,7 +21,7 @@ SAMPLES = 8
 FASTER = 10.0
 
 
-class State(NamedTuple):
+class TaskState(NamedTuple):
     """What is learned about one task.
 
     Attributes
@@ -68,7 +68,7 @@ class Neighbours(NamedTuple):
         """Return the sums without earlier tasks."""
         return cls(np.zeros(networks), np.zeros((networks, size)), np.zeros(networks))
 
-    def plus(self, state: State) -> "Neighbours":
+    def plus(self, state: TaskState) -> "Neighbours":
         """Return the sums with another task."""
         used = state.active.astype(float)
         return Neighbours(
@@ -78,7 +78,7 @@ class Neighbours(NamedTuple):
         )
 
 
-class Training:
+class NetworkTraining:
     """Compiled training of M networks on points with D columns; there is one for each shape.
 
     Parameters
@@ -93,7 +93,7 @@ class Training:
         self.networks, self.columns, self.units, self.alpha = networks, columns, units, alpha
         self.size = sum(rows * out for rows, out in sizes(columns, units))
         shapes = (networks, self.size), (networks,), (2,)
-        self._state: Any = State(*(pytensor.shared(np.zeros(shape)) for shape in shapes))
+        self._state: Any = TaskState(*(pytensor.shared(np.zeros(shape)) for shape in shapes))
         none = Neighbours.none(networks, self.size)
         self._before: Any = Neighbours(*(pytensor.shared(value) for value in none))
         self._rows = pytensor.shared(np.zeros((1, columns)))
@@ -116,8 +116,8 @@ class Training:
         maps = features_in_pytensor(state.weights, self._rows, self.columns, self.units)
         log_odds = FASTER * state.log_odds
         logit = ibp.logit_sample(log_odds, uniform)
-        # A task uses one network at least (State.active). Samples without any would make noise of
-        # all values, and the precision of the noise could never be large.
+        # A task uses one network at least (TaskState.active). Samples without any would make noise
+        # of all values, and the precision of the noise could never be large.
         likeliest = pt.eq(pt.arange(self.networks), pt.argmax(log_odds))
         z = pt.where(likeliest, 1.0, pt.sigmoid(logit))
         logs = pt.clip(FASTER * state.log_precisions, *LOG_PRECISIONS)
@@ -150,7 +150,7 @@ class Training:
 
     def train(
         self,
-        state: State,
+        state: TaskState,
         before: Neighbours,
         rows: np.ndarray,
         y: np.ndarray,
@@ -159,12 +159,12 @@ class Training:
         rate: float,
         iterations: int,
         rng: np.random.Generator,
-    ) -> tuple[State, float]:
+    ) -> tuple[TaskState, float]:
         """Train from a state.
 
         Parameters
         ----------
-        state : State
+        state : TaskState
         before : Neighbours
             Earlier tasks.
         rows : ndarray, shape (n, D)
@@ -179,7 +179,7 @@ class Training:
 
         Returns
         -------
-        state : State
+        state : TaskState
         elbo : float
             Mean evidence lower bound of the second half of the iterations.
         """
@@ -193,18 +193,18 @@ class Training:
             adam = self._step(in_dual=len(y) <= self.networks * self.units)
             adam.begin(_scaled(state, 1 / FASTER), rate)
             bounds = [float(adam.step(*pair)) for pair in variates]
-            found = _scaled(State(*adam.values()), FASTER)
+            found = _scaled(TaskState(*adam.values()), FASTER)
         precisions = np.clip(found.log_precisions, *LOG_PRECISIONS)
         found = found._replace(log_precisions=precisions)
         return found, float(np.mean(bounds[iterations // 2 :]))
 
 
-def _scaled(state: State, factor: float) -> State:
+def _scaled(state: TaskState, factor: float) -> TaskState:
     """Return a state with log odds and log precisions times a factor."""
-    return State(state.weights, factor * state.log_odds, factor * state.log_precisions)
+    return TaskState(state.weights, factor * state.log_odds, factor * state.log_precisions)
 
 
 @cache
-def training(networks: int, columns: int, units: int, alpha: float) -> Training:
+def training(networks: int, columns: int, units: int, alpha: float) -> NetworkTraining:
     """Return the training of a shape, which is compiled once."""
-    return Training(networks, columns, units, alpha)
+    return NetworkTraining(networks, columns, units, alpha)

@@ -15,7 +15,7 @@ import pytest
 from distributed import LocalCluster
 from distributed.security import Security
 
-from kem_pymc._system.executors import Cluster, Pool, Processes, Serial, in_order, make_executor
+from kem_pymc._system.executors import DaskPool, Pool, Processes, Serial, in_order, make_executor
 from kem_pymc.errors import InputError, WorkerError
 
 TASKS = list(range(12))
@@ -57,7 +57,7 @@ def executor(request):
         return
     cluster = request.param == "cluster"
     with closing(
-        Cluster(request.getfixturevalue("address")) if cluster else Processes(2)
+        DaskPool(request.getfixturevalue("address")) if cluster else Processes(2)
     ) as executor:
         yield executor
 
@@ -162,7 +162,7 @@ class Single:
 
 def test_a_worker_with_several_threads():
     here = LocalCluster(n_workers=1, threads_per_worker=4, processes=False, dashboard_address=":0")
-    with here, closing(Cluster(here.scheduler_address)) as executor:
+    with here, closing(DaskPool(here.scheduler_address)) as executor:
         assert done(executor, Single()) == TASKS
 
 

@@ -97,7 +97,7 @@ def test_an_interrupted_comparison_goes_on(tasks, done, tmp_path, monkeypatch):
     def stop(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(task.Task, "run", results)
+    monkeypatch.setattr(task.ComparisonTask, "run", results)
     with pytest.raises(KeyboardInterrupt):
         run_tasks(tasks, tmp_path, Serial(), stop)
     table = run_tasks(tasks, tmp_path, Serial())
@@ -172,9 +172,9 @@ def test_all_methods_mix_with_the_same_users_who_share_nothing(monkeypatch):
     """Catches a method without that mixture, and other posteriors or another run for each."""
     seen = []
     monkeypatch.setattr(task, "scored", lambda *_: [{"user": "u"}])
-    learn = task.Task.learn
+    learn = task.ComparisonTask.learn
     monkeypatch.setattr(
-        task.Task, "learn", lambda self, training, plain: seen.append(training) or learn(
+        task.ComparisonTask, "learn", lambda self, training, plain: seen.append(training) or learn(
             self, training, plain
         )
     )  # fmt: skip

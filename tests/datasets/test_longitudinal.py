@@ -9,7 +9,7 @@ import pytest
 
 from kem_pymc.datasets import (
     DataFileNotFoundError,
-    Study,
+    Split,
     chick_weight,
     data_home,
     orthodont,
@@ -22,7 +22,7 @@ from kem_pymc.errors import InputError
 class Case(NamedTuple):
     """Columns of a table, and what its real file holds."""
 
-    loader: Callable[..., Study]
+    loader: Callable[..., Split]
     file: str
     columns: tuple[str, str, str]
     users: int

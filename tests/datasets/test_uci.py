@@ -9,7 +9,7 @@ import pytest
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.datasets import (
     DataFileNotFoundError,
-    Study,
+    Split,
     concrete,
     data_home,
     energy,
@@ -23,7 +23,7 @@ from kem_pymc.errors import InputError
 class Case(NamedTuple):
     """What table 1 says of a study, and the size of its file."""
 
-    loader: Callable[..., Study]
+    loader: Callable[..., Split]
     file: str
     features: tuple[str, ...]
     target: str

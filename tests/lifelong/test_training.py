@@ -10,19 +10,19 @@ from kem_pymc.lifelong import ibp, networks
 from kem_pymc.lifelong.lbo import LBO, NetworkModel
 from kem_pymc.lifelong.linear import LOG_PRECISIONS
 from kem_pymc.lifelong.tasks import Task
-from kem_pymc.lifelong.training import FASTER, Neighbours, State, Training
+from kem_pymc.lifelong.training import FASTER, Neighbours, NetworkTraining, TaskState
 
 M, D, UNITS, N = 3, 2, 4, 7
 
 
 @pytest.fixture(scope="module")
 def own():
-    return Training(M, D, UNITS, 2.0)
+    return NetworkTraining(M, D, UNITS, 2.0)
 
 
 def state_of(seed):
     rng = np.random.default_rng(seed)
-    return State(networks.draw(M, D, UNITS, rng), rng.normal(size=M), np.array([0.02, 0.15]))
+    return TaskState(networks.draw(M, D, UNITS, rng), rng.normal(size=M), np.array([0.02, 0.15]))
 
 
 def test_features_are_those_of_pytensor():

@@ -16,7 +16,7 @@ from kem_pymc.gp.fit import bic
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
 from kem_pymc.search.evocov.metrics import Metric, MetricName
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.periodogram import periods
 
 #: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance. Those
@@ -95,7 +95,7 @@ class Fitter:
         frequencies = np.array([*tree.frequencies, False])
         high[frequencies] = max(LOGS[1], math.log(math.pi * len(self.y)))
         inherited = coordinates_of(offspring.inherited, positive)
-        search = _Search(Objective(tree, self.x, self.y, self.metric))
+        search = _Search(TreeObjective(tree, self.x, self.y, self.metric))
         spread = 0.0
         while search.outcomes.total() < self.evaluations:
             near = rng.normal(inherited, spread)
@@ -110,7 +110,7 @@ class Fitter:
             minimize(search, start, jac=True, method="L-BFGS-B", bounds=box, options=left)
         values, likelihood = search.best
         if self.metric != "lml":
-            likelihood = Objective(tree, self.x, self.y).evaluate(values).height
+            likelihood = TreeObjective(tree, self.x, self.y).evaluate(values).height
         score = math.inf
         if likelihood > -math.inf:
             score = bic(likelihood, len(values), len(self.y)).value
@@ -136,7 +136,7 @@ class _Search:
         Number of evaluations, by the outcome.
     """
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: TreeObjective) -> None:
         self._objective = objective
         self.best = (np.zeros(objective.size), -math.inf)
         self.outcomes: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree
 
 
-class Evaluated(NamedTuple):
+class MetricValue(NamedTuple):
     """Value of an objective at a point.
 
     Attributes
@@ -38,7 +38,7 @@ class Evaluated(NamedTuple):
     outcome: int
 
 
-class Objective:
+class TreeObjective:
     """A metric of one data set under a kernel with white noise, and a mean of zero.
 
     It is a function of k + 1 coordinates: the logs of the positive hyperparameters and the values
@@ -71,23 +71,23 @@ class Objective:
         """Number of coordinates k + 1."""
         return len(self.tape.positive) + 1
 
-    def evaluate(self, values: np.ndarray) -> Evaluated:
+    def evaluate(self, values: np.ndarray) -> MetricValue:
         """Return the metric and its gradient at coordinates (k + 1,)."""
         gradient = np.zeros(len(values))
         sines, cosines = self._waves
         c, adjoint = self._matrices
         outcome = noisy_covariance(self.tape, values, self.x, self._natural, sines, cosines, c)
         if outcome != FINE:
-            return Evaluated(-np.inf, gradient, outcome)
+            return MetricValue(-np.inf, gradient, outcome)
         height = self.metric(c, self.y, adjoint)
         if height == -np.inf:
-            return Evaluated(height, gradient, INDEFINITE)
+            return MetricValue(height, gradient, INDEFINITE)
         finite = noisy_pullback(
             self.tape, values, self.x, self._natural, sines, cosines, adjoint, gradient
         )
         if not (finite and np.isfinite(height)):
-            return Evaluated(-np.inf, np.zeros(len(values)), OVERFLOW)
-        return Evaluated(height, gradient, FINE)
+            return MetricValue(-np.inf, np.zeros(len(values)), OVERFLOW)
+        return MetricValue(height, gradient, FINE)
 
     def cross_covariances(self, values: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, int]:
         """Return covariances of other points with themselves and with the data, without noise.
@@ -147,7 +147,7 @@ def covariances(tree: Tree, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarr
     x : ndarray, shape (n, D)
         Inputs.
     values : ndarray, shape (at least k,)
-        Coordinates of the hyperparameters, see :class:`Objective`.
+        Coordinates of the hyperparameters, see :class:`TreeObjective`.
 
     Returns
     -------

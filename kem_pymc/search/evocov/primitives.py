@@ -4,7 +4,7 @@ A kernel is a tree of functions of a pair of inputs (x, x'). The types are
 
 - `Inputs`: the pair of inputs itself,
 - `Features`: the pair after a transform, which is the identity or (sin, cos) of a multiple,
-- `Hyperparameter`: a hyperparameter, one of the arguments h0, h1, ...,
+- `Scalar`: a hyperparameter, one of the arguments h0, h1, ...,
 - `Covariance`: a number for each pair.
 
 The function of a primitive makes PyTensor expressions; compiled code has its own
@@ -39,7 +39,7 @@ class Features:
     """Type of a pair of transformed inputs."""
 
 
-class Hyperparameter:
+class Scalar:
     """Type of a hyperparameter."""
 
 
@@ -107,7 +107,7 @@ def sqrt(w: Any) -> Any:
 
 #: Primitives that have an argument of the type that they return, in the order of table 2.
 NESTABLE = {
-    "power": (power, [Covariance, Hyperparameter]),
+    "power": (power, [Covariance, Scalar]),
     "add": (add, [Covariance, Covariance]),
     "multiply": (multiply, [Covariance, Covariance]),
     "div": (div, [Covariance]),
@@ -120,7 +120,7 @@ NESTABLE = {
 @cache
 def primitive_set() -> gp.PrimitiveSetTyped:
     """Return the primitive set of kernels, of which there is one."""
-    arguments = [Inputs] + HYPERPARAMETERS * [Hyperparameter]
+    arguments = [Inputs] + HYPERPARAMETERS * [Scalar]
     primitives = gp.PrimitiveSetTyped("kernel", arguments, Covariance, prefix="h")
     names = ["x", *(f"h{i}" for i in range(HYPERPARAMETERS))]
     # In this order no new name is that of an argument that has yet to be renamed.
@@ -128,10 +128,10 @@ def primitive_set() -> gp.PrimitiveSetTyped:
         primitives.renameArguments(**{old: new})
         primitives.mapping[new].name = new  # DEAP changes what is printed only
     primitives.addPrimitive(euc, [Inputs], Features)
-    primitives.addPrimitive(spectral, [Inputs, Hyperparameter], Features)
-    primitives.addPrimitive(sq_dist, [Features, Hyperparameter], Covariance)
-    primitives.addPrimitive(dot_prod, [Features, Hyperparameter, Hyperparameter], Covariance)
-    primitives.addPrimitive(hp, [Hyperparameter], Covariance)
+    primitives.addPrimitive(spectral, [Inputs, Scalar], Features)
+    primitives.addPrimitive(sq_dist, [Features, Scalar], Covariance)
+    primitives.addPrimitive(dot_prod, [Features, Scalar, Scalar], Covariance)
+    primitives.addPrimitive(hp, [Scalar], Covariance)
     for name, (function, takes) in NESTABLE.items():
         primitives.addPrimitive(function, takes, Covariance, name)
     for constant in CONSTANTS:

@@ -14,7 +14,7 @@ from kem_pymc.gp.prediction import Prediction, averaged, in_target_unit
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
-from kem_pymc.search.evocov.objective import Objective, covariances
+from kem_pymc.search.evocov.objective import TreeObjective, covariances
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def predict(
     """
     tree, noise = individual.tree, float(individual.natural[-1])
     values = coordinates_of(individual.natural, np.array([*tree.positive, True]))
-    objective = Objective(tree, x, y)
+    objective = TreeObjective(tree, x, y)
     covariance, outcome = covariances(tree, x, values)
     try:
         if outcome != FINE:

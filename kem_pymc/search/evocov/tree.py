@@ -9,7 +9,7 @@ from deap import gp
 from pytensor.scalar.basic import autocast_float_as
 
 from kem_pymc.errors import InputError
-from kem_pymc.search.evocov.primitives import Hyperparameter, primitive_set
+from kem_pymc.search.evocov.primitives import Scalar, primitive_set
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -194,7 +194,7 @@ class Tree(gp.PrimitiveTree):
 
 def is_hyperparameter(node: Any) -> bool:
     """Return whether a node of a tree is a hyperparameter."""
-    return node.ret is Hyperparameter
+    return node.ret is Scalar
 
 
 def _short(text: str) -> str:

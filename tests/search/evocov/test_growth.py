@@ -3,7 +3,7 @@
 import numpy as np
 
 from kem_pymc.search.evocov.growth import grow, random_tree
-from kem_pymc.search.evocov.primitives import Features, Hyperparameter, primitive_set
+from kem_pymc.search.evocov.primitives import Features, Scalar, primitive_set
 from kem_pymc.search.evocov.tree import Tree
 
 
@@ -43,7 +43,7 @@ def test_any_type_can_grow():
     rng = np.random.default_rng(2)
     for _ in range(20):
         assert grow(rng, Features)[0].name in ("euc", "spectral")
-        assert [node.ret for node in grow(rng, Hyperparameter)] == [Hyperparameter]
+        assert [node.ret for node in grow(rng, Scalar)] == [Scalar]
 
 
 def test_seed_decides():

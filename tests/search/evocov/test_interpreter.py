@@ -14,7 +14,7 @@ from kem_pymc.search.evocov.interpreter import (
     natural,
     pullback,
 )
-from kem_pymc.search.evocov.objective import Objective, covariances
+from kem_pymc.search.evocov.objective import TreeObjective, covariances
 from kem_pymc.search.evocov.tape import lower
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import PRIMITIVES, TABLE_1
@@ -86,7 +86,7 @@ def test_values_that_overflow_within_a_finite_covariance_have_no_slope(text, sam
     y = np.sin(5 * x[:, 0])
     trees = Tree.parse(text), Tree.parse(same)
     values = np.array([*np.log([0.01, 3.0])[: len(trees[0].positive)], -1.0])
-    found, expected = (Objective(tree, x, y).evaluate(values) for tree in trees)
+    found, expected = (TreeObjective(tree, x, y).evaluate(values) for tree in trees)
     assert found.outcome == FINE
     assert found.height == pytest.approx(expected.height, rel=1e-12)
     np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-9)
@@ -99,7 +99,7 @@ def test_gradients_are_those_of_finite_differences(name):
     # Not all are positive semi-definite: noise makes them so.
     values = np.append(coordinates(tree), 4.0)
     x = points(2)
-    objective = Objective(tree, x, np.sin(5 * x[:, 0]))
+    objective = TreeObjective(tree, x, np.sin(5 * x[:, 0]))
     found = objective.evaluate(values)
     assert found.outcome == FINE
     steps = 1e-5 * np.eye(len(values))

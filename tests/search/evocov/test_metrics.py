@@ -8,7 +8,7 @@ from scipy import stats
 
 from experiments.evocov.metrics import METRICS, n_held_out
 from kem_pymc.search.evocov import metrics
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import SE
 
@@ -63,7 +63,7 @@ def test_closed_forms_and_gradients(metric, large, data, monkeypatch):
     if large:
         monkeypatch.setattr(metrics, "LARGE", 1)
     x, y = data
-    objective = Objective(Tree.parse(SE), x, y, METRICS[metric])
+    objective = TreeObjective(Tree.parse(SE), x, y, METRICS[metric])
     found = objective.evaluate(VALUES)
     assert found.height == pytest.approx(brute_force(metric, dense(x), y), rel=1e-9)
     numeric = [
@@ -77,7 +77,7 @@ def test_closed_forms_and_gradients(metric, large, data, monkeypatch):
 def test_indefinite_covariances_have_none(metric, data):
     """Fits must not be drawn to where a factorisation fails."""
     x, y = data
-    found = Objective(Tree.parse("sq_dist(euc(x), h0)"), x, y, METRICS[metric]).evaluate(
+    found = TreeObjective(Tree.parse("sq_dist(euc(x), h0)"), x, y, METRICS[metric]).evaluate(
         np.zeros(2) - 3
     )
     assert found.height == -math.inf

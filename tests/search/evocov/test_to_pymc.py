@@ -7,7 +7,7 @@ from pytensor import config
 
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.objective import Objective
+from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.selection import predict
 from kem_pymc.search.evocov.tree import Tree
 from tests.refusals import refused
@@ -35,7 +35,7 @@ def test_likelihood_and_predictions_are_the_same(tree):
         mean, variance = process.predict(new, point=at, diag=True, pred_noise=True, jitter=0.0)
     positive = np.array([*tree.positive, True])
     coordinates = coordinates_of(natural, positive)
-    height, gradient, _ = Objective(tree, x, y).evaluate(coordinates)
+    height, gradient, _ = TreeObjective(tree, x, y).evaluate(coordinates)
     assert logp == pytest.approx(height, rel=1e-10)
     per_coordinate = np.where(positive[:-1], natural[:-1], 1.0)
     np.testing.assert_allclose(slope * per_coordinate, gradient[:-1], rtol=1e-8)

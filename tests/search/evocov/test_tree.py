@@ -27,7 +27,7 @@ def test_text_is_read_as_it_is_written(text):
         ("exp(h0)", "wrong type"),
         ("sq_dist(x, h0)", "wrong type"),
         ("spectral(x, h0)", "gives Features"),
-        ("h0", "gives Hyperparameter"),
+        ("h0", "gives Scalar"),
         (40 * "exp(" + "1.0" + 40 * ")", "41 levels"),
     ],
 )

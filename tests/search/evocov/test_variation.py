@@ -9,7 +9,7 @@ from kem_pymc.errors import InputError
 from kem_pymc.search.evocov import variation
 from kem_pymc.search.evocov.growth import random_tree
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.primitives import Hyperparameter
+from kem_pymc.search.evocov.primitives import Scalar
 from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.evocov.variation import (
@@ -52,7 +52,7 @@ def test_types_are_kept(operator):
 
 def test_types_that_are_not_kept_are_noticed(monkeypatch):
     """A crossover of subtrees of another type must not pass the check above."""
-    monkeypatch.setattr(variation, "Covariance", Hyperparameter)
+    monkeypatch.setattr(variation, "Covariance", Scalar)
     with pytest.raises((InputError, ValueError)):
         children("crossover")
 
