@@ -16,7 +16,7 @@ import pytensor
 import pytest
 
 from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
-from kem_pymc._system.executors import Cluster, Processes, Serial
+from kem_pymc._system.executors import DaskPool, Processes, Serial
 from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 
@@ -80,7 +80,7 @@ def address():
 def executor(request):
     """Workers of each kind."""
     if request.param == "cluster":
-        with closing(Cluster(request.getfixturevalue("address"))) as executor:
+        with closing(DaskPool(request.getfixturevalue("address"))) as executor:
             yield executor
         return
     yield Serial() if request.param == "here" else Processes(2)

@@ -101,8 +101,8 @@ class _CacheFiles(IndexDataCacheFile):
     """
 
     def save(self, key: Any, data: Any) -> None:
-        known = self._load_index()
-        if not known:  # existing files belong to other sources
+        index = self._load_index()
+        if not index:  # existing files belong to other sources
             pattern = self._data_name_pattern.replace("{number:d}", "*")
             for old in Path(self._cache_path).glob(pattern):
                 old.unlink(missing_ok=True)

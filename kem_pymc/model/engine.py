@@ -352,8 +352,8 @@ class Engine:
         here = label >= 0
         if not np.array_equal(here, self.present.ravel()):
             return False
-        own = np.arange(len(label))
-        if (label > own).any() or (label[label[here]] != label[here]).any():
+        index = np.arange(len(label))
+        if (label > index).any() or (label[label[here]] != label[here]).any():
             return False
         rows = values.reshape(len(label), -1)
         return bool(np.array_equal(rows[here], rows[label[here]], equal_nan=True))
@@ -386,14 +386,14 @@ class Engine:
     ) -> float:
         """Return the log density of all clusters' hyperparameters (natural values)."""
         active = np.repeat(structure[..., 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=-1)
-        known = np.isfinite(hyperparameters)
+        finite = np.isfinite(hyperparameters)
         if (
             not self.constant_within_clusters(structure, hyperparameters)
-            or (active != known)[self.present].any()
+            or (active != finite)[self.present].any()
         ):
             return -np.inf
         positive = self.pool.layout.positive
-        if (hyperparameters[..., positive][known[..., positive]] <= 0).any():
+        if (hyperparameters[..., positive][finite[..., positive]] <= 0).any():
             return -np.inf
         model = self.with_population(self.prior_model, *population)
         state = self.load(model, structure, hyperparameters)
@@ -405,10 +405,10 @@ class Engine:
         self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
     ) -> float:
         """Return the log density of all clusters' noise variances (natural values)."""
-        own = noise[self.present]
+        variances = noise[self.present]
         if (
             not self.constant_within_clusters(structure, noise)
-            or not ((own > 0) & (own < np.inf)).all()
+            or not ((variances > 0) & (variances < np.inf)).all()
         ):
             return -np.inf
         model = self.with_population(self.prior_model, *population)

@@ -236,7 +236,9 @@ class EvolutionModel(pm.Model):
             concentration = variable(ConcentrationVariable(engine), alpha.shape, alpha.rate)
         else:
             concentration = pt.constant(alpha.value)
-        structure = variable(StructureVariable(engine), concentration, dims=(*by_dataset, "slot"))
+        structure = variable(
+            StructureVariable(engine), concentration, dims=(*by_dataset, "structure_entry")
+        )
         population = [
             variable(op, *op.constants)
             for op in (PopulationVariable(engine, i) for i in range(len(engine.population)))
@@ -309,7 +311,7 @@ def _coords(
         "time_step": list(range(cohort.max_steps)),
         "candidate": pool.names,
         "hyperparameter": [h.name for h in pool.hyperparameters],
-        "slot": ["assignment", *pool.names],
+        "structure_entry": ["assignment", *pool.names],
         "point": list(range(int(max(e[-1] for e in cohort.ends)))),
         "feature": list(cohort.features),
         "setting": [f"{name}: {json.dumps(value)}" for name, value in settings.items()],

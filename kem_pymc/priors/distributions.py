@@ -61,10 +61,10 @@ def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
     node = rv.owner
     if not isinstance(node.op, RandomVariable):
         return None
-    found: list[float | PopulationParameter] = []
+    arguments: list[float | PopulationParameter] = []
     for argument in node.op.dist_params(node):
         if isinstance(argument, PopulationParameter):
-            found.append(argument)
+            arguments.append(argument)
             continue
         try:
             (value,) = constant_fold([argument])
@@ -72,8 +72,8 @@ def _arguments(rv: TensorVariable) -> list[float | PopulationParameter] | None:
             return None
         if np.ndim(value) != 0:
             return None
-        found.append(float(value))
-    return found
+        arguments.append(float(value))
+    return arguments
 
 
 def constants(rv: TensorVariable) -> list[float] | None:
@@ -81,8 +81,8 @@ def constants(rv: TensorVariable) -> list[float] | None:
     values = _arguments(rv)
     if values is None:
         return None
-    found = [v for v in values if not isinstance(v, PopulationParameter)]
-    return found if len(found) == len(values) else None
+    numbers = [v for v in values if not isinstance(v, PopulationParameter)]
+    return numbers if len(numbers) == len(values) else None
 
 
 def gamma_parameters(rv: TensorVariable) -> tuple[float, float] | None:
@@ -127,8 +127,8 @@ def to_data(rv: TensorVariable) -> dict[str, Any]:
     values = _arguments(rv)
     if values is not None:
         name = rv.owner.op._print_name[0]
-        own = getattr(getattr(pm, name, None), "rv_op", None)
-        if type(own) is type(rv.owner.op):
+        family = getattr(getattr(pm, name, None), "rv_op", None)
+        if type(family) is type(rv.owner.op):
             plain = [v.name if isinstance(v, PopulationParameter) else v for v in values]
             # JSON has no infinite numbers.
             plain = [str(v) if v in (np.inf, -np.inf) else v for v in plain]
@@ -161,9 +161,9 @@ def from_data(
             f"The prior {data['text']} was stored as text only. "
             "Pass the study's own priors instead."
         )
-    known = population or {}
+    parameters_by_name = population or {}
     parameters = [
-        known[v] if v in known else float(v) if isinstance(v, str) else v
+        parameters_by_name[v] if v in parameters_by_name else float(v) if isinstance(v, str) else v
         for v in data["parameters"]
     ]
     return random_variable(getattr(pm, data["distribution"]).rv_op, *parameters)
@@ -211,9 +211,9 @@ def _density(rv: TensorVariable, positive: bool) -> tuple[Any, Any, Any]:
 def _generators(rv: TensorVariable) -> dict[Any, Any]:
     """Return the random generators of a distribution, each with its state after a draw."""
     updates = collect_default_updates([rv], must_be_shared=False)
-    own = {v: n for v, n in updates.items() if isinstance(v.type, RandomGeneratorType)}
-    order = [v for node in io_toposort([], [rv]) for v in node.inputs if v in own]
-    return {v: own[v] for v in order}
+    generators = {v: n for v, n in updates.items() if isinstance(v.type, RandomGeneratorType)}
+    order = [v for node in io_toposort([], [rv]) for v in node.inputs if v in generators]
+    return {v: generators[v] for v in order}
 
 
 def _sampler(rv: TensorVariable, positive: bool) -> tuple[Any, Any]:
@@ -225,8 +225,8 @@ def _sampler(rv: TensorVariable, positive: bool) -> tuple[Any, Any]:
     generator = current = random_generator_type("generator")
     generators = _generators(rv)
     graphs = [rv, *generators.values()]
-    for i, own in enumerate(generators):
-        graphs = clone_replace(graphs, {own: current})
+    for i, other in enumerate(generators):
+        graphs = clone_replace(graphs, {other: current})
         current = graphs[1 + i]
     draw = graphs[0]
     return generator, pt.log(draw) if positive else draw.astype("float64")

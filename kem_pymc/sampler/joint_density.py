@@ -230,14 +230,14 @@ def simulate_targets(model, state, rng):
             raise RuntimeError("A covariance drawn from the prior is not positive definite.")
         # Targets are U' z. Known targets determine the first entries of z; the rest is normal.
         z = np.empty(n)
-        known = first_point(model.data, user, time_step)
-        forward_substitution(a, out[user, time_step - 1], known, z)
-        for k in range(known, n):
+        first = first_point(model.data, user, time_step)
+        forward_substitution(a, out[user, time_step - 1], first, z)
+        for k in range(first, n):
             z[k] = rng.normal()
         for k in range(n):
-            for j in range(max(k, known), n):
+            for j in range(max(k, first), n):
                 out[user, time_step, j] += a[k, j] * z[k]
-        out[user, time_step, :known] = out[user, time_step - 1, :known]
+        out[user, time_step, :first] = out[user, time_step - 1, :first]
     return out
 
 

@@ -150,17 +150,17 @@ def forward(tape, h, x, sines, cosines, first, last, row, column, size, values):
 @compiled
 def _add_distances(x, i, j, count, out):
     """Add the squared distances of point i from points j to j + count - 1 to `out`."""
-    own, others = x[i], x[j:]
+    point, others = x[i], x[j:]
     for q in range(count):
-        out[q] += (own - others[q]) * (own - others[q])
+        out[q] += (point - others[q]) * (point - others[q])
 
 
 @compiled
 def _add_products(x, i, j, count, shift, out):
     """Add the products of shifted point i with points j to j + count - 1 to `out`."""
-    own, others = x[i] - shift, x[j:]
+    point, others = x[i] - shift, x[j:]
     for q in range(count):
-        out[q] += own * (others[q] - shift)
+        out[q] += point * (others[q] - shift)
 
 
 @compiled
@@ -248,10 +248,10 @@ def _reverse_features(tape, r, h, x, sines, cosines, row, column, size, adjoint,
             count = min(n - j, size - done)
             weights = adjoint[done:]
             if kind == PRODUCT:
-                own, others = 2.0 * shift - x[d, i], x[d, j:]
+                constant, others = 2.0 * shift - x[d, i], x[d, j:]
                 slope = to_shift[done:]
                 for q in range(count):
-                    slope[q] += weights[q] * ((own - others[q]) / length)
+                    slope[q] += weights[q] * ((constant - others[q]) / length)
             else:
                 others = x[d, j:]
                 s, c = sines[wave, d, i], cosines[wave, d, i]
@@ -264,9 +264,9 @@ def _reverse_features(tape, r, h, x, sines, cosines, row, column, size, adjoint,
                         to_frequency[q] += weights[q] * ((x[d, i] - others[q]) * turned * scale)
                 else:
                     slope = to_shift[done:]
-                    own = 4.0 * shift - s - c
+                    constant = 4.0 * shift - s - c
                     for q in range(count):
-                        slope[q] += weights[q] * ((own - other_s[q] - other_c[q]) / length)
+                        slope[q] += weights[q] * ((constant - other_s[q] - other_c[q]) / length)
                     # The derivatives of sin and cos of the frequency times x are x cos and -x sin.
                     left, right = x[d, i] * c, x[d, i] * s
                     for q in range(count):
@@ -316,9 +316,9 @@ def covariance(tape, h, x, sines, cosines, out):
     while i < n:
         size = block_size(n, i, j)
         forward(tape, h, x, sines, cosines, tape.uniform, rows, i, j, size, values)
-        found = outcome(tape, values, size)
-        if found != FINE:
-            return found
+        status = outcome(tape, values, size)
+        if status != FINE:
+            return status
         result = values[-1]
         done = 0
         while done < size:
@@ -366,9 +366,9 @@ def cross_covariance(tape, h, x, z, out):
         for j in range(0, 1 + n, WIDTH):
             size = min(WIDTH, 1 + n - j)
             forward(tape, h, points, sines, cosines, tape.uniform, rows, 0, j, size, values)
-            found = outcome(tape, values, size)
-            if found != FINE:
-                return found
+            status = outcome(tape, values, size)
+            if status != FINE:
+                return status
             for q in range(size):
                 out[r, j + q] = values[-1, q]
     return FINE
