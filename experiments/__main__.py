@@ -63,12 +63,12 @@ def _reproduce(
     from experiments.results import Options, code
     from kem_pymc._system.executors import make_executor
 
-    known = papers.names()
+    figures = papers.names()
     if figure == "list":
-        screen.info("\n".join(known))
+        screen.info("\n".join(figures))
         return
-    if figure not in known:
-        raise InputError(f"There is no figure {figure!r}. Use one of {', '.join(known)}.")
+    if figure not in figures:
+        raise InputError(f"There is no figure {figure!r}. Use one of {', '.join(figures)}.")
     if seconds is not None and not figure.startswith("evocov"):
         raise InputError(f"{figure} has no limit of time. Leave out --seconds.")
     folders.check(out, True, RUNS)
@@ -79,7 +79,7 @@ def _reproduce(
         def run(tasks: Sequence[Any]) -> pd.DataFrame:
             return run_all(tasks, out, executor)
 
-        output = known[figure](figure, chosen, run)
+        output = figures[figure](figure, chosen, run)
         heading = [f"Made by kem_pymc {code()}, seed {seed}."]
         if quick:
             heading.append("Quick: too few trials, users and draws for conclusions.")

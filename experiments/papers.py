@@ -27,13 +27,13 @@ type Reproduce = Callable[[str, Options, Run], Output]
 
 def names() -> dict[str, Reproduce]:
     """Return the function that reproduces each figure, by the figure's name."""
-    known = default()
+    defaults = default()
     kinds: list[tuple[object, Reproduce]] = [
         (FIGURES, kem),
-        (known.searches, search),
-        (known.extrapolations, evocov),
-        (known.sequences, lifelong),
-        (known.decisions, bandits),
+        (defaults.searches, search),
+        (defaults.extrapolations, evocov),
+        (defaults.sequences, lifelong),
+        (defaults.decisions, bandits),
     ]
     return {name: make for figures, make in kinds for name in figures}  # type: ignore[attr-defined]
 

@@ -50,8 +50,8 @@ class Options:
 
 def code() -> str:
     """Return the version of the library and of the experiments on which results depend."""
-    own = stored.code(Path(__file__).parent, ONLOOKERS)
-    return f"{stored.code()}, experiments {own.partition(' ')[2]}"
+    version = stored.code(Path(__file__).parent, ONLOOKERS)
+    return f"{stored.code()}, experiments {version.partition(' ')[2]}"
 
 
 def file_of(task: Any, out: Path, data: str, name: str) -> Path:
@@ -84,7 +84,7 @@ def present[Key](
     DataFileNotFoundError
         If none is there.
     """
-    found = []
+    keys = []
     missing: dict[str, list[str]] = {}
     for key, title in titles.items():
         try:
@@ -92,12 +92,12 @@ def present[Key](
         except DataFileNotFoundError as error:
             missing.setdefault(str(error), []).append(title)
         else:
-            found.append(key)
-    if titles and not found:
+            keys.append(key)
+    if titles and not keys:
         raise DataFileNotFoundError(" ".join(missing))
     for message, absent in missing.items():
         warn(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} left out. {message}")
-    return found
+    return keys
 
 
 def panels(

@@ -41,18 +41,18 @@ class Problems:
     """Errors of several checks, raised together: ``with problems: check(...)``, then `check`."""
 
     def __init__(self) -> None:
-        self.found: list[InputError] = []
+        self.errors: list[InputError] = []
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, InputError):
-            self.found.append(error)
+            self.errors.append(error)
         return isinstance(error, InputError)
 
     def add_problem(self, message: str, **arguments: Any) -> None:
         """Add an :class:`InputError` with these arguments."""
-        self.found.append(InputError(message, **arguments))
+        self.errors.append(InputError(message, **arguments))
 
     def check(self) -> None:
         """Raise an error with the messages of all problems, if there are any.
@@ -61,10 +61,10 @@ class Problems:
         ------
         InputError
         """
-        if self.found:
-            messages = dict.fromkeys(str(error.args[0]) for error in self.found)
-            arguments = {k: v for error in self.found for k, v in error.arguments.items()}
-            raise InputError("\n".join(messages), **arguments) from self.found[0].__cause__
+        if self.errors:
+            messages = dict.fromkeys(str(error.args[0]) for error in self.errors)
+            arguments = {k: v for error in self.errors for k, v in error.arguments.items()}
+            raise InputError("\n".join(messages), **arguments) from self.errors[0].__cause__
 
 
 class SamplingError(RuntimeError):

@@ -149,15 +149,15 @@ class RegressionTask:
         objective = Weighted(len(made.components))
         truth = made.truth(points)
         total = truth.sum(axis=1)
-        own = DecomposedPosterior(made.components, objective, points)
+        decomposed = DecomposedPosterior(made.components, objective, points)
         plain = Posterior.unobserved(ComposedProcess(made.components, objective), points)
         rows: list[dict[str, Any]] = []
         places = rng.permutation(len(points))[: self.observations]
         for t, place in enumerate(places, 1):
             y = truth[place] + made.noises * rng.normal(size=len(made.noises))
-            own.observe(points[place], y)
+            decomposed.observe(points[place], y)
             plain = plain.observe(points[place], float(y.sum()))
-            mean, variance = own.moments()
+            mean, variance = decomposed.moments()
             plain_mean, plain_variance = plain.at_points
             rows.append(
                 {
@@ -185,6 +185,6 @@ def tasks_of(decisions: Decisions, options: Options) -> list[GameTask | Regressi
     return [
         RegressionTask(name, components, most or decisions.observations, trial, options.seed)
         for trial in range(count)
-        for name, own in decisions.regressions.items()
-        for components in own
+        for name, counts in decisions.regressions.items()
+        for components in counts
     ]

@@ -63,15 +63,15 @@ def illustration(_: pd.DataFrame) -> Output:
     made = synthetic("se", 2, rng, 200)
     x = np.linspace(0, 1, 200)[:, None]
     truth = made.truth(x)
-    own = DecomposedPosterior(made.components, Weighted(2), x)
+    decomposed = DecomposedPosterior(made.components, Weighted(2), x)
     plain = Posterior.unobserved(ComposedProcess(made.components, Weighted(2)), x)
     places = rng.permutation(200)[:OBSERVED]
     for place in places:
-        own.observe(x[place], truth[place])
+        decomposed.observe(x[place], truth[place])
         plain = plain.observe(x[place], float(truth[place].sum()))
     rows = pd.DataFrame({"x": x[:, 0], "f": truth.sum(axis=1)})
-    parts = {"decomposed": own.moments(), "plain": plain.at_points}
-    for j, (posterior,) in enumerate(own.posteriors):
+    parts = {"decomposed": decomposed.moments(), "plain": plain.at_points}
+    for j, (posterior,) in enumerate(decomposed.posteriors):
         rows[f"f{j + 1}"] = truth[:, j]
         parts[f"f{j + 1}"] = posterior.at_points
     for name, (m, v) in parts.items():
@@ -156,9 +156,9 @@ def _draw_regression(rows: pd.DataFrame) -> Figure:
     problems = unique(rows["problem"])
     figure, axes = panels(len(problems), 3.2, 3.2, len(problems), sharey=True)
     for ax, problem in zip(axes, problems, strict=True):
-        own = rows[rows["problem"] == problem]
-        looks = style.line_styles([f"J = {j}" for j in dict.fromkeys(own["components"])])
-        for j, values in own.groupby("components", sort=False):
+        part = rows[rows["problem"] == problem]
+        looks = style.line_styles([f"J = {j}" for j in dict.fromkeys(part["components"])])
+        for j, values in part.groupby("components", sort=False):
             sums = values.groupby("observations")[["decomposed", "plain"]].mean()
             improvement = 100 * (1 - sums["decomposed"] / sums["plain"])
             look: style.Style = looks[f"J = {j}"] | {"markevery": 10, "markersize": 4}
@@ -194,19 +194,19 @@ def cumulative(rows: pd.DataFrame) -> Output:
 def _against(last: pd.Series) -> pd.DataFrame:
     """Return by how much the regret is lower than that of GP-UCB, with intervals over trials."""
     wide = last.unstack("policy")
-    found = {}
-    for problem, own in wide.groupby(level="problem", sort=False):
+    lines = {}
+    for problem, regrets in wide.groupby(level="problem", sort=False):
         for policy in (OURS, f"{OURS}, propagated"):
-            if policy not in own or own[policy].isna().all():
+            if policy not in regrets or regrets[policy].isna().all():
                 continue
-            plain = own[PLAIN].mean()
-            lower = 100 * (own[PLAIN] - own[policy]) / plain
-            found[TITLES[str(problem)], policy] = {
+            plain = regrets[PLAIN].mean()
+            lower = 100 * (regrets[PLAIN] - regrets[policy]) / plain
+            lines[TITLES[str(problem)], policy] = {
                 "lower by, %": _with_interval(lower),
                 "lower in trials": f"{int((lower > 0).sum())} of {len(lower)}",
                 "target": "met" if lower.mean() >= TARGET else "missed",
             }
-    return pd.DataFrame.from_dict(found, orient="index").rename_axis(["problem", "policy"])
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis(["problem", "policy"])
 
 
 def average(rows: pd.DataFrame) -> Output:
@@ -232,8 +232,8 @@ def _draw_regrets(rows: pd.DataFrame, name: str, label: str) -> Figure:
     figure, axes = panels(len(problems), 3.2, 3.4, len(problems))
     looks = style.line_styles(unique(rows["policy"]))
     for ax, problem in zip(axes, problems, strict=True):
-        own = rows[rows["problem"] == problem]
-        for policy, values in own.groupby("policy", sort=False):
+        part = rows[rows["problem"] == problem]
+        for policy, values in part.groupby("policy", sort=False):
             mean = values.groupby("round")[name].mean()
             look: style.Style = looks[str(policy)] | {"markevery": 20, "markersize": 4}
             ax.plot(mean.index, mean, label=str(policy), **look)

@@ -144,7 +144,7 @@ def _influenza(rng: np.random.Generator) -> Game:
     y = pilot + noises * rng.normal(size=pilot.shape)
     kernel = " + ".join(" x ".join(f"{base}{d}" for d in range(5)) for base in ("SE", "MATERN52"))
     seed = int(rng.integers(2**32))
-    components = [GaussianProcess.fit(kernel, x, own, seed=seed) for own in y.T]
+    components = [GaussianProcess.fit(kernel, x, values, seed=seed) for values in y.T]
     best = space.best(lambda at: -made.sick_days(at).sum(axis=1), np.random.default_rng(seed))
     optimum = float(made.sick_days(best[None]).sum())
     return Game(space, components, Weighted(5), made.sick_days, noises, -1.0, optimum)
@@ -159,7 +159,7 @@ def _weather(rng: np.random.Generator) -> Game:
     kernel = "MATERN520 x MATERN521 + SE0 x SE1"
     seed = int(rng.integers(2**32))
     components = [
-        GaussianProcess.fit(kernel, places[few], own, seed=seed) for own in weather[few].T
+        GaussianProcess.fit(kernel, places[few], values, seed=seed) for values in weather[few].T
     ]
     bounds = differentiated_bounds(
         _perceived, weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed=seed
@@ -167,7 +167,7 @@ def _weather(rng: np.random.Generator) -> Game:
     objective = Nonlinear(perceived_temperature, bounds)
     values = perceived_temperature(*weather.T)
     whole = GaussianProcess.fit(kernel, places[few], values[few], seed=seed)
-    index = {place.tobytes(): own for place, own in zip(places, weather, strict=True)}
+    index = {place.tobytes(): values for place, values in zip(places, weather, strict=True)}
 
     def truth(at: np.ndarray) -> np.ndarray:
         return np.array([index[place.tobytes()] for place in at])

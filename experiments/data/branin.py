@@ -42,8 +42,8 @@ class Branin:
         values = self(first, second).ravel()
         starts = np.stack([first.ravel(), second.ravel()], axis=1)[np.argsort(values)[:10]]
         ends = list(RANGES.values())
-        found = [minimize(lambda x: float(self(*x)), start, bounds=ends) for start in starts]
-        return min(float(own.fun) for own in found)
+        optima = [minimize(lambda x: float(self(*x)), start, bounds=ends) for start in starts]
+        return min(float(optimum.fun) for optimum in optima)
 
 
 def branin_sequence(noise: float, count: int, rng: np.random.Generator) -> list[Branin]:
@@ -57,4 +57,4 @@ def branin_sequence(noise: float, count: int, rng: np.random.Generator) -> list[
     rng : numpy.random.Generator
     """
     drawn = np.array(STANDARD) + noise * rng.normal(size=(count, len(STANDARD)))
-    return [Branin(tuple(map(float, own))) for own in drawn]
+    return [Branin(tuple(map(float, constants))) for constants in drawn]

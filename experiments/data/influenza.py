@@ -122,8 +122,10 @@ def epidemic(
     DataFileNotFoundError
         If a file isn't in the data home.
     """
-    own = np.ones(len(AGES)) if susceptibility is None else np.asarray(susceptibility, float)
-    if own.shape != (len(AGES),) or not (np.append(own, reproduction) > 0).all():
+    susceptible = (
+        np.ones(len(AGES)) if susceptibility is None else np.asarray(susceptibility, float)
+    )
+    if susceptible.shape != (len(AGES),) or not (np.append(susceptible, reproduction) > 0).all():
         raise InputError("Give a positive reproduction number and five positive susceptibilities.")
     files = [find(name, data_home, source=SOURCE) for name in (CONTACTS, POPULATION)]
     columns = ["setting", "age_group_i", "age_group_j", "contacts_per_day_i_with_j"]
@@ -136,4 +138,4 @@ def epidemic(
         population = people.loc[list(AGES), "population"].to_numpy(np.float64)
     except (KeyError, ValueError, TypeError, pd.errors.DataError) as error:
         raise not_csv(files[0]) from error
-    return Epidemic(contacts, population / population.sum(), own, float(reproduction))
+    return Epidemic(contacts, population / population.sum(), susceptible, float(reproduction))

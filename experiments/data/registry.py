@@ -89,17 +89,17 @@ class Registry:
                 f"{starts[-1] + width - 1}, but the registry ends in {last}. Use fewer windows or "
                 "a larger overlap."
             )
-        found = {}
+        windows = {}
         for start in starts:
-            own = (self.year >= start) & (self.year < start + width)
+            inside = (self.year >= start) & (self.year < start + width)
             name = f"{start}-{start + width - 1}"
-            if len(np.unique(self.outcome[own])) < 2:
+            if len(np.unique(self.outcome[inside])) < 2:
                 raise InputError(
                     f"The outcomes of {name} are all the same. Use a longer window, or leave out "
                     "years without both outcomes."
                 )
-            found[name] = self.features[own], self.outcome[own]
-        return found
+            windows[name] = self.features[inside], self.outcome[inside]
+        return windows
 
 
 def simulated_registry(rng: np.random.Generator, per_year: int = PER_YEAR) -> Registry:
@@ -216,9 +216,9 @@ def _years(column: pd.Series, name: str) -> np.ndarray:
             raise InputError(
                 f"{name} has values that aren't dates. Give years, or dates such as 2004-03-31."
             ) from None
-    found = column.to_numpy().astype(float)
-    if not (np.isfinite(found).all() and (found == np.round(found)).all()):
+    numbers = column.to_numpy().astype(float)
+    if not (np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()):
         raise InputError(
             f"{name} has values that aren't years. Give years, or dates such as 2004-03-31."
         )
-    return found.astype(int)
+    return numbers.astype(int)

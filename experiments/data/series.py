@@ -97,10 +97,10 @@ def series(name: str, data_home: Folder = None) -> Series:
         raise InputError(f"There is no series {name!r}. Use one of {', '.join([*TSDL, *HOURLY])}.")
     file = find(VALUES, data_home, source=SOURCES[VALUES])
     table = read_csv(file, ["series", "x", "y", "split_extrap_9010"], SOURCES[VALUES])
-    own = table[table["series"] == name]
-    test = (own["split_extrap_9010"] == "test").to_numpy()
+    rows = table[table["series"] == name]
+    test = (rows["split_extrap_9010"] == "test").to_numpy()
     try:
-        x, y = own["x"].to_numpy(np.float64), own["y"].to_numpy(np.float64)
+        x, y = rows["x"].to_numpy(np.float64), rows["y"].to_numpy(np.float64)
     except ValueError as error:
         raise not_csv(file) from error
     if test.all() or not test.any():

@@ -96,8 +96,8 @@ def stations(data_home: Folder = None) -> Stations:
     table = table[table["region"] == "CONUS"].dropna(subset=values)
     table = table.drop_duplicates(subset=values[:2])
     try:
-        own = table[values].to_numpy(np.float64)
+        rows = table[values].to_numpy(np.float64)
     except ValueError as error:
         raise not_csv(file) from error
-    weather = np.column_stack([own[:, 2] * 1.8 + 32, own[:, 3], own[:, 4] * KNOT])
-    return Stations(own[:, :2], weather)
+    weather = np.column_stack([rows[:, 2] * 1.8 + 32, rows[:, 3], rows[:, 4] * KNOT])
+    return Stations(rows[:, :2], weather)

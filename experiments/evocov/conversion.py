@@ -95,12 +95,12 @@ def _product(candidate: Candidate, values: list[float], new: Namer) -> str:
     has_line = any(factor.base == "LIN" for factor in candidate.factors)
     texts = [] if has_line else [f"hp({new(amplitude)})"]
     for factor in candidate.factors:
-        own = [next(left) for _ in base_kernel(factor.base).hyperparameters]
+        given = [next(left) for _ in base_kernel(factor.base).hyperparameters]
         if factor.base == "LIN":
-            texts.append(f"dot_prod(euc(x), {new(own[0])}, {new(1 / amplitude)})")
+            texts.append(f"dot_prod(euc(x), {new(given[0])}, {new(1 / amplitude)})")
             amplitude = 1.0
         else:
-            texts.append(TREES[factor.base](new, *own))
+            texts.append(TREES[factor.base](new, *given))
     return _joined("multiply", texts)
 
 

@@ -164,21 +164,23 @@ class CompositionTask:
     def run(self) -> pd.DataFrame:
         """Return a row with JSON of the tree, with the values that the search found."""
         data = ScaledSeries.of(series(self.data))
-        found = search(data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False)
-        original = _best_tree(_compositions(found), data.x, data.y)
+        result = search(
+            data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False
+        )
+        original = _best_tree(_compositions(result), data.x, data.y)
         return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
 
 
-def _compositions(found: SearchResult | EvolutionResult) -> list[Evaluation]:
+def _compositions(result: SearchResult | EvolutionResult) -> list[Evaluation]:
     """Return the evaluated compositions of a search."""
-    return [own for own in found.evaluations if isinstance(own, Evaluation)]
+    return [evaluation for evaluation in result.evaluations if isinstance(evaluation, Evaluation)]
 
 
 def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> Individual:
     """Return the best model that can be written as a tree, with its values."""
-    for own in sorted(evaluations, key=lambda own: -own.score):
+    for evaluation in sorted(evaluations, key=lambda evaluation: -evaluation.score):
         with suppress(InputError):  # too many hyperparameters
-            kernel = converted(own)
+            kernel = converted(evaluation)
             values = coordinates_of(kernel.inherited, np.array([*kernel.tree.positive, True]))
             height = TreeObjective(kernel.tree, x, y).evaluate(values).height
             if math.isfinite(height):
@@ -310,10 +312,10 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
         seconds = seconds and (1 - SHARE) * seconds
     kernels = _expected(task.kernels, seconds, len(data.y))
     limited = Limited(strategy_of(task, kernels, rng, initial), seconds)
-    found = explore(limited, fitter, task.kernels or sys.maxsize, callback=path.add)
+    individuals = explore(limited, fitter, task.kernels or sys.maxsize, callback=path.add)
     rows = path.rows()
-    if found and task.strategy != "mutations":
-        result = EvolutionResult(tuple(found), "evocov", data.scaling, seed, fitter)
+    if individuals and task.strategy != "mutations":
+        result = EvolutionResult(tuple(individuals), "evocov", data.scaling, seed, fitter)
         rows[-1] |= densities(result.selection, data)
     return rows
 
@@ -336,17 +338,17 @@ def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, objec
     search(np.arange(9.0), np.arange(9.0), starts=1, **options)  # compile outside the time
     began = time.process_time()
     seed = 1000 * task.seed + task.trial
-    own = data.series
-    found = search(own.x, own.y, starts=STARTS, seed=seed, **options)
-    (fitted,) = _compositions(found)
-    mean = found.selection.predict(own.x_test, single=True).mean
+    series = data.series
+    result = search(series.x, series.y, starts=STARTS, seed=seed, **options)
+    (fitted,) = _compositions(result)
+    mean = result.selection.predict(series.x_test, single=True).mean
     row = {
         "kernels": 1,
         "evaluations": fitted.gradients,
         "elapsed": time.process_time() - began,
-        "bic": bic(fitted.log_likelihood, len(fitted.values) - 1, len(own.y)).value,
-        "rmse": float(np.sqrt(np.mean((mean - own.y_test) ** 2))),
+        "bic": bic(fitted.log_likelihood, len(fitted.values) - 1, len(series.y)).value,
+        "rmse": float(np.sqrt(np.mean((mean - series.y_test) ** 2))),
         "size": len(fitted.values) - 1,  # without the constant mean's amplitude, which is given
         "kernel": "PS0",
     }
-    return [row | densities(found.selection, data)]
+    return [row | densities(result.selection, data)]

@@ -95,8 +95,8 @@ def _spent(ends: pd.DataFrame) -> pd.DataFrame:
     """Return what searches spent, as medians with ranges over series and trials."""
 
     def text(values: pd.Series) -> str:
-        found = (values.median(), values.min(), values.max())
-        middle, low, high = (f"{v:,.0f}" if v >= 100 else f"{v:.2g}" for v in found)
+        numbers = (values.median(), values.min(), values.max())
+        middle, low, high = (f"{v:,.0f}" if v >= 100 else f"{v:.2g}" for v in numbers)
         return f"{middle} ({low} to {high})"
 
     spent = ends.rename(columns={"elapsed": "seconds"}).groupby("method", sort=False)
@@ -105,14 +105,14 @@ def _spent(ends: pd.DataFrame) -> pd.DataFrame:
 
 def _tested(errors: pd.DataFrame, what: str = "") -> tuple[dict[str, pd.DataFrame], list[str]]:
     """Return a table of mean ranks and a note on Friedman's test; nothing without a test."""
-    found = ranks.compare(errors)
-    if found is None:
+    comparison = ranks.compare(errors)
+    if comparison is None:
         return {}, []
     note = (
-        f"Friedman's test{what}: p = {found.p:.3g} for {len(errors)} series. "
+        f"Friedman's test{what}: p = {comparison.p:.3g} for {len(errors)} series. "
         "p-values of pairs are adjusted by Shaffer's procedure."
     )
-    return {f"Mean ranks{what}": ranks.table(found)}, [note]
+    return {f"Mean ranks{what}": ranks.table(comparison)}, [note]
 
 
 def _metrics(paths: pd.DataFrame) -> Output:
@@ -122,12 +122,12 @@ def _metrics(paths: pd.DataFrame) -> Output:
     evolving = [name for name in means if name.startswith("EvoCov")]
     fitted = means.drop(columns=evolving)
     parts = {", kernels of a composition": fitted, ", evolved kernels": means[evolving]}
-    known = published.METRICS.reindex(means.index).dropna()
+    as_published = published.METRICS.reindex(means.index).dropna()
     tables = {f"Test RMSE{what}": _shown(part) for what, part in parts.items() if part.size}
-    if len(known):
-        tables["Test RMSE, published"] = _shown(known)
+    if len(as_published):
+        tables["Test RMSE, published"] = _shown(as_published)
     notes = []
-    for what, part in (*parts.items(), (", published", known)):
+    for what, part in (*parts.items(), (", published", as_published)):
         table, note = _tested(part, what)
         tables |= table
         notes += note
@@ -138,7 +138,7 @@ def _metrics(paths: pd.DataFrame) -> Output:
         f"by BIC. {SPENT}"
     )
     tables["Spent, median and range"] = _spent(ends)
-    compared = [found for part in parts.values() if (found := ranks.compare(part)) is not None]
+    compared = list(filter(None, map(ranks.compare, parts.values())))
     return Output(ends, _differences(compared), tables, notes)
 
 
@@ -147,27 +147,31 @@ def _differences(compared: list[ranks.Ranks]) -> Figure | None:
     if not compared:
         return None
     figure, axes = panels(len(compared), 7, 2, columns=1)
-    for own, ax in zip(compared, axes, strict=True):
-        ranks.draw(own, ax)
+    for comparison, ax in zip(compared, axes, strict=True):
+        ranks.draw(comparison, ax)
     return figure
 
 
 def _mutations(paths: pd.DataFrame) -> Output:
     """Return table 5: mutants of a composition that are better fitted, simpler, or both."""
     rows = []
-    for (data, _), own in paths.groupby(["data", "trial"], sort=False):
-        original, mutants = own.iloc[0], own.iloc[1:]
+    for (data, _), path in paths.groupby(["data", "trial"], sort=False):
+        original, mutants = path.iloc[0], path.iloc[1:]
         better, simpler = mutants["rmse"] < original["rmse"], mutants["size"] < original["size"]
         shares = {"better": better.mean(), "simpler": simpler.mean()}
         shares["both"] = (better & simpler).mean()
         size = {"mutants": len(mutants), "hyperparameters": original["size"]}
         rows.append({"series": data} | shares | size | {"RMSE": original["rmse"]})
-    found = pd.DataFrame(rows).groupby("series", sort=False).mean()
-    known = published.MUTATIONS.reindex(found.index).add_suffix(", published")
+    summary = pd.DataFrame(rows).groupby("series", sort=False).mean()
+    as_published = published.MUTATIONS.reindex(summary.index).add_suffix(", published")
     return Output(
         paths,
         _scatter(paths),
-        {"Shares of mutants": _shown(pd.concat([found, known], axis=1).dropna(axis=1, how="all"))},
+        {
+            "Shares of mutants": _shown(
+                pd.concat([summary, as_published], axis=1).dropna(axis=1, how="all")
+            )
+        },
         [
             "The original is the best composition of a compositional kernel search, as a tree. "
             "Better: the test RMSE is smaller. Simpler: there are fewer hyperparameters, the noise "
@@ -181,8 +185,8 @@ def _scatter(paths: pd.DataFrame) -> Figure:
     names = unique(paths["data"])
     figure, axes = panels(len(names), 2.6, 2.3, columns=5)
     for ax, name in zip(axes, names, strict=True):
-        own = paths[paths["data"] == name]
-        original, mutants = own.iloc[0], own.iloc[1:]
+        path = paths[paths["data"] == name]
+        original, mutants = path.iloc[0], path.iloc[1:]
         mutants = mutants[np.isfinite(mutants["rmse"])]
         ax.axhline(original["rmse"], color=style.MUTED, linewidth=0.8)
         ax.axvline(original["size"], color=style.MUTED, linewidth=0.8)
@@ -199,17 +203,17 @@ def _scatter(paths: pd.DataFrame) -> Figure:
 
 def _errors(paths: pd.DataFrame) -> Output:
     """Return table 6: errors, absolute and standardised by the smallest published ones."""
-    known = published_errors()
+    reference = published_errors()
     best, means = (
         pd.DataFrame(
             {
-                title: known[f"{name}{what}" if f"{name}{what}" in known else name]
+                title: reference[f"{name}{what}" if f"{name}{what}" in reference else name]
                 for name, title in NAMES.items()
             }
         ).add_suffix(", published")
         for what in ("best", "mean")
     )
-    return _compared(paths, known["denom"], best, means)
+    return _compared(paths, reference["denom"], best, means)
 
 
 def _hourly(paths: pd.DataFrame) -> Output:
@@ -229,7 +233,7 @@ def _hourly(paths: pd.DataFrame) -> Output:
 
 
 def _compared(
-    paths: pd.DataFrame, smallest: pd.Series, known_best: pd.DataFrame, known: pd.DataFrame
+    paths: pd.DataFrame, smallest: pd.Series, known_best: pd.DataFrame, known_means: pd.DataFrame
 ) -> Output:
     """Return tables and a figure of errors, with published ones beside.
 
@@ -238,14 +242,14 @@ def _compared(
     paths : DataFrame
     smallest : Series
         Error of each series by which errors are divided.
-    known_best, known : DataFrame
+    known_best, known_means : DataFrame
         Published errors: of the best trial, and means over trials.
     """
     paths = paths.assign(standardised=paths["rmse"] / paths["data"].map(smallest))
     ends = _ends(paths)
     means = _means(ends, "rmse")
     best = _wide(ends.groupby(["data", "method"], sort=False)["rmse"].min())
-    beside = [part.join(own) for part, own in ((best, known_best), (means, known))]
+    beside = [best.join(known_best), means.join(known_means)]
     relative = [_with_summary(part.div(smallest, axis=0).loc[means.index]) for part in beside]
     tested, notes = _tested(means)
     tables = {
@@ -323,9 +327,9 @@ def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
     """
     looks = style.line_styles(unique(paths["method"]))
     at = SHARES * float(_ends(paths)[spent].median())
-    for method, own in paths.groupby("method", sort=False):
+    for method, of_method in paths.groupby("method", sort=False):
         curves = []
-        for _, path in own.groupby(["data", "trial"]):
+        for _, path in of_method.groupby(["data", "trial"]):
             place = np.searchsorted(path[spent], at, side="right") - 1
             errors = path["standardised"].to_numpy()
             curves.append(np.where(place < 0, np.inf, errors[np.maximum(place, 0)]))
@@ -339,12 +343,14 @@ def _curves(paths: pd.DataFrame, spent: str, ax: Axes) -> None:
 def _sizes(paths: pd.DataFrame) -> Output:
     """Return table 7: numbers of hyperparameters."""
     ends = _ends(paths)
-    found = _means(ends, "size")
-    known = published.SIZES.rename(columns=NAMES).reindex(found.index).add_suffix(", published")
+    sizes = _means(ends, "size")
+    as_published = (
+        published.SIZES.rename(columns=NAMES).reindex(sizes.index).add_suffix(", published")
+    )
     return Output(
         ends,
         None,
-        {"Hyperparameters, mean over trials": _shown(_with_summary(found.join(known)))},
+        {"Hyperparameters, mean over trials": _shown(_with_summary(sizes.join(as_published)))},
         ["The noise is included. The results are those of table 6 (`evocov-table6`)."],
     )
 

@@ -96,14 +96,14 @@ def true_hypotheses(methods: int) -> frozenset[int]:
 def groups(ranks: Ranks) -> list[tuple[int, int]]:
     """Return the largest groups without significant differences, as first and last places."""
     names = list(ranks.means.index)
-    found: list[tuple[int, int]] = []
+    groups: list[tuple[int, int]] = []
     for first in range(len(names)):
         last = first
         while last + 1 < len(names) and ranks.pairs[names[first], names[last + 1]] >= LEVEL:
             last += 1
-        if last > first and (not found or last > found[-1][1]):
-            found.append((first, last))
-    return found
+        if last > first and (not groups or last > groups[-1][1]):
+            groups.append((first, last))
+    return groups
 
 
 def table(ranks: Ranks) -> pd.DataFrame:
@@ -113,8 +113,8 @@ def table(ranks: Ranks) -> pd.DataFrame:
     rows["mean rank"] = [f"{mean:.2f}" for mean in ranks.means]
     for other in names:
         rows[f"p, {other}"] = [
-            "" if own == other else f"{ranks.pairs[_in_order(names, own, other)]:.3g}"
-            for own in names
+            "" if name == other else f"{ranks.pairs[_in_order(names, name, other)]:.3g}"
+            for name in names
         ]
     return rows
 

@@ -34,11 +34,11 @@ class ScaledSeries(NamedTuple):
     series: Series
 
     @classmethod
-    def of(cls, own: Series) -> "ScaledSeries":
+    def of(cls, series: Series) -> "ScaledSeries":
         """Scale a series."""
-        order = np.argsort(own.x, kind="stable")
-        x, y, scaling = scaled(own.x[order], own.y[order])
-        return cls(x, y, scaling.inputs(own.x_test[:, None]), scaling, own)
+        order = np.argsort(series.x, kind="stable")
+        x, y, scaling = scaled(series.x[order], series.y[order])
+        return cls(x, y, scaling.inputs(series.x_test[:, None]), scaling, series)
 
     def error(self, mean: np.ndarray) -> float:
         """Return the root mean square error of predictions (m,) in scaled units."""
@@ -79,11 +79,11 @@ class SearchPath:
     def __init__(self, data: ScaledSeries, original: Individual | None) -> None:
         self.data, self.every = data, original is not None
         self.began = time.process_time()
-        self.found: list[dict[str, object]] = []
+        self.kept: list[dict[str, object]] = []
         self.best = math.inf
         self.kernels = self.evaluations = 0
         if original is not None:
-            self.found.append(self._row(original, self._error(original)))
+            self.kept.append(self._row(original, self._error(original)))
 
     def count(self, individual: Individual) -> None:
         """Count a kernel that was fitted."""
@@ -99,15 +99,15 @@ class SearchPath:
         if math.isfinite(error):
             self.best = min(self.best, individual.bic)
         if math.isfinite(error) or self.every:
-            self.found.append(self._row(individual, error))
+            self.kept.append(self._row(individual, error))
 
     def rows(self) -> list[dict[str, object]]:
         """Return the rows; unless there is one for every kernel, the last row is of the end."""
-        if not self.found:
-            self.found = [{"bic": math.inf, "rmse": math.inf, "size": 0, "kernel": ""}]
+        if not self.kept:
+            self.kept = [{"bic": math.inf, "rmse": math.inf, "size": 0, "kernel": ""}]
         if self.every:
-            return self.found
-        return [*self.found, self.found[-1] | self._spent()]
+            return self.kept
+        return [*self.kept, self.kept[-1] | self._spent()]
 
     def _spent(self) -> dict[str, object]:
         return {

@@ -75,7 +75,7 @@ class RandomSearch:
         initial: Sequence[Individual] = (),
     ) -> None:
         self.check, self.rng, self.size = check, rng, size
-        self.first = [Offspring(own.tree, own.natural) for own in initial]
+        self.first = [Offspring(individual.tree, individual.natural) for individual in initial]
 
     def propose(self) -> list[Offspring]:
         """Return random kernels; see :class:`Strategy`."""
@@ -112,7 +112,9 @@ class GoWithTheFirst:
     ) -> None:
         self.check, self.rng = check, rng
         self.climbers, self.mutations = climbers, mutations
-        self.first = [Offspring(own.tree, own.natural) for own in initial[:climbers]]
+        self.first = [
+            Offspring(individual.tree, individual.natural) for individual in initial[:climbers]
+        ]
         self.population: list[Individual] = []
         self.rounds = 0
 
@@ -123,7 +125,7 @@ class GoWithTheFirst:
             return self.first + [random_kernel(self.check, self.rng) for _ in range(missing)]
         if self.rounds == self.climbers * self.mutations:
             return []
-        return [vary([found], self.check, self.rng) for found in self.population]
+        return [vary([individual], self.check, self.rng) for individual in self.population]
 
     def observe(self, evaluations: Sequence[Individual]) -> None:
         """Keep the better one of each kernel and its mutant; see :class:`Strategy`."""
@@ -133,7 +135,7 @@ class GoWithTheFirst:
         self.population = list(map(better, evaluations, self.population))
         self.rounds += 1
         if self.rounds % self.mutations == 0 and len(self.population) > 1:
-            self.population.remove(max(self.population, key=lambda found: found.bic))
+            self.population.remove(max(self.population, key=lambda individual: individual.bic))
 
 
 class Mutants:

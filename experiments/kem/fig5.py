@@ -61,9 +61,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for row, (truth, step) in zip(axes, panels, strict=True):
         row[0].set_ylabel(f"{spelled(truth)}\ntime step {step + 1}")  # the paper counts from 1
         for ax, method in zip(row, methods, strict=True):
-            own = table[(table["truth"] == truth) & (table["time_step"] == step)]
-            own = own.loc[own["method"] == method, "composition"]
-            _draw_bars(ax, own.value_counts(normalize=True, sort=False), colours)
+            rows = table[(table["truth"] == truth) & (table["time_step"] == step)]
+            rows = rows.loc[rows["method"] == method, "composition"]
+            _draw_bars(ax, rows.value_counts(normalize=True, sort=False), colours)
     for ax, method in zip(axes[0], methods, strict=True):
         ax.set_title(method, fontsize="medium")
     for ax in axes[-1]:
@@ -89,8 +89,8 @@ def _draw_bars(ax: Axes, shares: pd.Series, colours: dict[str, str]) -> None:
 
 def _claims(table: pd.DataFrame, ends: list[int]) -> pd.DataFrame:
     rows = []
-    for method, own in table.groupby("method", sort=False):
-        first, last = (own[own["time_step"] == step] for step in ends)
+    for method, of_method in table.groupby("method", sort=False):
+        first, last = (of_method[of_method["time_step"] == step] for step in ends)
         frequent = first["composition"].value_counts().index[:SHOWN]
         row: dict[str, Any] = {
             "method": method,
@@ -98,8 +98,8 @@ def _claims(table: pd.DataFrame, ends: list[int]) -> pd.DataFrame:
             "most frequent, first step": ", ".join(frequent),
         }
         for truth, users in last.groupby("truth", sort=False):
-            found = [contains(c, str(truth)) for c in users["composition"]]
-            row[f"{truth} in it, last step"] = f"{np.mean(found):.0%}"
+            contained = [contains(c, str(truth)) for c in users["composition"]]
+            row[f"{truth} in it, last step"] = f"{np.mean(contained):.0%}"
         rows.append(row)
     return pd.DataFrame(rows).set_index("method")
 

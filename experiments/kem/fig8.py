@@ -85,14 +85,14 @@ def seconds_of(users: int, steps: int, dimension: int) -> list[float]:
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
     medians = table.groupby(["varied", "size"], sort=False)["seconds"].median()
     rows = []
-    for what, own in medians.groupby("varied", sort=False):
-        sizes = own.index.get_level_values("size").to_numpy(dtype=float)
-        slope = np.polyfit(np.log(sizes), np.log(own.to_numpy()), 1)[0]
+    for what, times in medians.groupby("varied", sort=False):
+        sizes = times.index.get_level_values("size").to_numpy(dtype=float)
+        slope = np.polyfit(np.log(sizes), np.log(times.to_numpy()), 1)[0]
         rows.append(
             {
                 "varied": what,
                 "sizes": f"{sizes[0]:.0f} to {sizes[-1]:.0f}",
-                "milliseconds": f"{1e3 * own.iloc[0]:.1f} to {1e3 * own.iloc[-1]:.1f}",
+                "milliseconds": f"{1e3 * times.iloc[0]:.1f} to {1e3 * times.iloc[-1]:.1f}",
                 "exponent": f"{slope:.2f}",
             }
         )
@@ -102,8 +102,8 @@ def _exponents(table: pd.DataFrame) -> pd.DataFrame:
 def _draw(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(9, 3), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
-    for ax, (what, own) in zip(axes, table.groupby("varied", sort=False), strict=True):
-        middle = 1e3 * own.groupby("size")["seconds"].quantile([0.25, 0.5, 0.75]).unstack()
+    for ax, (what, times) in zip(axes, table.groupby("varied", sort=False), strict=True):
+        middle = 1e3 * times.groupby("size")["seconds"].quantile([0.25, 0.5, 0.75]).unstack()
         error = [middle[0.5] - middle[0.25], middle[0.75] - middle[0.5]]
         ax.errorbar(middle.index, middle[0.5], error, fmt="o-", color=style.LINES[0][0])
         ax.set(xscale="log", yscale="log", xlabel=str(what).replace("steps", "time steps"))

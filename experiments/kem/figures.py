@@ -109,7 +109,7 @@ def likelihood_and_time(evidence: Evidence) -> Output:
     style.legend_below(figure, axes[0])
     trials = table.groupby(["method", "trial"], sort=False)["learning"].first()
     learning = trials.groupby("method", sort=False).agg(
-        lambda own: plus_minus(own.mean(), interval(own), 1)
+        lambda values: plus_minus(values.mean(), interval(values), 1)
     )
     tables = likelihood_tables(evidence, table) | {"Seconds to learn": learning.to_frame("seconds")}
     return Output(tidy(table, SCORE, "seconds"), figure, tables, [UNITS])
@@ -138,8 +138,8 @@ def noises(evidence: Evidence) -> Output:
     low, high = table["log_noise"].min() - 0.2, table["log_noise"].max() + 0.2
     bins = list(np.linspace(low, high, 25))
     for ax, method in zip(axes, methods, strict=True):
-        own = table.loc[table["method"] == method, "log_noise"]
-        ax.hist(own, bins=bins, density=True, color=style.line_styles([method])[method]["color"])
+        noise = table.loc[table["method"] == method, "log_noise"]
+        ax.hist(noise, bins=bins, density=True, color=style.line_styles([method])[method]["color"])
         ax.axvline(truth, linestyle=":", color="black", label="truth")
         ax.set(title=method, xlabel="log noise variance")
         style.tidy(ax)
@@ -149,7 +149,7 @@ def noises(evidence: Evidence) -> Output:
     rows = grouped.quantile([0.1, 0.25, 0.5, 0.75, 0.9]).unstack().round(2)
     rows.columns = pd.Index([f"{q:.0%} quantile" for q in rows.columns])
     rows["truth"] = round(float(truth), 2)
-    rows["below the truth"] = grouped.agg(lambda own: f"{(own < truth).mean():.0%}")
+    rows["below the truth"] = grouped.agg(lambda values: f"{(values < truth).mean():.0%}")
     return Output(tidy(table, "log_noise"), figure, {"Log noise variance, first step": rows})
 
 
@@ -211,10 +211,10 @@ def ranks(evidence: Evidence) -> Output:
     rows = {}
     for method in by_trial.columns:
         rows[method] = {"mean rank": mean_ranks.round(1)[method]}
-        for study, own in by_trial.groupby("study", sort=False):
-            behind = own[method] - own[OURS]
+        for study, of_study in by_trial.groupby("study", sort=False):
+            behind = of_study[method] - of_study[OURS]
             half = interval(behind) if behind.any() else np.nan
-            rows[method][evidence.title(str(study))] = plus_minus(own[method].mean(), half)
+            rows[method][evidence.title(str(study))] = plus_minus(of_study[method].mean(), half)
     wide = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
     tables = {
         "Mean test log-likelihood": wide.sort_values("mean rank"),
@@ -228,8 +228,8 @@ def grid(evidence: Evidence) -> Output:
     """Return predictions, sizes and R-hat by study, training, fit and criterion."""
     table = evidence.selections
     rows = {
-        (evidence.title(str(study)), *_setting(evidence.methods[str(method)])): _grid_row(own)
-        for (study, method), own in table.groupby(["study", "method"], sort=False)
+        (evidence.title(str(study)), *_setting(evidence.methods[str(method)])): _grid_row(part)
+        for (study, method), part in table.groupby(["study", "method"], sort=False)
     }
     index = pd.MultiIndex.from_tuples(rows, names=["study", "target", "fit", "criterion"])
     note = (
@@ -246,19 +246,19 @@ def _setting(method: Method) -> tuple[str, str, str]:
     return method.training, str(options["fit"]), str(options["criterion"])
 
 
-def _grid_row(own: pd.DataFrame) -> dict[str, str]:
-    sizes = own.groupby("time_step")["size"].mean()
-    last = own[own["time_step"] == own["time_step"].max()]
-    by_trial = own.groupby("trial")[SCORE].mean()
+def _grid_row(table: pd.DataFrame) -> dict[str, str]:
+    sizes = table.groupby("time_step")["size"].mean()
+    last = table[table["time_step"] == table["time_step"].max()]
+    by_trial = table.groupby("trial")[SCORE].mean()
     last = last[last["truth"].fillna("").astype(bool)]
-    found = last["truth"] == last["composition"]
+    correct = last["truth"] == last["composition"]
     return {
         "log-likelihood": plus_minus(by_trial.mean(), interval(by_trial)),
         "size at the first time step": f"{sizes.iloc[0]:.1f}",
         "at the last": f"{sizes.iloc[-1]:.1f}",
-        "features dropped a step": f"{own['dropped'].mean():.2f}",
-        "truth found, per cent": f"{100 * found.mean():.0f}" if len(found) else "",
-        "largest R-hat": plus_minus(own["r_hat"].max(), np.nan),
+        "features dropped a step": f"{table['dropped'].mean():.2f}",
+        "truth found, per cent": f"{100 * correct.mean():.0f}" if len(correct) else "",
+        "largest R-hat": plus_minus(table["r_hat"].max(), np.nan),
     }
 
 
@@ -274,8 +274,8 @@ def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(stays=(table["composition"] == before).where(before.notna()))
     values = ["size", "dropped", "stays", "cover95"]
     rows = {}
-    for (study, method), own in table.groupby(["study", "method"], sort=False):
-        of_users = own.groupby(["person", "time_step"])[values].mean().unstack("time_step")
+    for (study, method), of_method in table.groupby(["study", "method"], sort=False):
+        of_users = of_method.groupby(["person", "time_step"])[values].mean().unstack("time_step")
         steps = of_users.mean().unstack("time_step")
         mean = {value: of_users[value].mean(axis="columns").mean() for value in values}
         rows[evidence.title(str(study)), str(method)] = {
@@ -287,7 +287,7 @@ def selection_table(evidence: Evidence, table: pd.DataFrame) -> pd.DataFrame:
             "in 95 % intervals, per cent": f"{100 * mean['cover95']:.0f}",
             "at single time steps": f"{100 * steps.loc['cover95'].min():.0f} to "
             f"{100 * steps.loc['cover95'].max():.0f}",
-            "milliseconds (median)": f"{1000 * own['seconds'].median():.0f}",
+            "milliseconds (median)": f"{1000 * of_method['seconds'].median():.0f}",
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["study", "method"])
 
@@ -298,14 +298,14 @@ def _draw_gains(evidence: Evidence, rows: pd.DataFrame) -> Figure:
     looks = style.line_styles([str(other) for other in rows["other"].unique()])
     figure, axes = panels(len(studies), 4.2, 0.3 * (rows["other"].nunique() + 1) + 0.8)
     for ax, study in zip(axes, studies, strict=True):
-        own = rows[rows["study"] == study].iloc[::-1]
-        for place, row in enumerate(own.itertuples()):
+        of_study = rows[rows["study"] == study].iloc[::-1]
+        for place, row in enumerate(of_study.itertuples()):
             half = row.half if row.half == row.half else None  # NaN with a single user
             ax.errorbar(row.mean, place, xerr=half, **looks[str(row.other)])
         ax.axvline(0, color="black", linewidth=0.8)
         ax.axvline(-MARGIN, color="black", linewidth=0.8, linestyle=":")
-        ax.set_yticks(range(len(own)), list(own["other"]))
-        ax.set(title=evidence.title(str(study)), ylim=(-0.6, len(own) - 0.4))
+        ax.set_yticks(range(len(of_study)), list(of_study["other"]))
+        ax.set(title=evidence.title(str(study)), ylim=(-0.6, len(of_study) - 0.4))
         ax.set_xlabel("gain of KEM, nats per point\n(mean, 95% interval over users)")
         style.tidy(ax)
     return figure

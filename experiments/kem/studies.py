@@ -101,7 +101,7 @@ def held_out(pilot: Cohort, part: int, parts: int, rng: np.random.Generator) -> 
         )
     out = set(rng.permutation(pilot.n_users)[part::parts])
     users = [[u for k, u in enumerate(pilot.users) if (k in out) == held] for held in (False, True)]
-    return Split(*(pilot.subset(own) for own in users))
+    return Split(*(pilot.subset(part) for part in users))
 
 
 def _synthetic(

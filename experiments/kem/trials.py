@@ -112,16 +112,16 @@ class KEMSettings(NamedTuple):
     @classmethod
     def of(cls, tables: dict[str, Any]) -> "KEMSettings":
         """Return the settings of TOML tables."""
-        studies = {name: _study(name, **own) for name, own in tables["studies"].items()}
-        variants = {name: variant(**own) for name, own in tables.get("methods", {}).items()}
+        studies = {name: _study(name, **options) for name, options in tables["studies"].items()}
+        variants = {name: variant(**options) for name, options in tables.get("methods", {}).items()}
         return cls(studies, METHODS | variants, tables["figures"])
 
     def tasks(self, name: str, options: Options) -> list[KEMTask]:
         """Return the tasks of a figure, one for each study, trial and training."""
         figure = self.figures[name]
-        methods = {m: own for m, own in self.methods.items() if m in figure["methods"]}
+        methods = {m: method for m, method in self.methods.items() if m in figure["methods"]}
         if options.quick:
-            methods = {m: _quick(own) for m, own in methods.items()}
+            methods = {m: _quick(method) for m, method in methods.items()}
         scale = self.scales[options.quick]
         seed, folds = options.seed + figure.get("seed", 0), figure.get("folds")
         tasks: list[ComparisonTask] = []

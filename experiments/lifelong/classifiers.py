@@ -67,14 +67,16 @@ def classifier(point: Mapping[str, Any], seed: int = 0) -> Any:
     from xgboost import XGBClassifier
 
     name = point["classifier"]
-    own = {key.partition(".")[2]: v for key, v in point.items() if key.startswith(f"{name}.")}
+    parameters = {
+        key.partition(".")[2]: v for key, v in point.items() if key.startswith(f"{name}.")
+    }
     if name == "xgboost":
-        return XGBClassifier(random_state=seed, n_jobs=1, **own)
+        return XGBClassifier(random_state=seed, n_jobs=1, **parameters)
     if name == "logistic":
-        return make_pipeline(StandardScaler(), LogisticRegression(random_state=seed, **own))
+        return make_pipeline(StandardScaler(), LogisticRegression(random_state=seed, **parameters))
     if name == "bernoulli":
-        return make_pipeline(StandardScaler(), BernoulliNB(**own))
-    return make_pipeline(MinMaxScaler(clip=True), MultinomialNB(**own))
+        return make_pipeline(StandardScaler(), BernoulliNB(**parameters))
+    return make_pipeline(MinMaxScaler(clip=True), MultinomialNB(**parameters))
 
 
 def score(point: Mapping[str, Any], x: Any, y: Any, folds: int) -> float:

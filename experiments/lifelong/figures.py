@@ -63,9 +63,9 @@ def _by_setting(values: pd.DataFrame, key: str, name: str, digits: int = 2) -> p
     """Return means over functions with intervals over trials; rows are methods."""
     means = values.groupby([key, "method", "trial"], sort=False)[name].mean()
 
-    def text(own: pd.Series) -> str:
-        mean = f"{own.mean():.{digits}f}"
-        return f"{mean} ± {interval(own):.{digits}f}" if len(own) > 1 else mean
+    def text(values: pd.Series) -> str:
+        mean = f"{values.mean():.{digits}f}"
+        return f"{mean} ± {interval(values):.{digits}f}" if len(values) > 1 else mean
 
     return means.groupby([key, "method"], sort=False).agg(text).unstack(key, sort=False)
 
@@ -114,10 +114,12 @@ def _improvements(gain: pd.DataFrame, rows: pd.DataFrame) -> Figure:
     methods = list(dict.fromkeys(gain["method"]))
     for place, method in enumerate(methods):
         trials = gain[gain["method"] == method].groupby(["overlap", "trial"])["gain"].mean()
-        own = 100 * trials.groupby("overlap").mean()
+        improvement = 100 * trials.groupby("overlap").mean()
         ends = 100 * trials.groupby("overlap").agg(lambda v: interval(v) if len(v) > 1 else 0.0)
         shift = 0.06 * (place - (len(methods) - 1) / 2)
-        left.errorbar(own.index + shift, own, ends, label=method, capsize=2, **looks[method])
+        left.errorbar(
+            improvement.index + shift, improvement, ends, label=method, capsize=2, **looks[method]
+        )
     left.axhline(0.0, color="0.6", lw=0.8)
     left.set(xlabel="overlap in years", ylabel="improvement on random search, %")
     left.set_xticks(sorted(gain["overlap"].unique()))
@@ -139,8 +141,8 @@ def _draw(rows: pd.DataFrame, halves: dict[str, list[float]]) -> Figure:
     axes = figure.subplots(1, 2 + bool(len(networks)), squeeze=False)[0]
     looks = style.line_styles(list(dict.fromkeys(rows["method"])))
     for ax, (name, noises) in zip(axes, halves.items(), strict=False):
-        own = rows[rows["noise"].isin(noises)]
-        for method, values in own.groupby("method", sort=False):
+        part = rows[rows["noise"].isin(noises)]
+        for method, values in part.groupby("method", sort=False):
             mean = values.groupby("evaluation")["regret"].mean()
             look: style.Style = looks[str(method)] | {"markevery": 10, "markersize": 4}
             ax.plot(mean.index + 1, np.maximum(mean, 1e-6), label=str(method), **look)
@@ -148,15 +150,15 @@ def _draw(rows: pd.DataFrame, halves: dict[str, list[float]]) -> Figure:
         ax.set_title(f"{name} correlation: noise {', '.join(f'{n:g}' for n in noises)}")
         style.tidy(ax)
     if len(networks):
-        own = networks[networks["noise"] == halves["weak"][0]]
-        _correlations(own, axes[2])
+        part = networks[networks["noise"] == halves["weak"][0]]
+        _correlations(part, axes[2])
     style.legend_below(figure, axes[0])
     return figure
 
 
 def _correlations(rows: pd.DataFrame, ax: Axes) -> None:
     """Draw correlations of networks with functions, zero for networks that aren't used."""
-    values = np.array([json.loads(own) for own in rows["networks"]]).T
+    values = np.array([json.loads(text) for text in rows["networks"]]).T
     used = np.flatnonzero(np.abs(values).sum(axis=1))
     image = ax.imshow(values[used], vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto")
     ax.set(xlabel="function", ylabel="network", title="correlations of LBO's networks")

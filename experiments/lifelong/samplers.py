@@ -191,11 +191,11 @@ class MultiTaskGP(StudySampler):
 
         # All tasks are alike at first.
         alike = np.where(lower[1] == 0, 0.9, np.where(lower[0] == lower[1], 0.45, 0.0))
-        found = []
+        optima = []
         for _ in range(STARTS):
             lengthscales = rng.normal(*LOG_LENGTHSCALES, columns)
             drawn = np.concatenate([lengthscales, [rng.normal(*LOG_NOISES)], alike])
-            found.append(
+            optima.append(
                 minimize(
                     loss,
                     np.clip(drawn, *BOUNDS),
@@ -205,7 +205,7 @@ class MultiTaskGP(StudySampler):
                     options={"maxiter": ITERATIONS},
                 )
             )
-        best = min(found, key=lambda own: own.fun)
+        best = min(optima, key=lambda optimum: optimum.fun)
         log_lengthscales, log_noise, factor = unpacked(best.x)
         process = TaskProcess(np.exp(log_lengthscales), np.exp(log_noise), factor @ factor.T)
         others = places < count - 1
@@ -226,10 +226,10 @@ class WarmStartGP(SingleTaskGP):
         self, tasks: Sequence[Task], space: Space, seen: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray | None:
         """Return the best point of an earlier task, the last one first."""
-        known = {row.tobytes() for row in seen}
+        tried = {row.tobytes() for row in seen}
         for task in reversed(tasks[:-1]):
             row = task.rows[np.nanargmin(task.values)]
-            if row.tobytes() not in known:
+            if row.tobytes() not in tried:
                 return row
         return new_point(space, seen, rng)
 
@@ -260,23 +260,25 @@ class SharedTraining:
         logs = pt.clip(self.log_precisions, *LOG_PRECISIONS)
         if in_dual:
             gram = pt.matmul(phi, phi.transpose(0, 2, 1))
-            found = dual(gram, self._y, logs[:, 0], logs[:, 1])
+            likelihood = dual(gram, self._y, logs[:, 0], logs[:, 1])
         else:
             cross = pt.matmul(phi.transpose(0, 2, 1), phi)
             along = (phi * self._y[:, :, None]).sum(axis=1)
-            found = primal(cross, along, self._y, logs[:, 0], logs[:, 1])
+            likelihood = primal(cross, along, self._y, logs[:, 0], logs[:, 1])
         missing = (1.0 - self._used).sum(axis=1)
-        return found + 0.5 * missing * (np.log(2 * np.pi) - logs[:, 1])
+        return likelihood + 0.5 * missing * (np.log(2 * np.pi) - logs[:, 1])
 
     def give(self, tasks: Sequence[Task]) -> bool:
         """Give the evaluations of all tasks; return whether the dual form is the smaller one."""
         n = max(len(task.y) for task in tasks)
         fill = [(0, n - len(task.y)) for task in tasks]
         self._rows.set_value(
-            np.stack([np.pad(t.rows, (own, (0, 0))) for t, own in zip(tasks, fill, strict=True)])
+            np.stack(
+                [np.pad(t.rows, (padding, (0, 0))) for t, padding in zip(tasks, fill, strict=True)]
+            )
         )
         self._y.set_value(
-            np.stack([np.pad(task.y, own) for task, own in zip(tasks, fill, strict=True)])
+            np.stack([np.pad(task.y, padding) for task, padding in zip(tasks, fill, strict=True)])
         )
         self._used.set_value(np.stack([np.arange(n) < len(task.y) for task in tasks]).astype(float))
         return n <= self.units
@@ -328,8 +330,8 @@ class ABLR(StudySampler):
         adam.begin([self.weights, self.log_precisions[-len(used) :]], self.rate)
         for _ in range(self.iterations):
             adam.step()
-        self.weights, found = adam.values()
-        self.log_precisions[-len(used) :] = np.clip(found, *LOG_PRECISIONS)
+        self.weights, log_precisions = adam.values()
+        self.log_precisions[-len(used) :] = np.clip(log_precisions, *LOG_PRECISIONS)
         state = TaskState(self.weights, np.ones(1), self.log_precisions[-1])
         return NetworkModel.of(state, self.units, tasks[-1].rows, tasks[-1].y)
 

@@ -78,7 +78,7 @@ class LifelongSelector:
         self.pool, self.budget, self.seed = pool, budget, seed
         self.priors = priors.without_parent()
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
-        self.space = Space({str(own): IntDistribution(0, 1) for own in pool.candidates})
+        self.space = Space({str(candidate): IntDistribution(0, 1) for candidate in pool.candidates})
         self.sampler = LifelongSampler(seed=seed, n_startup_trials=min(3, budget - 1))
         #: What is known about the pilot users' data sets.
         self.tasks: list[Task] = []
@@ -159,16 +159,18 @@ class LifelongSelector:
         row = np.array(included, dtype=float)
         while len(rows) < min(self.budget, 2 ** len(included)):
             if rows:
-                found = self.sampler.propose([*self.tasks, task], self.space, none, rng)
-                assert found is not None  # there are points that weren't tried
-                row = found
+                proposed = self.sampler.propose([*self.tasks, task], self.space, none, rng)
+                assert proposed is not None  # there are points that weren't tried
+                row = proposed
             proposal = self._proposal(self.pool.composition(row > 0.5), rng)
             rows += self._scorer.consider([proposal], Composition(), previous, x, y)
             values = np.append(task.values, -rows[-1].score / len(y))
             task = Task(np.vstack([task.rows, row]), values)
         rows.sort(key=lambda row: -row.score)
         weights = normalised([row.score for row in rows])
-        return task, [replace(row, weight=own) for row, own in zip(rows, weights, strict=True)]
+        return task, [
+            replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)
+        ]
 
     def _proposal(self, composition: Composition, rng: np.random.Generator) -> Proposal:
         """Return a composition with starting points of its fit."""

@@ -73,10 +73,10 @@ class SequenceTask:
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # no line for each study
         try:
             self._compile()
-            own = self._sampler()
+            study_sampler = self._sampler()
             rows: list[dict[str, Any]] = []
             for number, problem in enumerate(sequence.problems(rng)):
-                study = self._study(own, str(number))
+                study = self._study(study_sampler, str(number))
                 for evaluation in range(self.evaluations):
                     began = time.process_time()
                     trial = study.ask(sequence.space())
@@ -92,14 +92,14 @@ class SequenceTask:
                             "seconds": seconds,
                         }
                     )
-            if isinstance(own, LifelongSampler):
-                used = own.networks()
+            if isinstance(study_sampler, LifelongSampler):
+                used = study_sampler.networks()
                 values = used["correlation"].values.round(4)
                 last = rows[self.evaluations - 1 :: self.evaluations]
                 names = [str(row["function"]) for row in last]
-                found = pd.DataFrame(values, index=used["task"].values)
-                found = found.reindex(names, fill_value=0.0)  # nothing is learned from constants
-                for row, values in zip(last, found.to_numpy(), strict=True):
+                frame = pd.DataFrame(values, index=used["task"].values)
+                frame = frame.reindex(names, fill_value=0.0)  # nothing is learned from constants
+                for row, values in zip(last, frame.to_numpy(), strict=True):
                     row["networks"] = json.dumps(values.tolist())
         finally:
             optuna.logging.set_verbosity(before)
@@ -108,18 +108,18 @@ class SequenceTask:
 
     def _sampler(self) -> StudySampler:
         options: dict[str, Any] = {"alpha": self.alpha, "max_networks": self.max_networks}
-        own = options if self.method == "lbo" else {}
-        return sampler(self.method, 1000 * self.seed + self.trial, **own)
+        keywords = options if self.method == "lbo" else {}
+        return sampler(self.method, 1000 * self.seed + self.trial, **keywords)
 
-    def _study(self, own: StudySampler, name: str) -> Study:
+    def _study(self, study_sampler: StudySampler, name: str) -> Study:
         direction = self.sequence.direction
-        return optuna.create_study(sampler=own, study_name=name, direction=direction)
+        return optuna.create_study(sampler=study_sampler, study_name=name, direction=direction)
 
     def _compile(self) -> None:
         """Let the method compile what it needs, outside the time."""
-        own = self._sampler()
-        study = self._study(own, "compiled")
-        for value in range(own.n_startup_trials):
+        study_sampler = self._sampler()
+        study = self._study(study_sampler, "compiled")
+        for value in range(study_sampler.n_startup_trials):
             study.tell(study.ask(self.sequence.space()), value)
         study.ask(self.sequence.space())
 
@@ -157,31 +157,32 @@ def tasks_of(
         SequenceTask(
             sequence=sequence,
             title=title,
-            method=own.method,
-            alpha=own.alpha,
-            max_networks=own.max_networks,
+            method=method.method,
+            alpha=method.alpha,
+            max_networks=method.max_networks,
             evaluations=length,
             trial=trial,
             seed=seed,
         )
         for trial in range(count)
         for sequence in _sequences(sequences)
-        for title, own in sequences.methods.items()
+        for title, method in sequences.methods.items()
     ]
 
 
 def _sequences(sequences: Sequences) -> list[ProblemSequence]:
     """Return the sequences of a figure."""
-    own, count = sequences.registry, sequences.functions
+    registry, count = sequences.registry, sequences.functions
     table: dict[str, str] = {}
-    if own is not None:
+    if registry is not None:
         try:
-            digest = sha256(Path(own.path).read_bytes()).hexdigest()[:8]
+            digest = sha256(Path(registry.path).read_bytes()).hexdigest()[:8]
         except OSError as error:
             raise InputError(
-                f"{own.path} can't be read: {error}. Give the path of a table as registry.path."
+                f"{registry.path} can't be read: {error}. "
+                "Give the path of a table as registry.path."
             ) from None
-        table = {**own.model_dump(), "digest": digest}
+        table = {**registry.model_dump(), "digest": digest}
     return [
         *(BraninSequence(noise, count) for noise in sequences.noises),
         *(RegistrySequence(overlap, count, **table) for overlap in sequences.overlaps),

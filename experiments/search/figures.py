@@ -49,11 +49,11 @@ def _draw(paths: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(3.3 * len(titles), 5.6), layout="constrained")
     axes = figure.subplots(2, len(titles), squeeze=False)
     for k, title in enumerate(titles):
-        own = paths[paths["title"] == title]
-        low = own.loc[own["models"] == min(5, own["models"].max()), "best_per_point"].min()
-        top = own["best_per_point"].max()
+        part = paths[paths["title"] == title]
+        low = part.loc[part["models"] == min(5, part["models"].max()), "best_per_point"].min()
+        top = part["best_per_point"].max()
         log_likelihood(
-            own,
+            part,
             time_step="models",
             value="best_per_point",
             unit="trial",
@@ -62,8 +62,8 @@ def _draw(paths: pd.DataFrame) -> Figure:
             ax=axes[0, k],
         )
         axes[0, k].set(title=title, xlabel="models evaluated")
-        looks = style.line_styles(list(dict.fromkeys(own["method"])))
-        for method, path in own.groupby("method", sort=False):
+        looks = style.line_styles(list(dict.fromkeys(part["method"])))
+        for method, path in part.groupby("method", sort=False):
             for _, trial in path.groupby("trial"):
                 axes[1, k].step(
                     trial["elapsed"],
@@ -87,8 +87,8 @@ def _at(paths: pd.DataFrame) -> pd.DataFrame:
 
 def _scores(paths: pd.DataFrame) -> pd.DataFrame:
     cells = {
-        (title, models, method): plus_minus(own.mean(), interval(own))
-        for (title, models, method), own in _at(paths).groupby(
+        (title, models, method): plus_minus(scores.mean(), interval(scores))
+        for (title, models, method), scores in _at(paths).groupby(
             ["title", "models", "method"], sort=False
         )["best_per_point"]
     }
@@ -109,10 +109,10 @@ def _against(paths: pd.DataFrame) -> pd.DataFrame:
         {
             "data": title,
             "models": models,
-            "difference": plus_minus(own.mean(), interval(own)),
-            "trials in which BOMS is ahead": f"{int((own > 0).sum())} of {len(own)}",
+            "difference": plus_minus(gains.mean(), interval(gains)),
+            "trials in which BOMS is ahead": f"{int((gains > 0).sum())} of {len(gains)}",
         }
-        for (title, models), own in gain.groupby(level=["title", "models"], sort=False)
+        for (title, models), gains in gain.groupby(level=["title", "models"], sort=False)
     ]
     return pd.DataFrame(rows).set_index(["data", "models"])
 
@@ -124,9 +124,9 @@ def _times(paths: pd.DataFrame) -> pd.DataFrame:
         {
             "data": title,
             "method": method,
-            "seconds": f"{own['elapsed'].median():.1f}",
-            "share of the search": f"{np.median(own['overhead']):.1%}",
+            "seconds": f"{searches['elapsed'].median():.1f}",
+            "share of the search": f"{np.median(searches['overhead']):.1%}",
         }
-        for (title, method), own in ends.groupby(["title", "method"], sort=False)
+        for (title, method), searches in ends.groupby(["title", "method"], sort=False)
     ]
     return pd.DataFrame(rows).set_index(["data", "method"])

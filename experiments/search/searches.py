@@ -45,7 +45,7 @@ class SearchTask:
     def run(self) -> pd.DataFrame:
         """Return the path (:attr:`kem_pymc.search.SearchResult.path`) and the overhead."""
         data = single(self.data)
-        found = search(
+        result = search(
             data.x,
             data.y,
             self.method,
@@ -53,8 +53,8 @@ class SearchTask:
             seed=1000 * self.seed + self.trial,
             progressbar=False,
         )
-        return found.path.reset_index().assign(
-            data=self.data, method=self.method, trial=self.trial, overhead=found.overhead
+        return result.path.reset_index().assign(
+            data=self.data, method=self.method, trial=self.trial, overhead=result.overhead
         )
 
 

@@ -81,8 +81,8 @@ class RunFolder:
             write_atomically(file, text.encode())
             return
         try:
-            known = json.loads(file.read_text("utf-8"))
-            different = [name for name in options if known.get(name) != options[name]]
+            stored = json.loads(file.read_text("utf-8"))
+            different = [name for name in options if stored.get(name) != options[name]]
         except (ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{file} is damaged. Start anew in another folder.") from error
         if different:
@@ -91,7 +91,7 @@ class RunFolder:
                 f"The {self._what} in {folder} is one with different {names}. Choose another "
                 f"folder, or the same {names}."
             )
-        self.version = str(known.get("kem_pymc"))[:40]
+        self.version = str(stored.get("kem_pymc"))[:40]
 
 
 class Log[E]:

@@ -200,13 +200,13 @@ class Bandit:
         """Return the process of the values of the objective."""
         if whole is not None:
             return whole
-        own = [component for component in components if isinstance(component, GaussianProcess)]
-        if not isinstance(self.objective, Weighted) or len(own) < len(components):
+        processes = [c for c in components if isinstance(c, GaussianProcess)]
+        if not isinstance(self.objective, Weighted) or len(processes) < len(components):
             raise InputError(
                 f"The policy {self.policy} needs a process of the values: the objective isn't a "
                 "weighted sum of components with one process each. Give it as whole."
             )
-        return ComposedProcess(own, self.objective)
+        return ComposedProcess(processes, self.objective)
 
     # --- Rounds -----------------------------------------------------------------------------------
 
@@ -357,19 +357,19 @@ class Bandit:
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return the score of points that the policy makes as large as possible."""
         t = len(self.rounds) + 1
-        known = self._sign * self.values
-        known = known[np.isfinite(known)]
+        observed = self._sign * self.values
+        observed = observed[np.isfinite(observed)]
 
         def score(x: np.ndarray) -> np.ndarray:
             mean, variance = moments(x)
             mean, sd = self._sign * mean, np.sqrt(variance)
             if self.policy in ("d-gpucb", "gp-ucb"):
                 return mean + math.sqrt(self.scale * self._exploration(t)) * sd
-            if not len(known):
+            if not len(observed):
                 return sd
             if self.policy == "ei":
-                return log_expected_improvement(-mean, sd, -float(known.max()))
-            ahead = known.max() + LEAST_IMPROVEMENT * max(float(known.std()), 1e-12)
+                return log_expected_improvement(-mean, sd, -float(observed.max()))
+            ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
             return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
 
         return score

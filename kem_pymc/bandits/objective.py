@@ -122,19 +122,19 @@ class Nonlinear:
             If g returns another shape, or NaN or infinite values.
         """
         with np.errstate(all="ignore"):
-            found = np.asarray(self.g(*components.T), dtype=np.float64)
-        if found.shape != (len(components),):
+            values = np.asarray(self.g(*components.T), dtype=np.float64)
+        if values.shape != (len(components),):
             raise InputError(
-                f"g returns shape {found.shape} for {len(components)} points. Return one number "
+                f"g returns shape {values.shape} for {len(components)} points. Return one number "
                 "for each point."
             )
-        if not np.isfinite(found).all():
-            where = components[~np.isfinite(found)][0]
+        if not np.isfinite(values).all():
+            where = components[~np.isfinite(values)][0]
             raise InputError(
                 f"g isn't finite at the components {where.tolist()}. Define it for all values that "
                 "the components may have."
             )
-        return found
+        return values
 
     def moments(
         self, x: np.ndarray, means: np.ndarray, variances: np.ndarray
@@ -145,12 +145,12 @@ class Nonlinear:
     def check(self, components: np.ndarray) -> None:
         """Warn if a derivative of g at observed components (J,) is beyond its bound."""
         steps = STEP * np.maximum(np.abs(components), STEP)
-        found = np.abs(_slopes(self.g, components[None], steps))[0]
-        beyond = np.flatnonzero(found > 1.001 * self.bounds + 1e-9)
+        slopes = np.abs(_slopes(self.g, components[None], steps))[0]
+        beyond = np.flatnonzero(slopes > 1.001 * self.bounds + 1e-9)
         if len(beyond):
             j = beyond[0]
             warnings.warn(
-                f"The derivative of g by component {j + 1} is {found[j]:.4g} at "
+                f"The derivative of g by component {j + 1} is {slopes[j]:.4g} at "
                 f"{components.tolist()}, beyond its bound {self.bounds[j]:.4g}. The upper "
                 "confidence bound is too small; give larger bounds.",
                 stacklevel=3,
@@ -250,15 +250,15 @@ def differentiated_bounds(
     points, _ = _box(low, high, seed)
     count = points.shape[1]
     x = pt.matrix("x")
-    slopes = pytensor.grad(pt.sum(g(*(x[:, j] for j in range(count)))), x)
-    derivative = pytensor.function([x], slopes)
+    gradient = pytensor.grad(pt.sum(g(*(x[:, j] for j in range(count)))), x)
+    derivative = pytensor.function([x], gradient)
     corners = np.array(np.meshgrid(*zip(np.ravel(low), np.ravel(high), strict=True)))
     points = np.vstack([points, corners.reshape(count, -1).T]) if count <= 10 else points
-    found = np.abs(derivative(points))
-    bounds = _checked(found.max(axis=0))
+    slopes = np.abs(derivative(points))
+    bounds = _checked(slopes.max(axis=0))
     ends = list(zip(np.ravel(low), np.ravel(high), strict=True))
     for j in range(count):
-        for start in points[np.argsort(-found[:, j])[:STARTS]]:
+        for start in points[np.argsort(-slopes[:, j])[:STARTS]]:
             best = minimize(
                 lambda at, j=j: -abs(float(derivative(at[None])[0, j])), start, bounds=ends
             )
@@ -277,12 +277,12 @@ def _box(low: npt.ArrayLike, high: npt.ArrayLike, seed: int) -> tuple[np.ndarray
 
 def _slopes(g: Callable[..., Any], points: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """Return central differences (m, J) of a function."""
-    found = np.empty(points.shape)
+    slopes = np.empty(points.shape)
     with np.errstate(all="ignore"):
         for j, step in enumerate(steps):
             ends = [np.asarray(g(*(points + s * np.eye(len(steps))[j]).T)) for s in (step, -step)]
-            found[:, j] = (ends[0] - ends[1]) / (2 * step)
-    return found
+            slopes[:, j] = (ends[0] - ends[1]) / (2 * step)
+    return slopes
 
 
 def _checked(bounds: np.ndarray) -> np.ndarray:

@@ -148,13 +148,13 @@ class Box:
         norms = np.linalg.norm(a, axis=1)
         cost = np.append(np.zeros(self.dimension), -1.0)
         free = [(None, None)] * (self.dimension + 1)
-        found = linprog(cost, A_ub=np.column_stack([a, norms]), b_ub=b, bounds=free)
-        if not found.success or found.x[-1] <= SLACK:
+        solution = linprog(cost, A_ub=np.column_stack([a, norms]), b_ub=b, bounds=free)
+        if not solution.success or solution.x[-1] <= SLACK:
             raise InputError(
                 "No point of the box meets the constraints, or single ones do. Give a larger "
                 "budget, or leave out dimensions that can't vary."
             )
-        return self.low + width * found.x[:-1]
+        return self.low + width * solution.x[:-1]
 
     @property
     def dimension(self) -> int:
@@ -178,7 +178,7 @@ class Box:
         width = self.high - self.low
         limits = [LinearConstraint(self.a, -np.inf, self.b)] if len(self.b) else []
         for start in tried[np.argsort(-heights, kind="stable")[:STARTS]]:
-            found = minimize(
+            optimum = minimize(
                 lambda x: -float(score(x[None])[0]),
                 start,
                 method="SLSQP",
@@ -186,7 +186,7 @@ class Box:
                 constraints=limits,
                 options={"maxiter": ITERATIONS, "eps": STEP * float(width.min())},
             )
-            tried = np.vstack([tried, self._pulled(found.x[None])])
+            tried = np.vstack([tried, self._pulled(optimum.x[None])])
         heights = np.append(heights, score(tried[len(heights) :]))
         return tried[int(np.argmax(heights))]
 

@@ -149,8 +149,8 @@ class Method:
 
     def training_key(self) -> dict[str, Any]:
         """Return, as plain data, what the training depends on beside the study."""
-        own = {"training": self.training, "prior_variant": self.priors.__name__}
-        return own | {"shared": self.shared, "without": self.without}
+        settings = {"training": self.training, "prior_variant": self.priors.__name__}
+        return settings | {"shared": self.shared, "without": self.without}
 
     def learn(self, training: Training, rng: np.random.Generator) -> None:
         """Add evolutions to a training; methods that only fit kernels learn none."""

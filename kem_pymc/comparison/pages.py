@@ -67,8 +67,8 @@ def dropped_page(evidence: Evidence) -> Output:
     """Return the average number of features dropped from one time step to the next."""
     table = evidence.selections.dropna(subset="dropped")
     cells: dict[tuple[str, str], str] = {}
-    for (study, method), own in table.groupby(["study", "method"], sort=False):
-        units = own.groupby("person")["dropped"].mean()
+    for (study, method), rows in table.groupby(["study", "method"], sort=False):
+        units = rows.groupby("person")["dropped"].mean()
         cells[evidence.title(str(study)), str(method)] = plus_minus(units.mean(), interval(units))
     wide = pd.Series(cells).rename_axis(["study", "method"]).unstack("study", sort=False)
     tables = {"Features dropped per time step": wide.fillna("")}
@@ -147,7 +147,7 @@ def verdict_table(evidence: Evidence, rows: pd.DataFrame) -> dict[str, pd.DataFr
 
 def _by_step(evidence: Evidence, rows: pd.DataFrame, down: str, digits: int) -> pd.DataFrame:
     """Return means with intervals as text; columns are time steps, which count from 1."""
-    texts = [plus_minus(*own, digits) for own in zip(rows["mean"], rows["half"], strict=True)]
+    texts = [plus_minus(*pair, digits) for pair in zip(rows["mean"], rows["half"], strict=True)]
     titles = rows["study"].map(evidence.title)
     rows = rows.assign(text=texts, step=rows["time_step"] + 1, study=titles)
     wide = rows.set_index(["study", down] if rows["study"].nunique() > 1 else [down])

@@ -62,8 +62,8 @@ class Study:
 
     def key(self) -> dict[str, Any]:
         """Return, as plain data, what a training depends on."""
-        own = {"pool": self.pool, "priors": self.priors, "transform": self.transform}
-        return own | {"cohort": None if self.cohort is None else self.cohort.digest()}
+        settings = {"pool": self.pool, "priors": self.priors, "transform": self.transform}
+        return settings | {"cohort": None if self.cohort is None else self.cohort.digest()}
 
 
 def until_features_vary(draw: Callable[[], Split]) -> Split:

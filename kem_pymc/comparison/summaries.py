@@ -139,11 +139,11 @@ def verdicts(table: pd.DataFrame, method: str, value: str = "log_likelihood") ->
     for row in means.to_dict("records"):
         trials = differences.loc[row["study"], row["other"]].unstack("time_step")
         trials = trials.mean(axis="columns").groupby("trial").mean()
-        own = steps[(steps["study"] == row["study"]) & (steps["other"] == row["other"])]
-        worst = own.loc[own["mean"].idxmin()]
+        profile = steps[(steps["study"] == row["study"]) & (steps["other"] == row["other"])]
+        worst = profile.loc[profile["mean"].idxmin()]
         row |= {"deals": interval(trials), "trials": len(trials)}
         row |= {"worst_step": int(worst["time_step"]), "worst_gain": float(worst["mean"])}
-        word = verdict(row["mean"], row["half"], own, row["users"], row["trials"])
+        word = verdict(row["mean"], row["half"], profile, row["users"], row["trials"])
         rows.append(row | {"verdict": word})
     return pd.DataFrame(rows)
 

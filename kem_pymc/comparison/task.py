@@ -70,13 +70,13 @@ class ComparisonTask:
 
     def key(self) -> dict[str, Any]:
         """Return, as plain data, what the training depends on, except data files."""
-        draws = {kind: vars(own) for kind, own in self.scale.sampling.items()}
-        own = {"trial": self.trial, "seed": self.seed, "draws": draws, "code": code()}
-        return self.study.key() | self.method.training_key() | own
+        draws = {kind: vars(sampling) for kind, sampling in self.scale.sampling.items()}
+        settings = {"trial": self.trial, "seed": self.seed, "draws": draws, "code": code()}
+        return self.study.key() | self.method.training_key() | settings
 
     def file(self, out: Path) -> Path:
         """Return the file of the selections in the folder of the comparison."""
-        methods = {name: [own.options, own.single] for name, own in self.methods.items()}
+        methods = {name: [method.options, method.single] for name, method in self.methods.items()}
         key = [self.key(), methods, self.study.target, self.scale.test_users]
         name = f"{self.method.training}-{digest(key)}.csv"
         return out / "runs" / self.study.name / f"trial-{self.trial:02d}" / name
@@ -103,15 +103,15 @@ class ComparisonTask:
             scaling = Scaling.unit(pilot, study.transform)
         shared = None
         if method.shared:
-            own, noise = scaling.apply(pilot), plain.noise_floor
-            shared = cached((own.digest(), noise), lambda: learn_shared(own, noise_floor=noise))
+            data, noise = scaling.apply(pilot), plain.noise_floor
+            shared = cached((data.digest(), noise), lambda: learn_shared(data, noise_floor=noise))
             priors = method.priors(study.priors, pool, shared.unexplained)
         training = Training(pilot, pool, priors, scaling, shared, self.scale.sampling, self.seed)
         self.learn(training, plain)
         rows = [
             {"study": study.name, "trial": self.trial, "method": name} | row
-            for name, own in self.methods.items()
-            for row in scored(own.selector(training), test, study.target, unit, own.single)
+            for name, variant in self.methods.items()
+            for row in scored(variant.selector(training), test, study.target, unit, variant.single)
         ]
         r_hat = max(training.r_hats, default=np.nan)
         return pd.DataFrame(rows).assign(learning=training.seconds, r_hat=r_hat)
@@ -143,9 +143,9 @@ def tasks_of(
         trainings.setdefault(repr(method.training_key()), {})[name] = method
     number = min(trials, scale.trials or trials)
     return [
-        ComparisonTask(study, trial, own, scale, seed)
+        ComparisonTask(study, trial, group, scale, seed)
         for trial in range(number)
-        for own in trainings.values()
+        for group in trainings.values()
     ]
 
 

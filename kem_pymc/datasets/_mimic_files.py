@@ -59,8 +59,8 @@ class Readings(NamedTuple):
         if not len(self.keys):
             return np.full(len(at), np.nan)
         position = np.searchsorted(self.keys, at, side="right") - 1
-        known = (position >= 0) & (at - self.keys[position] <= within)
-        return np.where(known, self.values[position], np.nan)
+        recent = (position >= 0) & (at - self.keys[position] <= within)
+        return np.where(recent, self.values[position], np.nan)
 
 
 class Infusions(NamedTuple):
@@ -113,14 +113,14 @@ def read_chart(
         value = _number(rows["VALUENUM"], "CHARTEVENTS")
         good = value.notna() & (_number(rows["ERROR"], "CHARTEVENTS") != 1)
         item = rows.loc[good, "ITEMID"].to_numpy()
-        found = pd.DataFrame(
+        measured = pd.DataFrame(
             {
                 "key": _keys(rows.loc[good], "CHARTTIME", "CHARTEVENTS"),
                 "value": _in_one_unit(item, value[good].to_numpy(np.float64)),
             }
         )
         for name, ids in items.items():
-            kept[name].append(found[np.isin(item, list(ids))])
+            kept[name].append(measured[np.isin(item, list(ids))])
         stays = rows.loc[good, ["ICUSTAY_ID", "HADM_ID"]].dropna()
         admissions.append(stays.drop_duplicates("ICUSTAY_ID"))
     readings = {}

@@ -48,7 +48,7 @@ def read_csv(file: PathLike[str], columns: Sequence[str], source: str) -> pd.Dat
 
 
 def check_header(
-    file: PathLike[str], columns: Sequence[str], found: Sequence[str], source: str
+    file: PathLike[str], columns: Sequence[str], header: Sequence[str], source: str
 ) -> None:
     """Check that a file has the expected columns.
 
@@ -57,7 +57,7 @@ def check_header(
     file : path
     columns : sequence of str
         Expected columns.
-    found : sequence of str
+    header : sequence of str
         Columns of the file.
     source : str
         Where to obtain the file, for the error message.
@@ -67,7 +67,7 @@ def check_header(
     InputError
         If a column is missing.
     """
-    missing = [column for column in columns if column not in found]
+    missing = [column for column in columns if column not in header]
     if missing:
         raise InputError(
             f"{_name(file)} has no column {', '.join(missing)}. "

@@ -112,9 +112,9 @@ def heartsteps(
 
     phone = read_days("gfsteps.csv", data_home, PHONE, ("steps",))
     phone["time"] = _times(phone, "steps.utime", "gfsteps.csv")
-    found = _by_day(phone["user.index"], _local(phone, points), phone["steps"])
-    found = found.reindex(days.index, fill_value=0)
-    days["google_fit_steps"], days["google_fit_minutes"] = found["steps"], found["minutes"]
+    daily = _by_day(phone["user.index"], _local(phone, points), phone["steps"])
+    daily = daily.reindex(days.index, fill_value=0)
+    days["google_fit_steps"], days["google_fit_minutes"] = daily["steps"], daily["minutes"]
 
     days = days.reset_index()
     days["study_day"] = (days["day"] - days.groupby("user")["day"].transform("min")).dt.days
@@ -188,9 +188,9 @@ def _by_day(user: pd.Series, local: pd.Series, steps: pd.Series) -> pd.DataFrame
 
 def _local(phone: pd.DataFrame, points: pd.DataFrame) -> pd.Series:
     """Return the phone's times in local time, using the offset of the nearest decision point."""
-    known = phone[phone["time"].notna()].reset_index().sort_values("time")
+    timed = phone[phone["time"].notna()].reset_index().sort_values("time")
     offsets = points[["user.index", "time", "sugg.gmtoff"]].sort_values("time")
-    near = pd.merge_asof(known, offsets, on="time", by="user.index", direction="nearest")
+    near = pd.merge_asof(timed, offsets, on="time", by="user.index", direction="nearest")
     local = near["time"] + pd.to_timedelta(near["sugg.gmtoff"], unit="s")
     return local.set_axis(near["index"]).reindex(phone.index)
 

@@ -89,8 +89,8 @@ def heartsteps_daily(
         ("clear", "weather", "clear"),
         ("evening_home", "location", "home"),
     ):
-        known = table[column].notna() & (table[column] != "unknown")
-        days[feature] = (table[column] == value).astype(np.float64).where(known)
+        given = table[column].notna() & (table[column] != "unknown")
+        days[feature] = (table[column] == value).astype(np.float64).where(given)
     days[["available", "suggestions"]] = days[["available", "suggestions"]].fillna(0)
     days["root_steps"] = np.sqrt(table["jb_steps_agg"].clip(lower=0))
     return filtered(

@@ -167,7 +167,7 @@ def mimic(
     items = {name: item.ids for name, item in ITEMS.items()}
     readings, admission = read_chart(data_home, items, chunk)
 
-    points = np.unique(np.concatenate([found.keys for found in readings.values()]))
+    points = np.unique(np.concatenate([reading.keys for reading in readings.values()]))
     original = len(points)
     ventilated = np.zeros(original, dtype=bool)
     for name, item in ITEMS.items():

@@ -32,7 +32,7 @@ class Panel:
 
     Attributes
     ----------
-    own : tuple of dict
+    individual : tuple of dict
         Individual functions, assigned to users in turn: amplitudes (variances) by candidate.
     shared : dict
         Function that all users share: amplitudes by candidate. Its hyperparameters are the medians.
@@ -54,7 +54,7 @@ class Panel:
         same kernel.
     """
 
-    own: tuple[Mapping[str, float], ...]
+    individual: tuple[Mapping[str, float], ...]
     shared: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.3
     dimension: int = 1
@@ -161,15 +161,15 @@ def panel(
         grid = rng.uniform(size=(test_points, kind.dimension))
     common = _shared(kind, np.concatenate([*x, grid]), rng)
     at_data, at_test = common[: users * n].reshape(users, n), common[users * n :]
-    own = [kind.own[u % len(kind.own)] for u in range(users)]
+    terms_of_users = [kind.individual[u % len(kind.individual)] for u in range(users)]
     follows = np.ones((users, 1))
     for u in range(kind.outsiders - 1, users, kind.outsiders) if kind.outsiders else ():
-        own[u], follows[u] = {**own[u], **kind.shared}, 0.0
-    values = [_values(kind, terms, rng) for terms in own]
+        terms_of_users[u], follows[u] = {**terms_of_users[u], **kind.shared}, 0.0
+    values = [_values(kind, terms, rng) for terms in terms_of_users]
     f = np.array(
         [
             _function(kind, terms, theta, np.concatenate([points, grid]), rng)
-            for terms, theta, points in zip(own, values, x, strict=True)
+            for terms, theta, points in zip(terms_of_users, values, x, strict=True)
         ]
     )
     f += follows * np.concatenate([at_data, np.tile(at_test, (users, 1))], axis=1)
@@ -181,7 +181,7 @@ def panel(
         ends=(np.arange(batch, n + 1, batch),) * users,
         features=tuple(f"x{d}" for d in range(kind.dimension)),
         truth=Truth(
-            compositions=tuple(map(" + ".join, own)),
+            compositions=tuple(map(" + ".join, terms_of_users)),
             hyperparameters=tuple(values),
             noise_variance=float(noise_variance),
             x_test=grid,

@@ -149,9 +149,9 @@ def maximise(
         nearest = space.nearest(np.array(climbed))
         tried = np.concatenate([nearest, tried[order]])
         order = np.argsort(-np.concatenate([height(nearest), heights[order]]), kind="stable")
-    known = {row.tobytes() for row in seen}
+    evaluated = {row.tobytes() for row in seen}
     for i in order:
-        if tried[i].tobytes() not in known:
+        if tried[i].tobytes() not in evaluated:
             return tried[i]
     return None
 
@@ -180,9 +180,9 @@ def _with_neighbours(
         neighbours = space.neighbours(tried[_best(tried, heights)])
         if not len(neighbours):
             break
-        found = height(neighbours)
-        better = found.max() > heights.max()
-        tried, heights = np.concatenate([tried, neighbours]), np.concatenate([heights, found])
+        beside = height(neighbours)
+        better = beside.max() > heights.max()
+        tried, heights = np.concatenate([tried, neighbours]), np.concatenate([heights, beside])
         if not better:
             break
     return tried, heights
@@ -210,11 +210,11 @@ def _climb(height: Height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray
         points = np.repeat(start[None], 2 * count + 1, axis=0)
         points[:, numeric] = place
         points[1:, numeric] += steps
-        found = height(points)
-        slope = (found[1 : count + 1] - found[count + 1 :]) / (2 * STEP)
-        return -found[0], -slope
+        values = height(points)
+        slope = (values[1 : count + 1] - values[count + 1 :]) / (2 * STEP)
+        return -values[0], -slope
 
-    found = minimize(
+    optimum = minimize(
         downhill,
         start[numeric],
         jac=True,
@@ -223,5 +223,5 @@ def _climb(height: Height, start: np.ndarray, numeric: np.ndarray) -> np.ndarray
         options={"maxiter": ITERATIONS},
     )
     end = start.copy()
-    end[numeric] = np.clip(found.x, 0.0, 1.0)
+    end[numeric] = np.clip(optimum.x, 0.0, 1.0)
     return end

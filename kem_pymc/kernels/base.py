@@ -128,18 +128,18 @@ class BaseKernel:
             )
         if not self.phrase:
             object.__setattr__(self, "phrase", f"a pattern of kind {self.name} in {{feature}}")
-        for text, known in (
+        for text, allowed in (
             (self.phrase, {"feature"}),
             (self.modifier, {"feature"}),
             (self.detail, set(self.hyperparameters)),
         ):
-            self._check_text(text, known)
+            self._check_text(text, allowed)
 
-    def _check_text(self, text: str, known: set[str]) -> None:
+    def _check_text(self, text: str, allowed: set[str]) -> None:
         try:
-            text.format_map(dict.fromkeys(known, ""))
+            text.format_map(dict.fromkeys(allowed, ""))
         except (KeyError, ValueError, IndexError, AttributeError) as error:
-            names = " and ".join(f"{{{name}}}" for name in sorted(known)) or "no placeholders"
+            names = " and ".join(f"{{{name}}}" for name in sorted(allowed)) or "no placeholders"
             raise InputError(
                 f"The text {text!r} of base kernel {self.name} can't be formatted. Use {names}."
             ) from error
@@ -188,9 +188,9 @@ def register_kernel(kernel: BaseKernel) -> BaseKernel:
                 f"The name {kernel.name} can't be distinguished from base kernel {name}. "
                 "Register your kernel under another name."
             )
-    known = _REGISTRY.get(kernel.name)
-    if known is not None and _same(known, kernel):
-        return known
+    registered = _REGISTRY.get(kernel.name)
+    if registered is not None and _same(registered, kernel):
+        return registered
     _RECEIVED.discard(kernel.name)
     _REGISTRY[kernel.name] = kernel
     return kernel
@@ -204,10 +204,10 @@ def receive_kernel(kernel: BaseKernel) -> None:
     InputError
         If a different kernel was registered under its name in this process.
     """
-    known = _REGISTRY.get(kernel.name)
-    if known is not None and _same(known, kernel):
+    registered = _REGISTRY.get(kernel.name)
+    if registered is not None and _same(registered, kernel):
         return
-    if known is not None and kernel.name not in _RECEIVED:
+    if registered is not None and kernel.name not in _RECEIVED:
         raise InputError(
             f"Base kernel {kernel.name} is defined differently here than where it was used. "
             "Register the kernel that was used, or give your kernel another name."
@@ -265,8 +265,8 @@ def _categories(x, z):
     )
     alike = pt.eq(count, count_z)
     # Levels with a number outside 0 to count - 1 have covariance zero with all others.
-    known = (pt.minimum(one, other) >= 0) * (pt.maximum(one, other) < count)
-    apart = pt.switch(alike * known, -1 / pt.maximum(count - 1, 1), 0.0)
+    valid = (pt.minimum(one, other) >= 0) * (pt.maximum(one, other) < count)
+    apart = pt.switch(alike * valid, -1 / pt.maximum(count - 1, 1), 0.0)
     return pt.switch(alike * pt.eq(one, other), 1.0, apart)
 
 

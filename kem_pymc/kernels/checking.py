@@ -94,13 +94,13 @@ def check_kernel(
         kind: VALUES.get(kind, VALUES["mixture" if kernel.positive(kind) else "shift"])
         for kind in kernel.hyperparameters
     }
-    for kind, own in (hyperparameters or {}).items():
+    for kind, given in (hyperparameters or {}).items():
         if kind not in values:
             raise InputError(
                 f"Base kernel {kernel.name} has no hyperparameter of kind {kind!r}. "
                 f"Give values of {', '.join(values) or 'none'}."
             )
-        values[kind] = tuple(own)
+        values[kind] = tuple(given)
     points = np.ascontiguousarray(POINTS if x is None else x, dtype=np.float64)
     check = _Check(kernel, points)
     worst = np.array(

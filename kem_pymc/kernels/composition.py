@@ -182,18 +182,18 @@ class Candidate(Displayed):
     @property
     def hyperparameters(self) -> tuple["Hyperparameter", ...]:
         """The candidate's own hyperparameters, amplitude first, then factor by factor."""
-        own = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
+        hyperparameters = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
         for factor, group in groupby(self.factors):
             copies = list(group)
             for number, _ in enumerate(copies, start=1):
                 suffix = f"#{number}" if len(copies) > 1 else ""
                 infix = f"{factor}{suffix}." if self.is_interaction else ""
-                own += [
+                hyperparameters += [
                     Hyperparameter(f"{self}.{infix}{kind}", kind, factor.base)
                     for kind in base_kernel(factor.base).hyperparameters
                     if not factor.tie
                 ]
-        return tuple(own)
+        return tuple(hyperparameters)
 
     @property
     def shared_hyperparameters(self) -> tuple["Hyperparameter", ...]:
@@ -335,8 +335,8 @@ class Composition(Displayed):
                 raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
         terms = []
         for candidate in as_candidates(self, dimension):
-            amplitude, *own = (hyperparameters[h.name] for h in candidate.hyperparameters)
-            values = iter(own)
+            amplitude, *rest = (hyperparameters[h.name] for h in candidate.hyperparameters)
+            values = iter(rest)
             factors = []
             for factor in candidate.factors:
                 kernel = base_kernel(factor.base)
@@ -351,12 +351,12 @@ class Composition(Displayed):
 def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:
     """Return the candidates' own hyperparameters in order, then those that they share, by name."""
     candidates = tuple(candidates)
-    own = [h for candidate in candidates for h in candidate.hyperparameters]
+    of_candidates = [h for candidate in candidates for h in candidate.hyperparameters]
     shared = {h.name: h for c in candidates for h in c.shared_hyperparameters}
     owners = sorted({name.partition(".")[0] for name in shared})
     # Kinds stay in the order of the base kernel's.
     ordered = [h for o in owners for name, h in shared.items() if name.partition(".")[0] == o]
-    return (*own, *ordered)
+    return (*of_candidates, *ordered)
 
 
 def _listing(candidates: Iterable[Candidate]) -> Listing:

@@ -124,11 +124,11 @@ class CandidatePool(Displayed):
     def __getstate__(self) -> dict[str, Any]:
         # User-defined kernels are pickled by value: other processes may not have registered them.
         bases = {factor.base for candidate in self.candidates for factor in candidate.factors}
-        own = [base_kernel(name) for name in sorted(bases - BUILT_IN)]
+        registered = [base_kernel(name) for name in sorted(bases - BUILT_IN)]
         return {
             "candidates": self.candidates,
             "dimension": self.dimension,
-            "kernels": cloudpickle.dumps(own) if own else None,
+            "kernels": cloudpickle.dumps(registered) if registered else None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -245,12 +245,12 @@ class CandidatePool(Displayed):
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
         """Return which hyperparameters (H,) belong to included candidates, as bool."""
-        own = np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
-        shared = self.hyperparameters[len(own) :]
+        active = np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
+        shared = self.hyperparameters[len(active) :]
         if not shared:
-            return own
+            return active
         used = {h.name for i in np.flatnonzero(inclusion) for h in self._shared_by[i]}
-        return np.append(own, [h.name in used for h in shared])
+        return np.append(active, [h.name in used for h in shared])
 
     @cached_property
     def _shared_by(self) -> list[tuple[Hyperparameter, ...]]:

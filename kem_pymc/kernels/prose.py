@@ -77,11 +77,11 @@ def describe_candidate(
     if all(factor == head for factor in rest):
         return _power(candidate, head, features, values)
     phrase = _words(candidate, head, base_kernel(head.base).phrase, features, values)
-    own = [
+    modifiers = [
         _words(candidate, factor, base_kernel(factor.base).modifier, features, values)
         for factor in dict.fromkeys(rest)
     ]
-    return f"{phrase} {' and '.join(own)}" if own else phrase
+    return f"{phrase} {' and '.join(modifiers)}" if modifiers else phrase
 
 
 def _rank(factor: Factor) -> tuple[int, Factor]:
@@ -140,9 +140,9 @@ def _detail(
     details = []
     for infix in _infixes(candidate, factor):
         named = {k: values.get(f"{infix}{k}") for k in kernel.hyperparameters}
-        known = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
-        if all(f"{{{k}" not in kernel.detail or k in known for k in named):
-            details.append(kernel.detail.format_map(known))
+        texts = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
+        if all(f"{{{k}" not in kernel.detail or k in texts for k in named):
+            details.append(kernel.detail.format_map(texts))
     return f" ({'; '.join(details)})" if details else ""
 
 

@@ -44,9 +44,9 @@ class Adam:
     def begin(self, values: Sequence[np.ndarray], rate: float) -> None:
         """Set the parameters and the learning rate, and forget earlier steps."""
         *of_parameters, counts = self._moments
-        for parameter, own, value in zip(self.parameters, of_parameters, values, strict=True):
+        for parameter, moments, value in zip(self.parameters, of_parameters, values, strict=True):
             parameter.set_value(value)
-            for moment in own:
+            for moment in moments:
                 moment.set_value(np.zeros_like(value))
         for count in counts:
             count.set_value(np.zeros_like(count.get_value()))

@@ -161,20 +161,20 @@ class LBO:
         See :meth:`kem_pymc.lifelong.sampler.LifelongSampler.networks`.
         """
         self._beginning([*tasks, tasks[-1]])
-        found = [learned for _, learned, _ in self._earlier[: len(tasks)]]
+        results = [learned for _, learned, _ in self._earlier[: len(tasks)]]
         weight, correlation = np.zeros((2, len(tasks), self.max_networks))
-        for place, (task, own) in enumerate(zip(tasks, found, strict=True)):
-            model = NetworkModel.of(own.state, self.units, task.rows, task.y)
+        for place, (task, result) in enumerate(zip(tasks, results, strict=True)):
+            model = NetworkModel.of(result.state, self.units, task.rows, task.y)
             outputs = model.outputs(task.rows)
             varying = outputs.std(axis=1) > 0
-            used = np.flatnonzero(own.state.active)[varying]
+            used = np.flatnonzero(result.state.active)[varying]
             weight[place, used] = outputs[varying].std(axis=1)
             correlation[place, used] = [np.corrcoef(one, task.y)[0, 1] for one in outputs[varying]]
         return {
             "n_values": np.array([len(task.values) for task in tasks]),
-            "elbo": np.array([own.elbo for own in found]),
-            "strength": np.array([own.strength for own in found]),
-            "probability": expit([own.state.log_odds for own in found]),
+            "elbo": np.array([result.elbo for result in results]),
+            "strength": np.array([result.strength for result in results]),
+            "probability": expit([result.state.log_odds for result in results]),
             "weight": weight,
             "correlation": correlation,
         }
@@ -200,8 +200,8 @@ class LBO:
             STRENGTHS[-1],
         )
         for number, task in enumerate(tasks[:-1], start=1):
-            known = self._earlier[number - 1][0] if number <= len(self._earlier) else None
-            if known is not task:
+            stored = self._earlier[number - 1][0] if number <= len(self._earlier) else None
+            if stored is not task:
                 del self._earlier[number - 1 :]
                 self._strengths.clear()
                 rng = np.random.default_rng([self.seed, number, len(task.values)])
@@ -261,8 +261,8 @@ class LBO:
         errors = []
         for strength in STRENGTHS:
             error = 0.0
-            for own in range(FOLDS):
-                kept, left = fold != own, fold == own
+            for left_out in range(FOLDS):
+                kept, left = fold != left_out, fold == left_out
                 same = np.random.default_rng(seed)  # the same variates for every coefficient
                 state, _ = self._trained(begun, rows[kept], y[kept], strength, same)
                 model = NetworkModel.of(state, self.units, rows[kept], y[kept])

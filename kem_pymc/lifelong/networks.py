@@ -57,9 +57,9 @@ def features_in_pytensor(weights: Any, rows: Any, columns: int, units: int) -> A
 
 def _layers(weights: Any, columns: int, units: int) -> list[Any]:
     """Return the weights (M, rows, units) of each layer."""
-    found, first = [], 0
+    layers, first = [], 0
     for rows, out in sizes(columns, units):
         part = weights[:, first : first + rows * out]
-        found.append(part.reshape((weights.shape[0], rows, out)))
+        layers.append(part.reshape((weights.shape[0], rows, out)))
         first += rows * out
-    return found
+    return layers

@@ -77,9 +77,9 @@ class LifelongSampler(StudySampler):
         """
         self._find_studies()
         studies = [self._studies[key] for key in sorted(self._studies)]
-        found = self._search_space(studies)
-        tasks = {own.study_name: self._task(own, Space(found)) for own in studies if found}
-        tasks = {name: own for name, own in tasks.items() if own.varies}
+        ranges = self._search_space(studies)
+        tasks = {study.study_name: self._task(study, Space(ranges)) for study in studies if ranges}
+        tasks = {name: task for name, task in tasks.items() if task.varies}
         if not tasks:
             raise InputError("No study has values that differ. Optimise one first.")
         rows = self.lbo.networks(list(tasks.values()))

@@ -22,9 +22,9 @@ from scipy.stats import qmc
 class _Number:
     """A number in a range: its place in the range, or in that of its logarithm, is one column."""
 
-    def __init__(self, own: FloatDistribution | IntDistribution) -> None:
-        self.low, self.high, self.log = own.low, own.high, own.log
-        self.step: float = own.step or 0.0  # zero without a step
+    def __init__(self, distribution: FloatDistribution | IntDistribution) -> None:
+        self.low, self.high, self.log = distribution.low, distribution.high, distribution.log
+        self.step: float = distribution.step or 0.0  # zero without a step
         self.columns = 1
         self.ends = self._scaled(np.array([self.low, self.high], dtype=float))
 
@@ -80,8 +80,8 @@ class _Number:
 class _Choice:
     """A choice without an order: each one has a column, which is 1 where it is chosen."""
 
-    def __init__(self, own: CategoricalDistribution) -> None:
-        self.count = self.columns = len(own.choices)
+    def __init__(self, distribution: CategoricalDistribution) -> None:
+        self.count = self.columns = len(distribution.choices)
 
     def every(self) -> np.ndarray:
         """Return the places of all choices."""
@@ -116,23 +116,28 @@ class Space:
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
         self.dimensions: list[_Number | _Choice] = [
-            _Choice(own) if isinstance(own, CategoricalDistribution) else _Number(own)  # type: ignore[arg-type]
-            for own in self.distributions.values()
+            _Choice(distribution)
+            if isinstance(distribution, CategoricalDistribution)
+            else _Number(distribution)  # type: ignore[arg-type]
+            for distribution in self.distributions.values()
         ]
-        ends = np.cumsum([own.columns for own in self.dimensions]).tolist()
+        ends = np.cumsum([dim.columns for dim in self.dimensions]).tolist()
         self._slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
         #: Number of columns D of encoded points.
         self.columns: int = ends[-1]
         #: Which of the D columns are of numbers.
         self.numeric = np.repeat(
-            [isinstance(own, _Number) for own in self.dimensions],
-            [own.columns for own in self.dimensions],
+            [isinstance(dim, _Number) for dim in self.dimensions],
+            [dim.columns for dim in self.dimensions],
         )
 
     def encode(self, points: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """Return points, parameters by name, as rows (n, D)."""
         values = [
-            [own.to_internal_repr(point[name]) for name, own in self.distributions.items()]
+            [
+                distribution.to_internal_repr(point[name])
+                for name, distribution in self.distributions.items()
+            ]
             for point in points
         ]
         return self._rows(np.array(values, dtype=float).reshape(len(points), len(self.dimensions)))
@@ -141,19 +146,21 @@ class Space:
         """Return the parameters of the point that is nearest to a row (D,)."""
         (values,) = self._values(row[None])
         return {
-            name: own.to_external_repr(value)
-            for (name, own), value in zip(self.distributions.items(), values.tolist(), strict=True)
+            name: distribution.to_external_repr(value)
+            for (name, distribution), value in zip(
+                self.distributions.items(), values.tolist(), strict=True
+            )
         }
 
     def _rows(self, values: np.ndarray) -> np.ndarray:
         """Return points (n, number of dimensions) as rows (n, D)."""
-        parts = [own.encode(v) for own, v in zip(self.dimensions, values.T, strict=True)]
+        parts = [dim.encode(v) for dim, v in zip(self.dimensions, values.T, strict=True)]
         return np.concatenate(parts, axis=1)
 
     def _values(self, rows: np.ndarray) -> np.ndarray:
         """Return the points (n, number of dimensions) that are nearest to rows (n, D)."""
         pairs = zip(self.dimensions, self._slices, strict=True)
-        return np.column_stack([own.decode(rows[:, columns]) for own, columns in pairs])
+        return np.column_stack([dim.decode(rows[:, columns]) for dim, columns in pairs])
 
     def nearest(self, rows: np.ndarray) -> np.ndarray:
         """Return the encoded points nearest to rows (n, D)."""
@@ -168,19 +175,19 @@ class Space:
             A category has all others as steps, a number with a step those before and after, and
             other numbers none.
         """
-        found = [
+        neighbours = [
             [*values[:place], value, *values[place + 1 :]]
             for values in self._values(rows)
-            for place, own in enumerate(self.dimensions)
-            for value in own.beside(values[place])
+            for place, dim in enumerate(self.dimensions)
+            for value in dim.beside(values[place])
         ]
-        return self._rows(np.array(found).reshape(-1, len(self.dimensions)))
+        return self._rows(np.array(neighbours).reshape(-1, len(self.dimensions)))
 
     def every(self, at_most: int) -> np.ndarray | None:
         """Return all points as rows (n, D); None if there are more than `at_most`."""
-        if math.prod(own.count for own in self.dimensions) > at_most:
+        if math.prod(dim.count for dim in self.dimensions) > at_most:
             return None
-        return self._rows(np.array(list(product(*(own.every() for own in self.dimensions)))))
+        return self._rows(np.array(list(product(*(dim.every() for dim in self.dimensions)))))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n random points as rows (n, D)."""
@@ -194,7 +201,7 @@ class Space:
     def _spread(self, uniform: np.ndarray) -> np.ndarray:
         """Return the points at places (n, number of dimensions) in [0, 1] as rows (n, D)."""
         pairs = zip(self.dimensions, uniform.T, strict=True)
-        return self._rows(np.column_stack([own.spread(places) for own, places in pairs]))
+        return self._rows(np.column_stack([dim.spread(places) for dim, places in pairs]))
 
     def combinations(self, at_most: int) -> np.ndarray | None:
         """Return columns of all combinations of choices; None if there are more than `at_most`.
@@ -204,12 +211,12 @@ class Space:
         ndarray, shape (m, D), or None
             Columns of numbers are zero.
         """
-        choices = [own.every() if isinstance(own, _Choice) else [0] for own in self.dimensions]
+        choices = [dim.every() if isinstance(dim, _Choice) else [0] for dim in self.dimensions]
         if math.prod(map(len, choices)) > at_most:
             return None
         pairs = zip(self.dimensions, np.array(list(product(*choices))).T, strict=True)
         parts = [
-            own.encode(places) if isinstance(own, _Choice) else np.zeros((len(places), 1))
-            for own, places in pairs
+            dim.encode(places) if isinstance(dim, _Choice) else np.zeros((len(places), 1))
+            for dim, places in pairs
         ]
         return np.concatenate(parts, axis=1)

@@ -128,10 +128,10 @@ class StudySampler(BaseSampler):
         """Find the tasks in the storage."""
         if self.storage is None:
             return
-        for own in optuna.get_all_study_summaries(self.storage, include_best_trial=False):
-            if TASK in own.user_attrs:
-                study = optuna.load_study(study_name=own.study_name, storage=self.storage)
-                self._studies.setdefault((own.user_attrs[TASK], own.study_name), study)
+        for summary in optuna.get_all_study_summaries(self.storage, include_best_trial=False):
+            if TASK in summary.user_attrs:
+                study = optuna.load_study(study_name=summary.study_name, storage=self.storage)
+                self._studies.setdefault((summary.user_attrs[TASK], summary.study_name), study)
 
     # --- Optuna's interface -----------------------------------------------------------------------
 
@@ -152,11 +152,11 @@ class StudySampler(BaseSampler):
         if not search_space:
             return {}
         space = Space(search_space)
-        tasks = [self._task(own, space) for own in [*self._earlier(study), study]]
+        tasks = [self._task(other, space) for other in [*self._earlier(study), study]]
         running = [
-            own.params
-            for own in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            if own.number != trial.number and _has_point(own, space)
+            other.params
+            for other in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            if other.number != trial.number and _has_point(other, space)
         ]
         row = self.propose(
             tasks,
@@ -187,31 +187,31 @@ class StudySampler(BaseSampler):
     def _earlier(self, study: Study) -> list[Study]:
         """Return the studies before a study, in their order."""
         number = study.user_attrs[TASK]
-        return [own for key, own in sorted(self._studies.items(), key=_key) if key[0] < number]
+        return [other for key, other in sorted(self._studies.items(), key=_key) if key[0] < number]
 
     def _search_space(self, studies: Sequence[Study]) -> dict[str, BaseDistribution]:
         """Return the common parameters of the last study that has a completed trial."""
-        for own in reversed(studies):
-            trials = own.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        for study in reversed(studies):
+            trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
             if trials:
-                found = optuna.search_space.intersection_search_space(trials)
-                return {name: one for name, one in found.items() if not one.single()}
+                distributions = optuna.search_space.intersection_search_space(trials)
+                return {name: one for name, one in distributions.items() if not one.single()}
         return {}
 
     def _task(self, study: Study, space: Space) -> Task:
         """Return the finished trials of a study; the same object as long as these are the same."""
         trials = [
-            own
-            for own in study.get_trials(deepcopy=False, states=FINISHED)
-            if _has_point(own, space)
+            trial
+            for trial in study.get_trials(deepcopy=False, states=FINISHED)
+            if _has_point(trial, space)
         ]
         key = study.user_attrs[TASK], study.study_name
-        content = space.distributions, [own.number for own in trials]
-        known, task = self._tasks.get(key, (None, None))
-        if task is None or known != content:
+        content = space.distributions, [trial.number for trial in trials]
+        stored, task = self._tasks.get(key, (None, None))
+        if task is None or stored != content:
             sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
-            values = np.array([_value(own) for own in trials], dtype=float)
-            task = Task(space.encode([own.params for own in trials]), sign * values)
+            values = np.array([_value(trial) for trial in trials], dtype=float)
+            task = Task(space.encode([trial.params for trial in trials]), sign * values)
             self._tasks[key] = content, task
         return task
 
@@ -234,7 +234,7 @@ class StudySampler(BaseSampler):
             None if all points of the space were tried.
         """
         current = tasks[-1]
-        tasks = [*(own for own in tasks[:-1] if own.varies), current]
+        tasks = [*(task for task in tasks[:-1] if task.varies), current]
         seen = np.concatenate([current.rows, running])
         if len(seen) < self.n_startup_trials:
             return self.startup(tasks, space, seen, rng)
@@ -247,20 +247,20 @@ class StudySampler(BaseSampler):
             expected, _ = model.predict(row[None])
             y = np.append(y, expected)
             model = model.conditioned(seen[: len(y)], y)
-        found = maximise(model, space, float(y.min()), seen, y, rng, seen)
-        return new_point(space, seen, rng) if found is None else found
+        best = maximise(model, space, float(y.min()), seen, y, rng, seen)
+        return new_point(space, seen, rng) if best is None else best
 
 
 def new_point(space: Space, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
     """Return a random point (D,) that isn't among those seen (m, D); None if there is none."""
-    known = {row.tobytes() for row in seen}
+    evaluated = {row.tobytes() for row in seen}
     for row in space.draw(DRAWS, rng):
-        if row.tobytes() not in known:
+        if row.tobytes() not in evaluated:
             return row
     # Some points may be rare, as large numbers with a logarithm are.
     every = space.every(POINTS)
     rows = space.draw(POINTS, rng) if every is None else rng.permutation(every)
-    return next((row for row in rows if row.tobytes() not in known), None)
+    return next((row for row in rows if row.tobytes() not in evaluated), None)
 
 
 def unfinished(study: Study) -> list[Trial]:
@@ -279,7 +279,7 @@ def unfinished(study: Study) -> list[Trial]:
     ...     study.tell(trial, objective(trial))
     """
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-    return [Trial(study, own._trial_id) for own in running]
+    return [Trial(study, trial._trial_id) for trial in running]
 
 
 def whole(name: str, value: Any, *, at_least: int) -> None:

@@ -41,9 +41,9 @@ class TaskState(NamedTuple):
     @property
     def active(self) -> np.ndarray:
         """Which networks (M,) the task uses: those with odds above one, at least the likeliest."""
-        found = self.log_odds > 0.0
-        found[np.argmax(self.log_odds)] = True
-        return found
+        active = self.log_odds > 0.0
+        active[np.argmax(self.log_odds)] = True
+        return active
 
 
 class Neighbours(NamedTuple):
@@ -193,10 +193,10 @@ class NetworkTraining:
             adam = self._step(in_dual=len(y) <= self.networks * self.units)
             adam.begin(_scaled(state, 1 / FASTER), rate)
             bounds = [float(adam.step(*pair)) for pair in variates]
-            found = _scaled(TaskState(*adam.values()), FASTER)
-        precisions = np.clip(found.log_precisions, *LOG_PRECISIONS)
-        found = found._replace(log_precisions=precisions)
-        return found, float(np.mean(bounds[iterations // 2 :]))
+            trained = _scaled(TaskState(*adam.values()), FASTER)
+        precisions = np.clip(trained.log_precisions, *LOG_PRECISIONS)
+        trained = trained._replace(log_precisions=precisions)
+        return trained, float(np.mean(bounds[iterations // 2 :]))
 
 
 def _scaled(state: TaskState, factor: float) -> TaskState:

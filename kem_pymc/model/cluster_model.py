@@ -109,16 +109,16 @@ class ClusterModel(pm.Model):
             for user, step in self.members:
                 u = scaled.users.index(user)
                 n = scaled.ends[u][step]
-                known = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
+                earlier = scaled.ends[u][step - 1] if likelihood == "sequential" and step else 0
                 x, y = scaled.inputs[u][:n], scaled.targets[u][:n]
                 covariance = self.composition_covariance(values, x) + noise * pt.eye(n)
                 mean = np.zeros(n)
                 if shared is not None:
                     function = shared.function(user)
                     mean, covariance = function.mean(x), covariance + function.covariance(x, x)
-                mu, cov = _given_first(covariance, y[:known] - mean[:known])
-                mu = mu + mean[known:]
-                pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[known:])
+                mu, cov = _given_first(covariance, y[:earlier] - mean[:earlier])
+                mu = mu + mean[earlier:]
+                pm.MvNormal(f"y[{user}, {step}]", mu=mu, cov=cov, observed=y[earlier:])
 
     def composition_covariance(self, values: Mapping[str, Any], x: np.ndarray) -> Any:
         """Return the noise-free covariance of the composition.

@@ -263,10 +263,10 @@ class EvolutionModel(pm.Model):
             concentration, structure, hyperparameters, noise, likelihood, *population
         )
         inclusion = structure[..., 1:].astype("int8")
-        own = pt.arange(structure.shape[0] * structure.shape[1])
+        index = pt.arange(structure.shape[0] * structure.shape[1])
         pm.Deterministic("assignment", structure[..., 0], dims=by_dataset)
         pm.Deterministic("inclusion", inclusion, dims=(*by_dataset, "candidate"))
-        pm.Deterministic("n_clusters", pt.eq(structure[..., 0].flatten(), own).sum())
+        pm.Deterministic("n_clusters", pt.eq(structure[..., 0].flatten(), index).sum())
         pm.Deterministic("log_joint", log_joint)
         pm.Deterministic("dataset_log_likelihood", likelihood, dims=by_dataset)
         # Settings are labels of a dimension, because `pm.sample` copies data and coordinates of a
@@ -288,7 +288,7 @@ class EvolutionModel(pm.Model):
             "pool": [str(c) for c in self.pool],
             "dimension": self.pool.dimension,
             "features": list(self.cohort.features),
-            **({"levels": {n: list(own) for n, own in levels.items()}} if levels else {}),
+            **({"levels": {n: list(names) for n, names in levels.items()}} if levels else {}),
             "target": self.cohort.target,
             "scaling": self.scaling.to_dict(),
             "priors": self.priors.to_dict(),
@@ -321,10 +321,10 @@ def _coords(
 def _check_no_parameter(variable: Any, name: str) -> None:
     inside = parameters_in([variable])
     if inside:
-        own = inside[0].name
+        parameter = inside[0].name
         raise InputError(
-            f"The variable {name} depends on the population parameter {own}, which is for priors "
-            f"only. Use model[{own!r}] instead, and only in deterministic variables."
+            f"The variable {name} depends on the population parameter {parameter}, which is for "
+            f"priors only. Use model[{parameter!r}] instead, and only in deterministic variables."
         )
 
 

@@ -30,11 +30,11 @@ def shared_arrays(
     of `users`. Entries beyond a user's last point are zero, and contribute nothing.
     """
     posterior = part.posterior
-    own = [posterior.contributions[part.users.index(user)] for user in users]
+    points = [posterior.contributions[part.users.index(user)] for user in users]
     most = _most_points(part)
-    features = np.zeros((len(own), most, part.model.kernel.size))
-    targets = np.zeros((len(own), most))
-    for u, (x, y) in enumerate(own):
+    features = np.zeros((len(points), most, part.model.kernel.size))
+    targets = np.zeros((len(points), most))
+    for u, (x, y) in enumerate(points):
         features[u, : len(y)] = x
         targets[u, : len(y)] = y
     inducing = part.model.kernel.inducing

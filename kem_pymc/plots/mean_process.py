@@ -100,7 +100,7 @@ def _relevant(
     dimensions: frozenset[int], shares: Sequence[float] | None, categories: frozenset[int]
 ) -> list[int]:
     """Return the features of a shared part to draw; the first one if it depends on none."""
-    found = sorted((dimensions or {0}) - categories)
+    chosen = sorted((dimensions or {0}) - categories)
     if shares is not None:
-        found.sort(key=lambda d: -shares[d])
-    return found[:MOST]
+        chosen.sort(key=lambda d: -shares[d])
+    return chosen[:MOST]

@@ -71,10 +71,10 @@ def log_likelihood(
     place_legend = style.legend_beside if ax is None else style.legend_inside
     ax = style.axes_or_new(ax, 6.2, 3.4)
     for name, shift in zip(methods, shifts, strict=True):
-        own = means.loc[name].sort_index()
+        rows = means.loc[name].sort_index()
         look = styles[str(name)] | {"markersize": 5, "linewidth": 1.4, "elinewidth": 1}
-        mean, half = own["mean"].to_numpy(), own["half"].to_numpy()
-        ax.errorbar(own.index + shift, mean, half, label=str(name), **look)
+        mean, half = rows["mean"].to_numpy(), rows["half"].to_numpy()
+        ax.errorbar(rows.index + shift, mean, half, label=str(name), **look)
     ax.set_xlabel(time_step.replace("_", " "))
     units = "rows" if unit is None else f"{unit.replace('_', ' ')}s"
     interval = f"\n(mean, {level:.0%} interval over {units})"

@@ -39,7 +39,7 @@ def search_path(
         ax.step(numbers, table["best_per_point"], where="post", label=name, **looks[name])
         ax.plot(numbers, table["score_per_point"], linestyle="none", marker="x", color=colour)
     best = [result.path["best_per_point"] for result in named.values()]
-    low, high = min(own.min() for own in best), max(own.max() for own in best)
+    low, high = min(path.min() for path in best), max(path.max() for path in best)
     margin = 0.05 * (high - low) or 0.5
     ax.set_ylim(low - margin, high + margin)
     criterion = next(iter(named.values())).evaluator.criterion

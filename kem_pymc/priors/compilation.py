@@ -64,17 +64,17 @@ def compile_priors(
     """
     names = [p.name for p in population]
     distinct: list[tuple[TensorVariable, bool]] = []
-    for found in hyperparameters:
-        if found not in distinct:
-            distinct.append(found)
-    entry = np.array([distinct.index(found) for found in hyperparameters], dtype=np.int64)
-    own = len(distinct) + np.arange(len(population))
+    for prior in hyperparameters:
+        if prior not in distinct:
+            distinct.append(prior)
+    entry = np.array([distinct.index(prior) for prior in hyperparameters], dtype=np.int64)
+    population_entry = len(distinct) + np.arange(len(population))
     every = [*distinct, *((p.prior, p.positive) for p in population)]
     log_density, gradient, draw = compile_entries(every, names)
     noise_log_density, noise_gradient, noise_draw = compile_noise(noise, names)
 
     positive = np.array([p.positive for p in population], dtype=np.bool_)
-    middle, width = _located(draw, own, np.full(len(population), np.nan))
+    middle, width = _located(draw, population_entry, np.full(len(population), np.nan))
     _check_vagueness(population, middle, width)
     reference = np.where(positive, np.exp(middle), middle)
     centres, scales = _located(draw, np.arange(len(distinct)), reference)
@@ -93,7 +93,7 @@ def compile_priors(
         enter=enter,
         population=reference.copy(),
         reference=reference,
-        population_entry=own,
+        population_entry=population_entry,
         population_positive=positive,
         population_width=width,
         uses=_uses([rv for rv, _ in every], names),
@@ -174,5 +174,5 @@ def _impossible(table: PriorTable) -> Iterator[int | None]:
 def _uses(priors: Sequence[TensorVariable], names: Sequence[str]) -> np.ndarray:
     """Return whether each prior depends on each population parameter (number of priors, P)."""
     inside = [{p.name for p in parameters_in([rv])} for rv in priors]
-    uses = [[name in found for name in names] for found in inside]
+    uses = [[name in parameters for name in names] for parameters in inside]
     return np.array(uses, dtype=np.bool_).reshape(len(priors), len(names))

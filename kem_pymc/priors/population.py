@@ -108,17 +108,17 @@ def parameters_in(variables: Iterable[Variable]) -> tuple[PopulationParameter, .
     InputError
         If two parameters with the same name have different priors.
     """
-    found: dict[str, PopulationParameter] = {}
+    parameters: dict[str, PopulationParameter] = {}
     for variable in variables:
         inside = [v for v in ancestors([variable]) if isinstance(v, PopulationParameter)]
         for parameter in sorted(inside, key=lambda p: p.name):
-            known = found.setdefault(parameter.name, parameter)
-            if not _same_distribution(known.prior, parameter.prior):
+            first = parameters.setdefault(parameter.name, parameter)
+            if not _same_distribution(first.prior, parameter.prior):
                 raise InputError(
                     f"Two population parameters called {parameter.name} have different priors. "
                     "Make it once and use it where it is needed, or give them different names."
                 )
-    return tuple(found.values())
+    return tuple(parameters.values())
 
 
 def names_of(population: Iterable[PopulationParameter]) -> str:

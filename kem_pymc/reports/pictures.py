@@ -52,7 +52,7 @@ class Pictures:
         text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
         text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])  # names of artists
         text = _COORDINATES.sub(
-            lambda found: _DIGITS.sub(lambda digits: f"{float(digits[0]):.2f}", found[0]), text
+            lambda match: _DIGITS.sub(lambda digits: f"{float(digits[0]):.2f}", match[0]), text
         )
         text = text.replace("xlink:href", "href").replace(' target="_blank"', "")
         named = f'<svg role="img" aria-label="{escape(title)}" '
@@ -66,9 +66,9 @@ class Pictures:
         """Return HTML with references to shared rules in place of styles."""
         return Markup(re.sub(r' style="([^"]*)"', self._styled, text))
 
-    def _styled(self, found: re.Match[str]) -> str:
+    def _styled(self, match: re.Match[str]) -> str:
         """Return an attribute that refers to a rule, in place of the style itself."""
-        name = self._classes.setdefault(found[1], f"p{len(self._classes)}")
+        name = self._classes.setdefault(match[1], f"p{len(self._classes)}")
         return f' class="{name}"'
 
     @property

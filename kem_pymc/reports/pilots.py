@@ -61,7 +61,7 @@ def pilot_predictions(idata: "DataTree") -> pd.DataFrame | None:
     kept = spread_draws(draws.n_chains, draws.n_draws, most)
     code, named = compositions(draws)
     code, values, noise = (
-        own.reshape(-1, *own.shape[2:])[kept] for own in (code, values, draws.noise)
+        array.reshape(-1, *array.shape[2:])[kept] for array in (code, values, draws.noise)
     )
     coordinates = {int(c): Coordinates(draws.pool, named[c]) for c in np.unique(code)}
     shared = read_shared(idata, draws.settings)

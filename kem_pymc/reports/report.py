@@ -90,10 +90,10 @@ def page_of(material: Material) -> str:
         content |= sections.evolutions(learned, colours, pictures)
         content["shared"] = sections.shared(learned, idata, pictures)
         if idata is not None:
-            found = diagnose(idata, planned_chains(material.settings))
+            diagnosis = diagnose(idata, planned_chains(material.settings))
             predicted = pilot_predictions(idata)
-            content["parts"] = sections.parts(found, learned, idata, pictures)
-            content["diagnostics"] = sections.diagnostics(found, idata, pictures)
+            content["parts"] = sections.parts(diagnosis, learned, idata, pictures)
+            content["diagnostics"] = sections.diagnostics(diagnosis, idata, pictures)
             content["pilots"] = sections.pilot_users(predicted, learned, idata, colours, pictures)
         if selections is not None:
             predicted = material.predictions

@@ -45,12 +45,14 @@ def colours(learned: Evolutions, shown: Iterable[Composition]) -> dict[str, str]
     return style.composition_colours(important)
 
 
-def parts(found: Diagnosis, learned: Evolutions, idata: "DataTree", pictures: Pictures) -> Content:
+def parts(
+    diagnosis: Diagnosis, learned: Evolutions, idata: "DataTree", pictures: Pictures
+) -> Content:
     """Return sentences on the parts of kernels, and the probability of each by time step."""
     drawn = plots.inclusion(idata, minimum=LEAST_PART, features=len(learned.features) > 1)
     return {
-        "headline": headline(found.parts, found.shares),
-        "noise_only": found.parts.iloc[-1]["probability"],
+        "headline": headline(diagnosis.parts, diagnosis.shares),
+        "noise_only": diagnosis.parts.iloc[-1]["probability"],
         "picture": pictures.svg(drawn, "Probability of each part of kernels by time step"),
     }
 
@@ -92,13 +94,13 @@ def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictur
 def _kernel(composition: Composition, learned: Evolutions) -> Content:
     """Return a sentence on a composition, and the posterior of its hyperparameters."""
     clusters = [c for c in learned.clusters if c.child == composition]
-    found = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
+    rows = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
     label = style.named(composition, learned.features)
-    medians, forms = found["median"].to_dict(), dict.fromkeys(found, "{:.3g}")
+    medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, "{:.3g}")
     return {
         "label": label,
         "sentence": sentence(composition, learned.features, learned.target, medians),
-        "table": table(found, f"Hyperparameters of {label}", forms) if len(found) else "",
+        "table": table(rows, f"Hyperparameters of {label}", forms) if len(rows) else "",
     }
 
 
@@ -116,14 +118,14 @@ def shared(learned: Evolutions, idata: "DataTree | None", pictures: Pictures) ->
     """Return what users share: a sentence, tables and a picture; None if they share nothing."""
     if learned.shared is None:
         return None
-    found, composition = learned.settings.get("shared", {}), learned.shared.kernel.composition
+    record, composition = learned.settings.get("shared", {}), learned.shared.kernel.composition
     tables = []
-    if found.get("shares"):
-        frame = pd.DataFrame([found["shares"]])
+    if record.get("shares"):
+        frame = pd.DataFrame([record["shares"]])
         percent = dict.fromkeys(frame, "{:.0%}")
         tables.append(table(frame, "Shares of the target's variance", percent))
-    if found.get("relevance"):
-        effects = {part: found["relevance"][part] for part in ("shared", "personal")}
+    if record.get("relevance"):
+        effects = {part: record["relevance"][part] for part in ("shared", "personal")}
         frame = pd.DataFrame({"feature": learned.features} | effects)
         frame = frame.sort_values("shared", ascending=False)
         percent = dict.fromkeys(effects, "{:.0%}")
@@ -137,21 +139,21 @@ def shared(learned: Evolutions, idata: "DataTree | None", pictures: Pictures) ->
     numeric = {learned.features[d] for d in composition.dimensions or {0}} - {*learned.levels}
     title = "What all users share, as a function of each feature"
     return {
-        "sentence": in_words(composition, learned.features, found.get("shares", {})),
+        "sentence": in_words(composition, learned.features, record.get("shares", {})),
         "tables": tables,
         "picture": pictures.svg(plots.mean_process(learned), title) if numeric else "",
     }
 
 
-def diagnostics(found: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
+def diagnostics(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
     """Return what :func:`kem_pymc.diagnose` displays, and pictures of the chains."""
     drawn: dict[str, Any] = {}
-    if found.n_chains > 1:
+    if diagnosis.n_chains > 1:
         drawn["Traces and rank plots of all chains"] = plots.traces(idata)
         drawn["Probabilities of evolutions by chain"] = plots.edges_by_chain(idata, max_edges=12)
     return {
-        "warnings": found.warnings,
-        "display": pictures.html(found),
+        "warnings": diagnosis.warnings,
+        "display": pictures.html(diagnosis),
         "pictures": [pictures.svg(picture, title) for title, picture in drawn.items()],
     }
 
@@ -235,15 +237,15 @@ def _users(
         shown = pd.DataFrame({"time step": rows["time_step"] + 1, "kernel": labels})
         shown["description"] = [describe(c, features) for c in rows["composition"]]
         shown = shown.join(rows.drop(columns=["user", "time_step", "composition"]))
-        picture, own = None, by_user.get(name)
-        if own is not None:
-            seen = own.groupby("time_step")["seen"].sum()
+        picture, of_user = None, by_user.get(name)
+        if of_user is not None:
+            seen = of_user.groupby("time_step")["seen"].sum()
             shown.insert(1, "points", seen.reindex(rows["time_step"]).to_numpy())
-            within = _within(own).reindex(rows["time_step"], fill_value="")
+            within = _within(of_user).reindex(rows["time_step"], fill_value="")
             shown["next within 95 %"] = within.to_numpy()
             if len(users) < DRAWN:
                 place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
-                drawn = plots.online_predictions(own, feature=place, target=learned.target)
+                drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
                 title = f"Predictions for user {name} at {len(rows)} time steps"
                 picture = pictures.svg(drawn, title)
         filled = shown.loc[:, (shown.astype(str) != "").any()]

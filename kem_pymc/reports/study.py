@@ -40,28 +40,28 @@ def tables(material: Material) -> list[Markup]:
 
 def settings(material: Material) -> Iterator[tuple[str, str]]:
     """Yield the settings of a study as pairs of name and value."""
-    found, learned = material.settings, material.evolutions
+    settings, learned = material.settings, material.evolutions
     sampled = None if material.idata is None else material.idata["posterior"]
     feedback = str(learned.settings.get("feedback", "unknown"))
-    known: dict[str, object] = {
-        "Data": str(found.get("data", "")).removeprefix("Cohort(").removesuffix(")"),
+    pairs: dict[str, object] = {
+        "Data": str(settings.get("data", "")).removeprefix("Cohort(").removesuffix(")"),
         "Target": learned.scaling.target_label(learned.target),
         "Features": ", ".join(learned.features),
-        "Command": found.get("command"),
+        "Command": settings.get("command"),
         "Chains and draws": sampled and f"{sampled.sizes['chain']} x {sampled.sizes['draw']}",
         "Tuning draws per chain": sampled and sampled.attrs.get("tuning_steps"),
-        "Seed": (found.get("sampler") or {}).get("random_seed"),
+        "Seed": (settings.get("sampler") or {}).get("random_seed"),
         "Evolutions computed from": f"{learned.n_draws} draws",
         "Posterior": TARGETS.get(feedback, feedback),
         "Concentration": _learned(learned.concentration),
         **{f"Population parameter {k}": _learned(v) for k, v in learned.population.items()},
         "Likelihood of a time step": learned.settings.get("likelihood", "cumulative"),
         "Likelihood power": learned.settings.get("likelihood_power"),
-        "Interrupted": found.get("interrupted")
+        "Interrupted": settings.get("interrupted")
         and "Sampling was interrupted; the results are based on the draws before that.",
-        "Failed chains": found.get("failed_chains"),
+        "Failed chains": settings.get("failed_chains"),
     }
-    yield from ((name, str(value)) for name, value in known.items() if value not in (None, "", []))
+    yield from ((name, str(value)) for name, value in pairs.items() if value not in (None, "", []))
 
 
 def _learned(values: float | Sequence[float]) -> str:

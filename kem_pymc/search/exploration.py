@@ -91,24 +91,24 @@ def explore[P, C, E: Evaluated](
     def evaluate(block: list[tuple[P, C]]) -> list[E]:
         return [procedure.evaluate(proposed, context) for proposed, context in block]
 
-    found: list[E] = []
+    evaluations: list[E] = []
     waiting = list(dict.fromkeys(first))
     began = time.perf_counter() - before
-    while not found or (len(found) < budget and time.perf_counter() - began < seconds):
-        proposed = [waiting.pop(0)] if waiting else strategy.propose()[: budget - len(found)]
+    while not evaluations or (len(evaluations) < budget and time.perf_counter() - began < seconds):
+        proposed = [waiting.pop(0)] if waiting else strategy.propose()[: budget - len(evaluations)]
         if not proposed:
             break
         evaluated: dict[int, E] = {}
         for number, model in enumerate(proposed):
-            known = None if record is None else record.evaluation(len(found) + number, model)
-            if known is not None:
-                evaluated[number] = known
-                began = time.perf_counter() - known.elapsed  # the clock goes on where it stopped
-                callback(known)
+            stored = None if record is None else record.evaluation(len(evaluations) + number, model)
+            if stored is not None:
+                evaluated[number] = stored
+                began = time.perf_counter() - stored.elapsed  # the clock goes on where it stopped
+                callback(stored)
         start = len(evaluated)
-        over = (found or evaluated) and time.perf_counter() - began >= seconds
+        over = (evaluations or evaluated) and time.perf_counter() - began >= seconds
         tasks = [
-            (model, procedure.context(model, len(found) + number, found))
+            (model, procedure.context(model, len(evaluations) + number, evaluations))
             for number, model in enumerate([] if over else proposed[start:], start)
         ]
         blocks = [tasks[i : i + BLOCK] for i in range(0, len(tasks), BLOCK)]
@@ -117,7 +117,7 @@ def explore[P, C, E: Evaluated](
             for i, evaluation in enumerate(block, start + number * BLOCK):
                 evaluated[i] = replace(evaluation, elapsed=elapsed)
                 callback(evaluated[i])
-            if elapsed >= seconds and (found or 0 in evaluated):
+            if elapsed >= seconds and (evaluations or 0 in evaluated):
                 break
         # Workers may have skipped models when the time was over.
         complete = next((i for i in range(len(proposed)) if i not in evaluated), len(proposed))
@@ -126,6 +126,6 @@ def explore[P, C, E: Evaluated](
             break
         if record is not None:
             record.add(generation[start:])
-        found += generation
+        evaluations += generation
         strategy.observe(generation)
-    return found
+    return evaluations

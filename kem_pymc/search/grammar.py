@@ -193,11 +193,11 @@ class Grammar:
 
         Expressions with more than `COPIES` copies of a product are left out.
         """
-        found = {
+        expressions = {
             canonical(made) for factor in self.factors for made in self._made(expression, factor)
         }
-        found.discard(expression)
-        return tuple(sorted(e for e in found if _admissible(e)))
+        expressions.discard(expression)
+        return tuple(sorted(e for e in expressions if _admissible(e)))
 
     def _made(self, expression: Composition, factor: Factor) -> list[Products]:
         """Return the results of all rules with a factor, which may be equal up to order.
@@ -226,13 +226,13 @@ class Grammar:
             Sorted expressions.
         """
         outer = _sample(self.starts, largest, rng)
-        found = set(outer)
+        reached = set(outer)
         for _ in range(steps):
-            if len(found) == largest:
+            if len(reached) == largest:
                 break
-            outer = sorted({n for e in outer for n in self.neighbours(e)} - found)
-            found |= set(_sample(outer, largest - len(found), rng))
-        return sorted(found)
+            outer = sorted({n for e in outer for n in self.neighbours(e)} - reached)
+            reached |= set(_sample(outer, largest - len(reached), rng))
+        return sorted(reached)
 
     def random_walk(self, rng: np.random.Generator) -> Composition:
         """Return the end of a random walk, started at a random base kernel.
@@ -245,8 +245,8 @@ class Grammar:
         while True:
             factor = self.factors[rng.integers(len(self.factors))]
             made = self._made(expression, factor)
-            found = canonical(made[rng.integers(len(made))])
-            expression = found if _admissible(found) else expression
+            proposal = canonical(made[rng.integers(len(made))])
+            expression = proposal if _admissible(proposal) else expression
             if rng.random() < STOP:
                 return expression
 

@@ -62,7 +62,7 @@ class Hyperpriors:
         kinds |= dict.fromkeys(kind for base in bases for kind in base.hyperparameters)
         for name in self.table:
             base, _, kind = str(name).rpartition(".")
-            if kind not in kinds or base not in ("", CONST, *(own.name for own in bases)):
+            if kind not in kinds or base not in ("", CONST, *(kernel.name for kernel in bases)):
                 raise InputError(
                     f"No base kernel has a hyperparameter {name!r}. Use {', '.join(kinds)}, or one "
                     "of a base kernel, such as PER.lengthscale."

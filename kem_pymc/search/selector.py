@@ -96,8 +96,10 @@ class SearchSelector:
         rng = np.random.default_rng(self.seed)
         strategy = make_strategy(self.method, self.grammar, x, self.hyperpriors, rng)
         evaluator = Evaluator(x, y, self.hyperpriors, self.criterion, self.starts, self.seed)
-        found = explore(strategy, evaluator, self.budget, first=self._first(previous))
-        return SearchResult(tuple(found), self.method, self.scaling, self.seed, evaluator).selection
+        models = explore(strategy, evaluator, self.budget, first=self._first(previous))
+        return SearchResult(
+            tuple(models), self.method, self.scaling, self.seed, evaluator
+        ).selection
 
     def _first(self, previous: Previous) -> list[Composition]:
         last = as_composition(previous, self.grammar.dimension) - MEAN

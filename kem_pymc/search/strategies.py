@@ -167,9 +167,9 @@ class Boms:
 
     def _admit(self, expressions: Iterable[Composition]) -> None:
         """Add expressions that haven't been evaluated to the candidates."""
-        known = {evaluation.expression for evaluation in self.evaluated}
+        evaluated = {evaluation.expression for evaluation in self.evaluated}
         for e in expressions:
-            if e not in known and e not in self.candidates:
+            if e not in evaluated and e not in self.candidates:
                 self.candidates[e] = _Candidate(e, self.distances.embed(e))
 
 

@@ -16,7 +16,7 @@ from kem_pymc.comparison.pages import PAGES
 from kem_pymc.comparison.stored import ONLOOKERS, code, run_tasks
 from kem_pymc.comparison.study import SPLITS, Study
 from kem_pymc.comparison.task import FULL, QUICK, Scale, r_hats, scored, tasks_of
-from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.cohort import Cohort, Split
 from tests.tiny_study import make_cohort
 
 SCALE = Scale({"cut": Sampling(1, 5, 5)})
@@ -228,7 +228,7 @@ def test_a_split_is_drawn_again_until_every_feature_varies(monkeypatch):
     never = tuple(np.column_stack([x[:, 0], np.ones(2)]) for x in flat)
     never = replace(study, cohort=replace(study.cohort, inputs=never))
     drawn = []
-    monkeypatch.setattr(Cohort, "split", lambda self, _: drawn.append(1) or (self, self))
+    monkeypatch.setattr(Cohort, "split", lambda self, _: drawn.append(1) or Split(self, self))
     never.deal(0, 0)
     assert len(drawn) == SPLITS
 

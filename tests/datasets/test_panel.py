@@ -168,7 +168,7 @@ def test_truth_is_named_as_kernels_are(study):
         parsed = Composition.parse(composition)
         assert str(parsed) == composition
         assert set(values) - {"onset"} == {h.name for h in parsed.hyperparameters}
-    kinds = [" + ".join(own) for own in PANELS[study].own]
+    kinds = [" + ".join(own) for own in PANELS[study].individual]
     own = [kinds[u % len(kinds)] for u in range(12)]
     if study == "outsiders":
         own[3::4] = ["CONST + LIN0 + SE0"] * 3

@@ -44,7 +44,7 @@ class EvolutionResult(Found[Individual, Fitter]):
     @property
     def overhead(self) -> float:
         """Fraction of the duration that wasn't spent on fitting kernels."""
-        fitting = sum(own.seconds for own in (*self.screened, *self.evaluations)) / self.cores
+        fitting = sum(fit.seconds for fit in (*self.screened, *self.evaluations)) / self.cores
         return max(1 - fitting / self.seconds, 0.0) if self.seconds > 0 else 0.0
 
     @property

@@ -30,9 +30,9 @@ def screening(fitter: Fitter) -> Fitter | None:
     return replace(fitter, x=fitter.x[chosen], y=fitter.y[chosen])
 
 
-def finalists(found: Sequence[Individual], count: int = SELECTED) -> list[Individual]:
+def finalists(individuals: Sequence[Individual], count: int = SELECTED) -> list[Individual]:
     """Return the best different kernels, the one with the smallest BIC first."""
     best: dict[str, Individual] = {}
-    for own in sorted(found, key=lambda own: own.bic):
-        best.setdefault(str(own.tree), own)
+    for individual in sorted(individuals, key=lambda individual: individual.bic):
+        best.setdefault(str(individual.tree), individual)
     return list(best.values())[:count]

@@ -56,18 +56,20 @@ class Evolution:
 
     def propose(self) -> list[Offspring]:
         """Return a generation: the selected kernels, then others; see :class:`.Strategy`."""
-        own = [Offspring(parent.tree, parent.natural) for parent in self.parents]
-        left = max(self.size - len(own), 0)
-        if own:
-            return own + [vary(self.parents, self.check, self.rng) for _ in range(left)]
+        selected = [Offspring(parent.tree, parent.natural) for parent in self.parents]
+        left = max(self.size - len(selected), 0)
+        if selected:
+            return selected + [vary(self.parents, self.check, self.rng) for _ in range(left)]
         return [random_kernel(self.check, self.rng) for _ in range(left)]
 
     def observe(self, evaluations: Sequence[Individual]) -> None:
         """Select the best of a generation, or none; see :class:`.Strategy`."""
-        known = self.parents if self.comparable else []
+        parents = self.parents if self.comparable else []
         self.comparable = True
-        again = list(map(better, evaluations, known))  # the selected ones come first
-        generation = sorted([*again, *evaluations[len(again) :]], key=lambda found: found.bic)
+        again = list(map(better, evaluations, parents))  # the selected ones come first
+        generation = sorted(
+            [*again, *evaluations[len(again) :]], key=lambda individual: individual.bic
+        )
         best = generation[0].bic
         improved = self.before - best > IMPROVEMENT
         self.stalled = 0 if improved else self.stalled + 1

@@ -111,8 +111,8 @@ class Tree(gp.PrimitiveTree):
     @property
     def frequencies(self) -> tuple[bool, ...]:
         """Whether each of the k hyperparameters is an angular frequency of `spectral`."""
-        found = {self[i + 2].name for i, node in enumerate(self) if node.name == "spectral"}
-        return tuple(name in found for name in self.hyperparameters)
+        frequencies = {self[i + 2].name for i, node in enumerate(self) if node.name == "spectral"}
+        return tuple(name in frequencies for name in self.hyperparameters)
 
     def numbered(self) -> Self:
         """Return the tree with hyperparameters h0, h1, ... in the order in which they occur."""

@@ -116,11 +116,11 @@ def inherit(parents: Sequence[Individual], origins: Sequence[Origin]) -> np.ndar
 
     The noise is that of the first parent.
     """
-    known = [
+    values_of_parents = [
         dict(zip(parent.tree.hyperparameters, parent.natural[:-1], strict=True))
         for parent in parents
     ]
-    values = [known[number].get(name, np.nan) for number, name in origins]
+    values = [values_of_parents[number].get(name, np.nan) for number, name in origins]
     return np.array([*values, parents[0].natural[-1]])
 
 
