@@ -17,7 +17,7 @@ from scipy import stats
 
 import kem_pymc as kem
 from kem_pymc import CandidatePool, datasets
-from kem_pymc._system.executors import Cluster
+from kem_pymc._system.executors import DaskPool
 from kem_pymc.cli.study import load_study
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
@@ -191,7 +191,7 @@ def test_priors_and_kernels_make_plain_models(worked, study):
 def test_workers_of_a_cluster_learn_of_a_new_kernel(worked, study, address):
     """They share no memory with this process, unlike those of `kem select --cores`."""
     selector = kem.KEMSelector(kem.Evolutions.load(worked / "fit" / "evolutions.json"))
-    with closing(Cluster(address)) as executor:
+    with closing(DaskPool(address)) as executor:
         trajectories = select_online(selector, study.test, executor)
     here = select_online(selector, study.test)
     assert {u: [str(s) for s in own] for u, own in trajectories.items()} == {

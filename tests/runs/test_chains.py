@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import kem_pymc as kem
-from kem_pymc._system.executors import Cluster, Processes, Serial
+from kem_pymc._system.executors import DaskPool, Processes, Serial
 from kem_pymc.errors import InputError, SamplingError
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
@@ -94,7 +94,7 @@ def strange(kind, model, tmp_path, flag=None) -> EvolutionStep:
 @pytest.mark.parametrize("kind", ["processes", pytest.param("cluster", marks=pytest.mark.cluster)])
 @pytest.mark.faults
 def test_a_worker_that_dies_costs_no_draw(kind, model, whole, tmp_path, request):
-    executor = Processes(2) if kind == "processes" else Cluster(request.getfixturevalue("address"))
+    executor = Processes(2) if kind == "processes" else DaskPool(request.getfixturevalue("address"))
     flag = tmp_path / "died"
     outcome = on(executor, model, strange(Deadly, model, tmp_path, flag), tmp_path / "run")
     assert flag.exists()
