@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -29,6 +30,9 @@ from kem_pymc.lifelong.space import Space
 
 #: Attribute of a study with its number among the tasks, from 1 on.
 TASK = "kem_pymc:task"
+
+#: Held while a point is chosen, so that threads see each other's points.
+ASKING = Lock()
 
 #: States of trials that have ended.
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -88,6 +92,8 @@ class StudySampler(BaseSampler):
         self.storage = None if storage is None else optuna.storages.get_storage(storage)
         self._studies: dict[tuple[int, str], Study] = {}
         self._tasks: dict[tuple[int, str], tuple[Any, Task]] = {}
+        # Points of trials by study and number: Optuna stores a point only after it was chosen.
+        self._proposed: dict[tuple[str, int], dict[str, Any]] = {}
 
     @abstractmethod
     def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model | None:
@@ -152,23 +158,34 @@ class StudySampler(BaseSampler):
         if not search_space:
             return {}
         space = Space(search_space)
-        tasks = [self._task(other, space) for other in [*self._earlier(study), study]]
-        running = [
-            other.params
-            for other in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            if other.number != trial.number and _has_point(other, space)
-        ]
-        row = self.propose(
-            tasks,
-            space,
-            space.encode(running),
-            np.random.default_rng([self.seed, study.user_attrs[TASK], trial.number]),
-        )
-        if row is None:
-            with suppress(RuntimeError):  # outside of Study.optimize
-                study.stop()
-            return {}
-        return space.decode(row)
+        with ASKING:
+            tasks = [self._task(task, space) for task in [*self._earlier(study), study]]
+            row = self.propose(
+                tasks,
+                space,
+                space.encode(self._running(study, trial, space)),
+                np.random.default_rng([self.seed, study.user_attrs[TASK], trial.number]),
+            )
+            if row is not None:
+                point = space.decode(row)
+                self._proposed[study.study_name, trial.number] = point
+                return point
+        with suppress(RuntimeError):  # outside of Study.optimize
+            study.stop()
+        return {}
+
+    def _running(self, study: Study, trial: FrozenTrial, space: Space) -> list[dict[str, Any]]:
+        """Return the points of a study's running trials other than this one."""
+        points = []
+        for other in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if other.number == trial.number:
+                continue
+            proposed = self._proposed.get((study.study_name, other.number), {})
+            if _has_point(other, space):
+                points.append(other.params)
+            elif proposed.keys() == space.distributions.keys():
+                points.append(proposed)
+        return points
 
     def sample_independent(
         self,
