@@ -226,7 +226,7 @@ methods = {
 }
 trajectories = {name: kem.select_online(method, people) for name, method in methods.items()}
 tables = {
-    name: kem.scores(trajectory, people, judged="truth")
+    name: kem.scores(trajectory, people, target="truth")
     for name, trajectory in trajectories.items()
 }
 by_points = {name: table.groupby("points")["log_likelihood"] for name, table in tables.items()}

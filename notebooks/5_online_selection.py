@@ -69,7 +69,7 @@ class Study:
     test: kem.Cohort
     pool: kem.CandidatePool
     priors: kem.Priors
-    judged: str
+    target: str
 
 
 def load(name):
@@ -195,7 +195,7 @@ kem.plots.trajectories(trajectories[name]["KEM"]).figure
 tables = {
     study: pd.concat(
         [
-            kem.scores(trajectory, loaded[study].test, loaded[study].judged).assign(method=method)
+            kem.scores(trajectory, loaded[study].test, loaded[study].target).assign(method=method)
             for method, trajectory in own.items()
         ]
     )

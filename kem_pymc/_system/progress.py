@@ -118,7 +118,7 @@ class Progress:
         if self._plain and monotonic() - self._last_line >= BETWEEN_LINES:
             count = f"{there:.0f} of {everything:.0f} {self._unit}"
             about = text if len(tasks) == 1 else ""
-            self.say(", ".join(filter(None, (count, left, about))))
+            self.info(", ".join(filter(None, (count, left, about))))
             self._last_line = monotonic()
 
     def advance(self, task: rich_progress.TaskID, by: int = 1, text: str = "") -> None:
@@ -129,7 +129,7 @@ class Progress:
         """Change the description of a task."""
         self._live.update(task, description=description, visible=True, refresh=True)
 
-    def say(self, message: str) -> None:
+    def info(self, message: str) -> None:
         """Print a message, above the bars."""
         self._console.print(message, markup=False, soft_wrap=True)
 

@@ -17,7 +17,7 @@ from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for
 from kem_pymc.priors import Priors
 from kem_pymc.selection.online import select_online_for_user
-from kem_pymc.selection.scores import judged_by, predictive_scores, row_of
+from kem_pymc.selection.scores import points_to_predict, predictive_scores, row_of
 from kem_pymc.selection.selector import Selector
 from kem_pymc.shared.choice import learn_shared
 
@@ -166,7 +166,7 @@ def scored(
         Test users.
     target : {"truth", "next"}
         Data against which predictions are scored, see
-        :func:`~kem_pymc.selection.scores.judged_by`.
+        :func:`~kem_pymc.selection.scores.points_to_predict`.
     unit : float, optional
         Unit of scores, see :func:`~kem_pymc.selection.scores.predictive_scores`.
     single : bool
@@ -188,7 +188,7 @@ def scored(
         for step, selection in enumerate(select_online_for_user(selector, points)):
             row = {"user": user, "time_step": step} | row_of(selection, previous)
             row["truth"] = truth[u] if truth else ""
-            against = judged_by(cohort, u, step, target)
+            against = points_to_predict(cohort, u, step, target)
             if against is not None:
                 row |= predictive_scores(selection, *against, single=single, unit=unit)
             rows.append(row)

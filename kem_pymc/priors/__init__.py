@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from kem_pymc.priors.standard import default as default
     from kem_pymc.priors.standard import paper as paper
     from kem_pymc.priors.standard import synthetic as synthetic
-    from kem_pymc.priors.standard import unit_scale as unit_scale
     from kem_pymc.priors.table import Priors as Priors
 
 # PyMC is imported with the first table of distributions.
@@ -21,6 +20,5 @@ __getattr__, __all__ = lazily(
         "noise_by_size": "noise",
         "paper": "standard",
         "synthetic": "standard",
-        "unit_scale": "standard",
     },
 )

@@ -38,9 +38,6 @@ def paper() -> Priors:
     return _table(lengthscale=(np.log(0.2), 0.5), period=(np.log(0.2), 0.25), scaling="unit")
 
 
-#: Alias of :func:`paper`, its name in earlier versions.
-unit_scale = paper
-
 #: Expected number of candidates that enter below WHITE, in the default priors.
 ADDITIONS = 1.0
 

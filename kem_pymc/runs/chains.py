@@ -146,7 +146,7 @@ def run_chains(
             if drawn.reason is not None:
                 fail(chain, drawn.reason, drawn.trace)
             if interruption.happened and not reported:
-                progress.say("Stopping, after a few seconds at most.")
+                progress.info("Stopping, after a few seconds at most.")
                 reported = True
             if interruption.happened and executor.cores == 1:
                 break  # no other segment is being sampled

@@ -11,13 +11,15 @@ from kem_pymc.errors import InputError
 from kem_pymc.selection.online import Trajectories
 from kem_pymc.selection.selection import Selection
 
-type Judged = Literal["next", "truth"]
+type ScoreTarget = Literal["next", "truth"]
 
 #: Probabilities of the central predictive intervals whose coverage is reported, in per cent.
 LEVELS = (50, 80, 95)
 
 
-def scores(trajectories: Trajectories, cohort: Cohort, judged: Judged = "next") -> pd.DataFrame:
+def scores(
+    trajectories: Trajectories, cohort: Cohort, target: ScoreTarget = "next"
+) -> pd.DataFrame:
     """Score every selection of :func:`kem_pymc.select_online` against later data.
 
     Parameters
@@ -26,7 +28,7 @@ def scores(trajectories: Trajectories, cohort: Cohort, judged: Judged = "next") 
         Selections of each user at each time step, from :func:`kem_pymc.select_online`.
     cohort : Cohort
         Cohort for which the selections were made.
-    judged : {"next", "truth"}
+    target : {"next", "truth"}
         Data against which predictions are scored: the batch of the next time step, which excludes
         the last selection of every user; or the true function with noise on a grid, for simulated
         users.
@@ -47,15 +49,15 @@ def scores(trajectories: Trajectories, cohort: Cohort, judged: Judged = "next") 
         If the selections are those of other users, the cohort has no truth, or no user has a next
         time step.
     """
-    if list(trajectories) != list(cohort.users) or (judged == "truth" and cohort.truth is None):
+    if list(trajectories) != list(cohort.users) or (target == "truth" and cohort.truth is None):
         raise InputError(
             "The selections are those of other users than the cohort's, or the cohort has no "
-            "truth. Give the cohort for which they were made, and judged='next' for real users."
+            "truth. Give the cohort for which they were made, and target='next' for real users."
         )
     rows = []
     for position, (user, selections) in enumerate(trajectories.items()):
         for step, selection in enumerate(selections):
-            points = judged_by(cohort, position, step, judged)
+            points = points_to_predict(cohort, position, step, target)
             if points is not None:
                 row = row_of(selection, selections[step - 1] if step else None)
                 rows.append(
@@ -69,8 +71,8 @@ def scores(trajectories: Trajectories, cohort: Cohort, judged: Judged = "next") 
     return pd.DataFrame(rows)
 
 
-def judged_by(
-    cohort: Cohort, user: int, time_step: int, judged: str
+def points_to_predict(
+    cohort: Cohort, user: int, time_step: int, target: str
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the points against which the predictions of a selection are scored.
 
@@ -80,7 +82,7 @@ def judged_by(
         Test users.
     user, time_step : int
         Positions of the user and of the time step, from 0.
-    judged : {"truth", "next"}
+    target : {"truth", "next"}
         The true function with noise on a grid, or the batch of the next time step.
 
     Returns
@@ -88,7 +90,7 @@ def judged_by(
     tuple of ndarray, shapes (m, D) and (m,), or None
         Inputs and targets; None if there is no next time step.
     """
-    if judged == "truth":
+    if target == "truth":
         return cohort.truth.x_test, cohort.truth.y_test[user]
     ends = cohort.ends[user]
     if time_step + 1 == len(ends):

@@ -68,7 +68,7 @@ def test_without_a_terminal_lines_are_apart_and_count_all_tasks(clock, capsys):
         task = bars.add("Selecting", 3)
         clock[0] += 31.0
         bars.advance(task, 2, "[best] so far")
-        bars.say("Stopping.")
+        bars.info("Stopping.")
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["2 of 3 users, [best] so far", "Stopping."]
 

@@ -13,7 +13,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.online import select_online
 from kem_pymc.selection.scores import (
-    judged_by,
+    points_to_predict,
     predictive_scores,
     row_of,
     scores,
@@ -58,9 +58,9 @@ def test_coverage_counts_what_lies_inside(selection):
 def test_the_next_batch_judges():
     x, y = np.arange(6.0)[:, None], np.arange(6.0) ** 2
     cohort = Cohort(("a",), (x,), (y,), (np.array([2, 5, 6]),), ("x",))
-    np.testing.assert_array_equal(judged_by(cohort, 0, 0, "next")[1], [4, 9, 16])
-    np.testing.assert_array_equal(judged_by(cohort, 0, 1, "next")[0], [[5]])
-    assert judged_by(cohort, 0, 2, "next") is None
+    np.testing.assert_array_equal(points_to_predict(cohort, 0, 0, "next")[1], [4, 9, 16])
+    np.testing.assert_array_equal(points_to_predict(cohort, 0, 1, "next")[0], [[5]])
+    assert points_to_predict(cohort, 0, 2, "next") is None
 
 
 def test_dropped_features(selection):
@@ -96,7 +96,7 @@ class TestScores:
         assert list(table["dropped"].isna()) == [True, False, True, False]
 
     def test_the_truth_judges_every_selection(self, cohort, trajectories):
-        table = scores(trajectories, cohort, judged="truth")
+        table = scores(trajectories, cohort, target="truth")
         truth = cohort.truth
         density = trajectories[0][2].log_predictive_density(truth.x_test, truth.y_test[0])
         assert len(table) == 6
@@ -104,6 +104,6 @@ class TestScores:
 
     def test_refusals(self, cohort, trajectories):
         refused(lambda: scores(trajectories, cohort.subset([1, 0])), "other users")
-        refused(lambda: scores(trajectories, replace(cohort, truth=None), judged="truth"), "truth")
+        refused(lambda: scores(trajectories, replace(cohort, truth=None), target="truth"), "truth")
         short = cohort.truncate(1)
         refused(lambda: scores(select_online(ARDSelector(1), short), short), "second time step")
