@@ -52,7 +52,8 @@ def scores(
     if list(trajectories) != list(cohort.users) or (target == "truth" and cohort.truth is None):
         raise InputError(
             "The selections are those of other users than the cohort's, or the cohort has no "
-            "truth. Give the cohort for which they were made, and target='next' for real users."
+            "truth. Give the cohort for which they were made, and for real users call "
+            "scores(..., target='next')."
         )
     rows = []
     for position, (user, selections) in enumerate(trajectories.items()):
