@@ -15,7 +15,7 @@ def test_a_table_of_ones_own(tmp_path):
     path, out = tmp_path / "mine.csv", tmp_path / "out"
     table(users=6, weeks=3).to_csv(path, index=False)
     text = fine("compare", "--data", path, *COLUMNS, "--out", out, *QUICK, *YJ)
-    assert "The modelled quantity is yeo-johnson of steps" in " ".join(text.split())
+    assert "The modelled quantity is yeo-johnson(steps)" in " ".join(text.split())
     assert "Coverage of 80 % predictive intervals" in text
     values = pd.read_csv(out / "log-likelihood.csv")
     two_level = {"Two-level GP", "Mixed model", "Pooled GP"}
