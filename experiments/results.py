@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kem_pymc.comparison import stored
-from kem_pymc.datasets import DataFileNotFoundError
+from kem_pymc.data.datasets import DataFileNotFoundError
 
 #: Modules of this package that use results but don't produce any.
 ONLOOKERS = (

@@ -25,7 +25,6 @@ from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
     from kem_pymc import bandits as bandits
-    from kem_pymc import datasets as datasets
     from kem_pymc import diagnostics as diagnostics
     from kem_pymc import errors as errors
     from kem_pymc import evolutions as evolutions
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from kem_pymc import search as search
     from kem_pymc import selection as selection
     from kem_pymc import shared as shared
+    from kem_pymc.data import datasets as datasets
     from kem_pymc.data.cohort import Cohort as Cohort
     from kem_pymc.data.scaling import Scaling as Scaling
     from kem_pymc.diagnostics.diagnosis import diagnose as diagnose
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from kem_pymc.model.ablations import final_model as final_model
     from kem_pymc.model.cluster_model import ClusterModel as ClusterModel
     from kem_pymc.model.evolution_model import EvolutionModel as EvolutionModel
+    from kem_pymc.plots.report.report import report as report
     from kem_pymc.priors.population import population_parameter as population_parameter
     from kem_pymc.priors.table import Priors as Priors
-    from kem_pymc.reports.report import report as report
     from kem_pymc.runs.sampling import resume as resume
     from kem_pymc.runs.sampling import sample as sample
     from kem_pymc.selection.ablations import FinalSelector as FinalSelector
@@ -87,7 +87,7 @@ _HOMES = {
     "learn_shared": "shared.choice",
     "population_parameter": "priors.population",
     "register_kernel": "kernels.base",
-    "report": "reports.report",
+    "report": "plots.report.report",
     "representative": "diagnostics.representative",
     "resume": "runs.sampling",
     "sample": "runs.sampling",
@@ -96,10 +96,13 @@ _HOMES = {
 }
 
 #: Subpackages that are imported when they are first used.
-_PACKAGES = (
-    *("bandits", "datasets", "diagnostics", "errors", "evolutions", "gp", "kernels"),
-    *("lifelong", "model", "plots", "priors", "search", "selection", "shared"),
-)
+_PACKAGES = {
+    name.rpartition(".")[2]: name
+    for name in (
+        *("bandits", "data.datasets", "diagnostics", "errors", "evolutions", "gp", "kernels"),
+        *("lifelong", "model", "plots", "priors", "search", "selection", "shared"),
+    )
+}
 
 _defined, _names = lazily(__name__, _HOMES)
 
@@ -110,7 +113,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("kem-pymc")
     if name in _PACKAGES:
-        return import_module(f"{__name__}.{name}")
+        return import_module(f"{__name__}.{_PACKAGES[name]}")
     return _defined(name)
 
 

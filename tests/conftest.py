@@ -15,8 +15,8 @@ from pathlib import Path
 import pytensor
 import pytest
 
-from kem_pymc._jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
 from kem_pymc._system.executors import DaskPool, Processes, Serial
+from kem_pymc._system.jit.cache import LOCATORS, PackageCacheLocator, cache_folder, source_stamp
 from tests.hierarchical import hierarchical  # noqa: F401
 from tests.tiny_study import at_a_terminal, cohort, engine, pool, table  # noqa: F401
 

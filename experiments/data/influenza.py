@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy.integrate import solve_ivp
 
-from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets._home import find
+from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
 from kem_pymc.errors import InputError
 
 #: Files of contacts and of the population.
@@ -113,7 +113,7 @@ def epidemic(
     susceptibility : ndarray, shape (5,), optional
         Relative probability of infection by a contact; equal by default.
     data_home : path, optional
-        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+        Folder of the data files, see :func:`kem_pymc.data.datasets.data_home`.
 
     Raises
     ------

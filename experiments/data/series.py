@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets._home import find
+from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
 from kem_pymc.errors import InputError
 
 #: Files of the thirteen series, and of the test errors that were published for them.
@@ -75,7 +75,7 @@ def series(name: str, data_home: Folder = None) -> Series:
     name : str
         Key of :data:`TSDL`, or of :data:`HOURLY`.
     data_home : path, optional
-        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+        Folder of the data files, see :func:`kem_pymc.data.datasets.data_home`.
 
     Returns
     -------

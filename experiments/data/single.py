@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, not_csv
+from kem_pymc.data.datasets._home import find
+from kem_pymc.data.datasets._study import Folder, not_csv
 from kem_pymc.errors import InputError
 
 #: Where the files come from, for error messages.
@@ -55,7 +55,7 @@ def single(name: str, data_home: Folder = None) -> Single:
         first 500 flask samples of methane at Barrow, and two tables of UCI (concrete with all
         digits).
     data_home : path, optional
-        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+        Folder of the data files, see :func:`kem_pymc.data.datasets.data_home`.
 
     Returns
     -------

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kem_pymc.datasets._home import find
-from kem_pymc.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets._home import find
+from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
 
 #: File of the stations, and where it comes from.
 STATIONS = "weather/us_metar_2022-10-23.csv"
@@ -81,7 +81,7 @@ def stations(data_home: Folder = None) -> Stations:
     Parameters
     ----------
     data_home : path, optional
-        Folder of the data files, see :func:`kem_pymc.datasets.data_home`.
+        Folder of the data files, see :func:`kem_pymc.data.datasets.data_home`.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, ScalarFormatter
 import kem_pymc.priors as prior_tables
 from kem_pymc.comparison.output import Evidence, Output
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.datasets.simulate import draw_function, draw_hyperparameters
+from kem_pymc.data.datasets.simulate import draw_function, draw_hyperparameters
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.plots import style

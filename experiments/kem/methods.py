@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.lifelong.selector import LifelongSelector
-from kem_pymc.comparison.methods import KEM, METHODS, Method, Training, departing, register
+from kem_pymc.comparison import methods as library
+from kem_pymc.comparison.methods import KEM, Method, Training, departing, register
 from kem_pymc.comparison.study import priors_of
 from kem_pymc.data.categories import number_features
 from kem_pymc.data.scaling import Scaling
@@ -15,6 +16,9 @@ from kem_pymc.sampler.moves.sweep import PAPER
 from kem_pymc.search.selector import SearchSelector
 from kem_pymc.selection.memoryless import MemorylessSelector
 from kem_pymc.selection.selector import Selector
+
+#: The library's methods and those of the experiments, by name.
+METHODS: dict[str, Method] = dict(library.METHODS)
 
 #: Expected number of candidates of the synthetic study's pool that enter below WHITE.
 FEW = 0.4
@@ -50,7 +54,7 @@ PRIOR_VARIANTS = {
 }
 
 
-@register("KEM joint", shared=False)
+@register("KEM joint", METHODS, shared=False)
 class JointKEM(KEM):
     """KEM with the joint posterior."""
 
@@ -60,6 +64,7 @@ class JointKEM(KEM):
 
 @register(
     "KEM, the paper's",
+    METHODS,
     shared=False,
     priors=paper,
     options={"fit": "ml", "criterion": "bic", "max_candidates": 200},
@@ -71,7 +76,7 @@ class PaperKEM(KEM):
     model_options = {"schedule": PAPER}  # noqa: RUF012  never changed
 
 
-@register("Memoryless", options={"fit": "map", "criterion": "laplace"})
+@register("Memoryless", METHODS, options={"fit": "map", "criterion": "laplace"})
 class Memoryless(Method):
     """A random search for each user and time step, without pilot users."""
 
@@ -89,8 +94,8 @@ class Memoryless(Method):
         return departing(training, selector)
 
 
-@register("BOMS", shared=False, options={"method": "boms"})
-@register("CKS", shared=False, options={"method": "cks"})
+@register("BOMS", METHODS, shared=False, options={"method": "boms"})
+@register("CKS", METHODS, shared=False, options={"method": "cks"})
 class Search(Method):
     """A search without pilot users, again at every time step."""
 
@@ -108,7 +113,7 @@ class Search(Method):
         )
 
 
-@register("LBO", shared=False)
+@register("LBO", METHODS, shared=False)
 class Lifelong(Method):
     """Lifelong Bayesian optimisation of the composition; pilot users' data are its first tasks."""
 

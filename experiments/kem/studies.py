@@ -9,7 +9,7 @@ import numpy as np
 from kem_pymc import datasets
 from kem_pymc.comparison.study import Study, until_features_vary
 from kem_pymc.data.cohort import Cohort, Split
-from kem_pymc.datasets import pools
+from kem_pymc.data.datasets import pools
 from kem_pymc.errors import InputError
 
 #: Name of the pool that stands for the default candidates of tables.
@@ -27,8 +27,8 @@ class LoadedStudy(Study):
     options : dict
         Options of the loader.
     pool_name : str
-        Name of a pool in :mod:`kem_pymc.datasets.pools`; "default" for the default candidates of
-        tables, which depend on the pilot users; "" if `pool` lists the candidates.
+        Name of a pool in :mod:`kem_pymc.data.datasets.pools`; "default" for the default candidates
+        of tables, which depend on the pilot users; "" if `pool` lists the candidates.
     trials : int
         Number of trials.
     new_users : bool

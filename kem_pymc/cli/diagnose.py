@@ -58,7 +58,7 @@ def diagnose(
     from kem_pymc.diagnostics import diagnosis, groups, representative
     from kem_pymc.evolutions.from_posterior import study_settings
     from kem_pymc.evolutions.posteriors import read_posterior
-    from kem_pymc.reports.gather import planned_chains, read_settings
+    from kem_pymc.plots.report.gather import planned_chains, read_settings
 
     if study is not None:
         load_study(study)

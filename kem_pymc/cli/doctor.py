@@ -51,7 +51,7 @@ def versions() -> str:
 
 def code_cache() -> str:
     """Return the folder of compiled code, after a file was written to it."""
-    from kem_pymc._jit.cache import cache_folder
+    from kem_pymc._system.jit.cache import cache_folder
 
     folder = cache_folder()
     try:

@@ -210,7 +210,7 @@ class Job(BaseModel, extra="forbid", frozen=True):
             If candidates are given in two ways, or one of them isn't valid.
         """
         from kem_pymc.data.categories import suits
-        from kem_pymc.datasets import default_pool
+        from kem_pymc.data.datasets import default_pool
         from kem_pymc.kernels.pool import CandidatePool
 
         if self.candidates is not None:

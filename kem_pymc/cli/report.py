@@ -29,8 +29,8 @@ def report(results: Results, out: OutOfReport = None, overwrite: options.Overwri
     be sent as it is to anyone who may see the users' data. New users are included if `kem select`
     wrote selections.csv and predictions.csv to the folder.
     """
-    from kem_pymc.reports.gather import Material
-    from kem_pymc.reports.report import page_of
+    from kem_pymc.plots.report.gather import Material
+    from kem_pymc.plots.report.report import page_of
 
     file = results / "report.html" if out is None else out
     material = Material.of_folder(results)

@@ -160,11 +160,13 @@ class Method:
         raise NotImplementedError
 
 
-def register[M: Method](name: str, **fields: Any) -> Callable[[type[M]], type[M]]:
-    """Return a decorator that adds a class of methods to `METHODS`, with values of its fields."""
+def register[M: Method](
+    name: str, methods: "dict[str, Method]" = METHODS, **fields: Any
+) -> Callable[[type[M]], type[M]]:
+    """Return a decorator that adds a class to methods, with values of its fields."""
 
     def decorate(kind: type[M]) -> type[M]:
-        METHODS[name] = kind(**fields)
+        methods[name] = kind(**fields)
         return kind
 
     return decorate

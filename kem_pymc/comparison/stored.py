@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from kem_pymc._jit.cache import PACKAGE
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.files import write_atomically
+from kem_pymc._system.jit.cache import PACKAGE
 
 #: Modules that use results but don't produce any, so that changes to them leave results unchanged.
 #: Modules that produce results import none of these.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.likelihood import Data, as_active, prefix_log_likelihood

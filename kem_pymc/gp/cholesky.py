@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import LANES, add_multiple, load, multiple, padded, store
-from kem_pymc._jit.vector_math import fma
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import LANES, add_multiple, load, multiple, padded, store
+from kem_pymc._system.jit.vector_math import fma
 
 #: Number of rows that are updated together.
 BLOCK = 4

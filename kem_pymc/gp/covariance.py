@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.kernels.library import ADD, MULTIPLY, SET
 
 

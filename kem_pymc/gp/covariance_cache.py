@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import LANES, add_multiple, load, padded, store
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import LANES, add_multiple, load, padded, store
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.kernels.pool import PoolLayout
 

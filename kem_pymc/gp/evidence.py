@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.fit import Criterion, Fit, fit
 from kem_pymc.gp.laplace import LEAST_CURVATURE, Laplace, curvature_at
 from kem_pymc.gp.objective import Objective

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.covariance import covariance, cross_covariances, variances

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, add_kernel_gradient, add_upper, representable

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import LANES, padded
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import LANES, padded
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.covariance import covariance, natural_values
 from kem_pymc.gp.covariance_cache import remembered_covariance

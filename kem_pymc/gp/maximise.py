@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution
 from kem_pymc.gp.problem import evaluate
 

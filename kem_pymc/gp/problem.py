@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import FunctionPointer, compiled, pointer, types
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import FunctionPointer, compiled, pointer, types
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.gp.likelihood import HALF_LOG_2PI, weighted_gradient
 from kem_pymc.kernels.library import KernelPointers
 from kem_pymc.kernels.pool import PoolLayout

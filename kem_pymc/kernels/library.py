@@ -11,9 +11,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
-from kem_pymc._jit.decorators import FunctionPointer, pointer, scalar_function, types
-from kem_pymc._jit.simd import LANES, padded
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import FunctionPointer, pointer, scalar_function, types
+from kem_pymc._system.jit.simd import LANES, padded
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.kernels.base import BaseKernel, base_kernels
 
 VECTOR = types.float64[::1]

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
-from kem_pymc._jit.structs import by_reference
 from kem_pymc._system.display import Display, Displayed, some
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BUILT_IN, CONST, base_kernel, base_kernels, receive_kernel
 from kem_pymc.kernels.composition import (

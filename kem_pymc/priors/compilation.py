@@ -7,7 +7,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from kem_pymc._jit.decorators import FunctionPointer
+from kem_pymc._system.jit.decorators import FunctionPointer
 from kem_pymc.errors import InputError
 from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.priors.distributions import (

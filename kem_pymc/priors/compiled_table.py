@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import FunctionPointer
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import FunctionPointer
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.errors import InputError
 
 

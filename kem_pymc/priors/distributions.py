@@ -21,7 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomGeneratorType, random_generator_type
 from pytensor.tensor.variable import TensorVariable
 
-from kem_pymc._jit.decorators import (
+from kem_pymc._system.jit.decorators import (
     GENERATOR,
     FunctionPointer,
     compiled,

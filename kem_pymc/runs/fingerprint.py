@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kem_pymc._jit.cache import source_stamp
+from kem_pymc._system.jit.cache import source_stamp
 from kem_pymc.kernels.base import base_kernels
 from kem_pymc.model.engine import Engine
 from kem_pymc.model.evolution_model import EvolutionModel

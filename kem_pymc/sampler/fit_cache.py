@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.structs import by_reference
 
 #: Number of fits in the cache, a power of 2, and largest number of coordinates of a cached fit.
 MEMORY, LARGEST = 4096, 32

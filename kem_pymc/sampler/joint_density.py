@@ -20,8 +20,8 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import forward_substitution
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import add_upper, factorise, first_point, prefix_log_likelihood

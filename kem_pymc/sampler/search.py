@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.covariance_cache import no_covariances
 from kem_pymc.gp.likelihood import Data
 from kem_pymc.gp.mean_process import MeanAtPoints

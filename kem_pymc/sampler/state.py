@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.structs import by_reference
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.structs import by_reference
 from kem_pymc.gp.covariance_cache import Covariances
 from kem_pymc.gp.likelihood import Data, prefix_log_likelihood
 from kem_pymc.kernels.library import KernelPointers

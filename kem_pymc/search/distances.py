@@ -24,8 +24,16 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from kem_pymc._jit.decorators import compiled, inlined
-from kem_pymc._jit.simd import LANES, add_multiple, add_product, load, multiple, padded, store
+from kem_pymc._system.jit.decorators import compiled, inlined
+from kem_pymc._system.jit.simd import (
+    LANES,
+    add_multiple,
+    add_product,
+    load,
+    multiple,
+    padded,
+    store,
+)
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import as_active
 from kem_pymc.kernels.base import base_kernel

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.simd import padded
 from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.data.categories import CAT
 from kem_pymc.gp.kernel import FixedKernel

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kem_pymc._system import executors, resources
 from kem_pymc._system.executors import Processes, Serial, make_executor
-from kem_pymc.datasets.simulate import draw_function
+from kem_pymc.data.datasets.simulate import draw_function
 from kem_pymc.gp.draws import draw_functions
 
 

@@ -5,7 +5,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from kem_pymc._jit import cache
+from kem_pymc._system.jit import cache
 from kem_pymc.cli import doctor
 from kem_pymc.errors import InputError
 from tests.cli.conftest import fine, run

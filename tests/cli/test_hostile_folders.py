@@ -17,7 +17,7 @@ from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.posteriors import VARIABLES, read_posterior
-from kem_pymc.reports.gather import planned_chains, read_settings
+from kem_pymc.plots.report.gather import planned_chains, read_settings
 from tests.evolutions.test_hostile_files import FIXED, names
 from tests.mutations import mutated, written
 

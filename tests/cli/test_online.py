@@ -3,8 +3,8 @@
 import warnings
 
 from kem_pymc.cli.online import select_online
+from kem_pymc.data.datasets import synthetic
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.datasets import synthetic
 from kem_pymc.errors import DataWarning
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.online import select_online as library

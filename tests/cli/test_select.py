@@ -13,7 +13,7 @@ import pytest
 from kem_pymc import Evolutions, KEMSelector
 from kem_pymc.cli.folders import DISAGREE
 from kem_pymc.cli.select import _print_remarks
-from kem_pymc.reports.gather import Material
+from kem_pymc.plots.report.gather import Material
 from kem_pymc.selection import online
 from tests.cli.conftest import fine, refused, run, table
 

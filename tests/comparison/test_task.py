@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from experiments.kem.trials import settings
-from kem_pymc._jit.cache import PACKAGE
 from kem_pymc._system.executors import Processes, Serial
+from kem_pymc._system.jit.cache import PACKAGE
 from kem_pymc.comparison import stored, task
 from kem_pymc.comparison.methods import METHODS, Method, Sampling, register
 from kem_pymc.comparison.output import Evidence, Output, markdown

@@ -9,8 +9,8 @@ import pytest
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import feature_columns
+from kem_pymc.data.datasets import default_pool
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.datasets import default_pool
 from kem_pymc.errors import DataWarning
 from tests.refusals import refused
 

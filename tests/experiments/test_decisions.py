@@ -15,7 +15,7 @@ from experiments.results import Options
 from experiments.settings import Decisions, default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
-from kem_pymc.datasets import data_home
+from kem_pymc.data.datasets import data_home
 
 SETTINGS = default().decisions
 ALL = Options(Path("out"))

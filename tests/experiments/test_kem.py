@@ -16,7 +16,7 @@ from experiments.results import Options
 from kem_pymc import priors as prior_tables
 from kem_pymc.comparison.methods import METHODS, Training
 from kem_pymc.comparison.study import priors_of
-from kem_pymc.datasets import DataFileNotFoundError
+from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.cluster_model import scaling_for

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from numba.core import types
 
-from kem_pymc._jit.decorators import pointer
+from kem_pymc._system.jit.decorators import pointer
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior

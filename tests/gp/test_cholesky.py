@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 30, 33, 64, 65, 131]

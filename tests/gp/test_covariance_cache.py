@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.covariance_cache import (
     MEMORY,

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from kem_pymc._jit.decorators import pointer, types
+from kem_pymc._system.jit.decorators import pointer, types
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.evidence import _log_integral, laplace
 from kem_pymc.gp.fit import fit

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kem_pymc.datasets import pools
+from kem_pymc.data.datasets import pools
 from kem_pymc.kernels.base import KINDS, base_kernel, base_kernels
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 import kem_pymc as kem
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.engine import Engine

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import kem_pymc as kem
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.model.cluster_model import ClusterModel
 from kem_pymc.model.engine import Engine

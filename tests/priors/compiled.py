@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 
 
 @compiled

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from kem_pymc import priors as prior_tables
-from kem_pymc.datasets.pools import candidates
+from kem_pymc.data.datasets.pools import candidates
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
 from kem_pymc.kernels.pool import CandidatePool

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import multivariate_normal, norm
 
 from kem_pymc import priors
-from kem_pymc.datasets.simulate import covariance
+from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.kernels.pool import CandidatePool
 
 TABLE = priors.synthetic()

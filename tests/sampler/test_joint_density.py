@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc.datasets.simulate import covariance
+from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.model.engine import Engine

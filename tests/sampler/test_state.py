@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kem_pymc._jit.structs import Reference
+from kem_pymc._system.jit.structs import Reference
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.state import (
     CompiledModel,

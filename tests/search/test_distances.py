@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from kem_pymc._jit.simd import LANES
+from kem_pymc._system.jit.simd import LANES
 from kem_pymc.search.distances import NOISE, Distances, expected_distance, log_determinants
 from kem_pymc.search.grammar import Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors

@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import norm
 
 from kem_pymc.data.cohort import Cohort
+from kem_pymc.data.datasets.simulate import synthetic
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.transforms import Transform
-from kem_pymc.datasets.simulate import synthetic
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.ard import ARDSelector
 from kem_pymc.selection.online import select_online

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.datasets import synthetic
+from kem_pymc.data.datasets import synthetic
 from kem_pymc.errors import InputError
 from kem_pymc.shared import learn_shared
 

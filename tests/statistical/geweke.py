@@ -14,7 +14,7 @@ import pymc as pm
 from scipy import stats
 
 from kem_pymc import priors
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.engine import Engine

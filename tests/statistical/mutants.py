@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from kem_pymc._jit.cache import cache_folder
+from kem_pymc._system.jit.cache import cache_folder
 
 
 def mutant(

@@ -8,7 +8,7 @@ import pytest
 
 from kem_pymc import priors
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.datasets.simulate import covariance
+from kem_pymc.data.datasets.simulate import covariance
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, start, sweep

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.priors.population import population_parameter
 from kem_pymc.sampler.moves.composition import Odds

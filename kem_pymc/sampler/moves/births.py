@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.state import (
     candidate_log_prior,
     draw_candidate,

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.kernel_change import commit, member_reach, propose_likelihoods
 from kem_pymc.sampler.state import close_dps, dp_of_parent, kernel_log_prior
 

@@ -8,7 +8,7 @@ ratio, are described in :mod:`~kem_pymc.sampler.moves.component`.
 import math
 from typing import NamedTuple
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.births import draw_birth, log_birth
 from kem_pymc.sampler.moves.component import change_to, complete, component
 from kem_pymc.sampler.state import ADD, REMOVE, SWAP, active_candidates

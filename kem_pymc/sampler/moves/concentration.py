@@ -15,7 +15,7 @@ these as auxiliary variables,
 
 import math
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.joint_density import draw_gamma
 from kem_pymc.sampler.state import change_concentration
 

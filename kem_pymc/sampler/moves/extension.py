@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.births import log_normal_step
 from kem_pymc.sampler.moves.component import change_to, complete, component
 from kem_pymc.sampler.moves.composition import exchanged

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import padded
-from kem_pymc._jit.structs import reference
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import padded
+from kem_pymc._system.jit.structs import reference
 from kem_pymc.gp.cholesky import cholesky
 from kem_pymc.gp.covariance import covariance
 from kem_pymc.gp.likelihood import first_point

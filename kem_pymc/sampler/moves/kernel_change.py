@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.sampler.state import active_candidates
 

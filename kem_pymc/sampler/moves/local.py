@@ -1,6 +1,6 @@
 """Metropolis-Hastings steps on the kernel of one cluster (paper, 10.3.2, with a correct ratio)."""
 
-from kem_pymc._jit.decorators import inlined
+from kem_pymc._system.jit.decorators import inlined
 from kem_pymc.sampler.moves.composition import change_composition, probability_of_change
 from kem_pymc.sampler.moves.hyperparameters import random_walk
 

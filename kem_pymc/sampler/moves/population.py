@@ -21,7 +21,7 @@ coordinate.
 
 import math
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.state import (
     hyperparameter_places,
     kernel_log_prior,

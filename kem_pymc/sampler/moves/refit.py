@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled, inlined
+from kem_pymc._system.jit.decorators import compiled, inlined
 from kem_pymc.sampler.moves.component import change_to, complete, component
 from kem_pymc.sampler.moves.composition import exchanged, neighbour, neighbour_probability
 from kem_pymc.sampler.moves.fits import draw_values, fit_cluster, log_density

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.state import (
     SEATING,
     allocate_cluster,

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.births import LOG_SQRT_2PI
 from kem_pymc.sampler.state import (
     MERGE,

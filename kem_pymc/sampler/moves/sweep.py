@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from kem_pymc._jit.cache import is_cached
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.cache import is_cached
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves.composition import Odds
 from kem_pymc.sampler.moves.concentration import redraw_concentration

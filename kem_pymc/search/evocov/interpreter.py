@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.vector_math import cos, exp, log, sin
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.vector_math import cos, exp, log, sin
 from kem_pymc.search.evocov.tape import (
     ADD,
     CONSTANT,

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
 from kem_pymc.gp.lapack import log_likelihood
 from kem_pymc.gp.likelihood import HALF_LOG_2PI

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kem_pymc._jit.decorators import compiled
-from kem_pymc._jit.simd import padded
+from kem_pymc._system.jit.decorators import compiled
+from kem_pymc._system.jit.simd import padded
 from kem_pymc.search.evocov.interpreter import (
     FINE,
     INDEFINITE,

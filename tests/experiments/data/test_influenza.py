@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from experiments.data.influenza import AGES, EFFICACY, FIRST, INFECTED_DAYS, Epidemic, epidemic
-from kem_pymc.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError, data_home
 from kem_pymc.errors import InputError
 
 needs_files = pytest.mark.skipif(

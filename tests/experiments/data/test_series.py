@@ -11,7 +11,7 @@ from experiments.data.series import (
     published_errors,
     series,
 )
-from kem_pymc.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError, data_home
 from tests.refusals import refused
 
 #: Numbers of training and test points (PROVENANCE of the files).

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from experiments.data.single import FILES, single
-from kem_pymc.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.datasets import DataFileNotFoundError, data_home
 from tests.refusals import refused
 
 #: Number of points and of inputs (PROVENANCE of the files).

@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 import pytest
 
 from experiments.data.weather import perceived_temperature, stations
-from kem_pymc.datasets import data_home
+from kem_pymc.data.datasets import data_home
 
 needs_files = pytest.mark.skipif(
     not (data_home() / "weather").is_dir(),

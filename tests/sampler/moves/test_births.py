@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.births import draw_birth, log_birth
 from kem_pymc.sampler.moves.sweep import (
     CUT,

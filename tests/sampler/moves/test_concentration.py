@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves.concentration import redraw_concentration

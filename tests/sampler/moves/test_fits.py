@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import f, kstest, multivariate_t
 
-from kem_pymc._jit.structs import reference
+from kem_pymc._system.jit.structs import reference
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.gp.problem import evaluate
 from kem_pymc.sampler.fit_cache import no_fits

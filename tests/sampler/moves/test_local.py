@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves import path
 from kem_pymc.sampler.moves.path import redraw_path

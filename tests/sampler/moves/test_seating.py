@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves import component, seating
 from kem_pymc.sampler.moves.seating import assign_all, gibbs_reassign, update_parents

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves import split_merge
 from kem_pymc.sampler.moves.split_merge import BLOCK_SHARE, draw_copy

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from kem_pymc._jit.cache import is_cached
-from kem_pymc._jit.decorators import compiled
+from kem_pymc._system.jit.cache import is_cached
+from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves import sweep as moves

@@ -1,0 +1,108 @@
+"""Write the HTML report of a study from a folder of results or from a posterior."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kem_pymc._system.files import write_atomically
+from kem_pymc.errors import InputError
+from kem_pymc.plots.report.gather import Material, planned_chains
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+
+def report(
+    source: "str | Path | DataTree", path: str | Path | None = None, *, overwrite: bool = False
+) -> Path:
+    """Write a report on a study as one HTML file, which needs no network and works in any browser.
+
+    The report shows the graph of evolutions, what users share, a description of each composition in
+    plain English, every user's kernels and predictions, diagnostics with remedies, settings,
+    versions and citations. Sections for which `source` has no data are left out, and the page says
+    which command produces the data.
+
+    Parameters
+    ----------
+    source : path or DataTree
+        A folder written by ``kem fit`` or ``kem quickstart``, optionally with the tables of
+        ``kem select`` in it; or the posterior of an ``EvolutionModel``.
+    path : path, optional
+        File to write; by default ``report.html`` in the folder. Required for a posterior.
+    overwrite : bool
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    Path
+        Path of the file.
+
+    Raises
+    ------
+    InputError
+        If the source can't be used, `path` is missing for a posterior, or the file exists or can't
+        be written.
+    """
+    if isinstance(source, str | Path):
+        folder = Path(source)
+        material = Material.of_folder(folder)
+        file = folder / "report.html" if path is None else Path(path)
+    elif path is None:
+        raise InputError(
+            "A posterior has no folder to write the report to. Give the path of a file."
+        )
+    else:
+        file = Path(path)
+        material = Material.of_posterior(source, file.stem)
+    if file.is_dir():
+        raise InputError(f"{file} is a folder. Give the path of a file to write.")
+    if file.exists() and not overwrite:
+        raise InputError(
+            f"The file {file} exists. Give another path, or {{overwrite}}.", overwrite=True
+        )
+    page = page_of(material)
+    try:
+        write_atomically(file, page.encode())
+    except OSError as error:
+        raise InputError(
+            f"The file {file} can't be written ({error.strerror}). Give another path."
+        ) from error
+    return file
+
+
+def page_of(material: Material) -> str:
+    """Return the report on a study as HTML."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from matplotlib import rc_context
+
+    from kem_pymc.diagnostics.diagnosis import diagnose
+    from kem_pymc.plots.report import sections, study
+    from kem_pymc.plots.report.pictures import SETTINGS, Pictures
+    from kem_pymc.plots.report.pilots import pilot_predictions
+
+    learned, idata, pictures = material.evolutions, material.idata, Pictures()
+    selections = material.selections
+    if selections is not None:
+        selections = sections.with_compositions(selections, learned)
+    shown = [] if selections is None else selections["composition"]
+    content: dict[str, Any] = {"material": material, "study": study.tables(material)}
+    with rc_context(SETTINGS):
+        colours = sections.colours(learned, shown)
+        content |= sections.evolutions(learned, colours, pictures)
+        content["shared"] = sections.shared(learned, idata, pictures)
+        if idata is not None:
+            diagnosis = diagnose(idata, planned_chains(material.settings))
+            predicted = pilot_predictions(idata)
+            content["parts"] = sections.parts(diagnosis, learned, idata, pictures)
+            content["diagnostics"] = sections.diagnostics(diagnosis, idata, pictures)
+            content["pilots"] = sections.pilot_users(predicted, learned, idata, colours, pictures)
+        if selections is not None:
+            predicted = material.predictions
+            content["new"] = sections.new_users(selections, predicted, learned, colours, pictures)
+    environment = Environment(
+        loader=PackageLoader("kem_pymc.plots.report", "page_files"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return environment.get_template("page.html").render(**content, css=pictures.css)

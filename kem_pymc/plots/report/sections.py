@@ -1,0 +1,273 @@
+"""Sections of a report: sentences, tables and pictures, from the evolutions and a posterior."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from kem_pymc import plots
+from kem_pymc.diagnostics.diagnosis import Diagnosis
+from kem_pymc.diagnostics.groups import contrasts, grouping_features
+from kem_pymc.diagnostics.parts import headline
+from kem_pymc.diagnostics.quantities import Draws, compositions
+from kem_pymc.errors import InputError
+from kem_pymc.evolutions.children import Child
+from kem_pymc.evolutions.evolutions import Evolutions
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.kernels.prose import describe, sentence
+from kem_pymc.plots import style
+from kem_pymc.plots.report.pictures import Pictures, table
+from kem_pymc.plots.report.values import intervals
+from kem_pymc.selection.online import PREDICTED
+from kem_pymc.shared.choice import in_words
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+#: Least probability of a part, of an evolution in the graph, and of a listed one.
+LEAST_PART, IN_GRAPH, LEAST = 0.05, 0.025, 0.05
+
+#: Maximum numbers of boxes in the graph, of listed evolutions, and of users with a picture.
+BOXES, LISTED, DRAWN = 10, 50, 40
+
+type Content = dict[str, Any]
+
+
+def colours(learned: Evolutions, shown: Iterable[Composition]) -> dict[str, str]:
+    """Return the colours of the compositions with the most pilot datasets, or shown most often."""
+    weights = style.datasets_of(learned)
+    for composition in shown:
+        name = learned.label(composition)
+        weights[name] = weights.get(name, 0.0) + 1
+    important = sorted(weights, key=lambda name: (-weights[name], name))
+    return style.composition_colours(important)
+
+
+def parts(
+    diagnosis: Diagnosis, learned: Evolutions, idata: "DataTree", pictures: Pictures
+) -> Content:
+    """Return sentences on the parts of kernels, and the probability of each by time step."""
+    drawn = plots.inclusion(idata, minimum=LEAST_PART, features=len(learned.features) > 1)
+    return {
+        "headline": headline(diagnosis.parts, diagnosis.shares),
+        "noise_only": diagnosis.parts.iloc[-1]["probability"],
+        "picture": pictures.svg(drawn, "Probability of each part of kernels by time step"),
+    }
+
+
+def evolutions(learned: Evolutions, colours: Mapping[str, str], pictures: Pictures) -> Content:
+    """Return the graph, its kernels and evolutions, and the kernels with which users end up."""
+    ax = plots.evolution_graph(
+        learned,
+        minimum_probability=IN_GRAPH,
+        max_nodes=BOXES,
+        features=len(learned.features) > 1,
+        colours=colours,
+    )
+    kernels = []
+    for box in ax.patches:
+        label = box.get_gid()
+        if label is not None:
+            kernels.append(_kernel(Composition.parse(label, learned.pool.dimension), learned))
+            box.set_url(f"#kernel-{len(kernels)}")
+    every = [(p, c) for p in learned.parents for c in learned.children(p)]
+    listed = [(p, c) for p, c in every if c.probability >= LEAST and c.occurrence >= LEAST]
+    listed = sorted(listed, key=lambda row: -row[1].count * row[1].occurrence)[:LISTED]
+    names = learned.features
+    rows = [{"from": style.named(p, names)} | _child(c, learned) for p, c in listed]
+    final = [] if learned.final is None else learned.final.children(Composition())
+    final = [child for child in final if child.probability >= LEAST / 2]
+    ends = [_child(c, learned) | {"description": describe(c.composition, names)} for c in final]
+    forms = {"datasets": "{:.1f}"}
+    return {
+        "graph": pictures.svg(ax, "Graph of evolutions, whose boxes lead to the kernels"),
+        "kernels": kernels,
+        "evolutions": table(pd.DataFrame(rows), "Evolutions", forms) if rows else "",
+        "unlisted": len(every) - len(rows),
+        "ends": table(pd.DataFrame(ends), "Where users end up", forms) if ends else "",
+        "other_ends": 1 - sum(child.probability for child in final),
+    }
+
+
+def _kernel(composition: Composition, learned: Evolutions) -> Content:
+    """Return a sentence on a composition, and the posterior of its hyperparameters."""
+    clusters = [c for c in learned.clusters if c.child == composition]
+    rows = intervals(learned, clusters) if clusters else pd.DataFrame({"median": []})
+    label = style.named(composition, learned.features)
+    medians, forms = rows["median"].to_dict(), dict.fromkeys(rows, "{:.3g}")
+    return {
+        "label": label,
+        "sentence": sentence(composition, learned.features, learned.target, medians),
+        "table": table(rows, f"Hyperparameters of {label}", forms) if len(rows) else "",
+    }
+
+
+def _child(child: Child, learned: Evolutions) -> Content:
+    return {
+        "kernel": style.named(child.composition, learned.features),
+        "probability": child.probability,
+        "90 % interval": "{:.2f} to {:.2f}".format(*child.interval),
+        "in draws": f"{child.occurrence:.0%}",
+        "datasets": child.count,
+    }
+
+
+def shared(learned: Evolutions, idata: "DataTree | None", pictures: Pictures) -> Content | None:
+    """Return what users share: a sentence, tables and a picture; None if they share nothing."""
+    if learned.shared is None:
+        return None
+    record, composition = learned.settings.get("shared", {}), learned.shared.kernel.composition
+    tables = []
+    if record.get("shares"):
+        frame = pd.DataFrame([record["shares"]])
+        percent = dict.fromkeys(frame, "{:.0%}")
+        tables.append(table(frame, "Shares of the target's variance", percent))
+    if record.get("relevance"):
+        effects = {part: record["relevance"][part] for part in ("shared", "personal")}
+        frame = pd.DataFrame({"feature": learned.features} | effects)
+        frame = frame.sort_values("shared", ascending=False)
+        percent = dict.fromkeys(effects, "{:.0%}")
+        tables.append(table(frame, "Shares of the same variance by feature", percent))
+    unit = learned.scaling.target_label(learned.target)
+    groups = {} if idata is None else {f: contrasts(idata, f) for f in grouping_features(idata)}
+    for name, frame in groups.items():
+        frame = frame[["contrast", "mean", "low", "high"]]
+        caption = f"Differences between groups by {name}: means and 95 % intervals, in {unit}"
+        tables.append(table(frame, caption, dict.fromkeys(frame.columns[1:], "{:.3g}")))
+    numeric = {learned.features[d] for d in composition.dimensions or {0}} - {*learned.levels}
+    title = "What all users share, as a function of each feature"
+    return {
+        "sentence": in_words(composition, learned.features, record.get("shares", {})),
+        "tables": tables,
+        "picture": pictures.svg(plots.mean_process(learned), title) if numeric else "",
+    }
+
+
+def diagnostics(diagnosis: Diagnosis, idata: "DataTree", pictures: Pictures) -> Content:
+    """Return what :func:`kem_pymc.diagnose` displays, and pictures of the chains."""
+    drawn: dict[str, Any] = {}
+    if diagnosis.n_chains > 1:
+        drawn["Traces and rank plots of all chains"] = plots.traces(idata)
+        drawn["Probabilities of evolutions by chain"] = plots.edges_by_chain(idata, max_edges=12)
+    return {
+        "warnings": diagnosis.warnings,
+        "display": pictures.html(diagnosis),
+        "pictures": [pictures.svg(picture, title) for title, picture in drawn.items()],
+    }
+
+
+def pilot_users(
+    predictions: pd.DataFrame | None,
+    learned: Evolutions,
+    idata: "DataTree",
+    colours: Mapping[str, str],
+    pictures: Pictures,
+) -> Content:
+    """Return pilot users with their probable kernels and predictions at each time step."""
+    draws = Draws.of(idata)
+    code, named = compositions(draws)
+    code = code.reshape(-1, *draws.present.shape)
+    rows = []
+    for u, t in np.argwhere(draws.present):
+        (first, count), *others = Counter(code[:, u, t].tolist()).most_common(3)
+        texts = (
+            f"{style.named(named[c], learned.features)} {n / len(code):.2f}" for c, n in others
+        )
+        row = {"user": str(draws.users[u]), "time_step": t, "composition": named[first]}
+        rows.append(row | {"probability": count / len(code), "other kernels": ", ".join(texts)})
+    return _users(pd.DataFrame(rows), predictions, idata, learned, colours, pictures)
+
+
+def new_users(
+    kernels: pd.DataFrame,
+    predictions: pd.DataFrame | None,
+    learned: Evolutions,
+    colours: Mapping[str, str],
+    pictures: Pictures,
+) -> Content:
+    """Return new users with the kernels selected for them and predictions at each time step."""
+    message = kernels.get("message", pd.Series(index=kernels.index)).astype(object).fillna("")
+    kernels = kernels[["user", "time_step", "composition"]].assign(message=message)
+    kernels = kernels.sort_values("time_step", kind="stable")
+    trajectories = {
+        user: rows["composition"].map(learned.label).tolist()
+        for user, rows in kernels.groupby("user", sort=False)
+    }
+    return _users(kernels, predictions, trajectories, learned, colours, pictures)
+
+
+def with_compositions(selections: pd.DataFrame, learned: Evolutions) -> pd.DataFrame:
+    """Return a table of selections with compositions in place of their labels.
+
+    Raises
+    ------
+    InputError
+        If a kernel isn't one of the study's.
+    """
+    compositions = {}
+    for label in map(str, selections["composition"]):
+        try:
+            compositions[label] = Composition.parse(label, learned.pool.dimension)
+            learned.pool.inclusion(compositions[label])
+        except InputError as error:
+            raise InputError(
+                f"The table of selections contains {label!r}, which isn't a kernel of this study. "
+                "Run kem select again with these evolutions, or delete the table."
+            ) from error
+    return selections.assign(composition=selections["composition"].astype(str).map(compositions))
+
+
+def _users(
+    kernels: pd.DataFrame,
+    predictions: pd.DataFrame | None,
+    trajectories: Any,
+    learned: Evolutions,
+    colours: Mapping[str, str],
+    pictures: Pictures,
+) -> Content:
+    """Return the tiles of all users, the coverage of predictions, and what concerns each user."""
+    features = learned.features
+    tiles = plots.trajectories(trajectories, colours=colours, study=learned)
+    by_user = {} if predictions is None else dict(list(predictions.groupby("user")))
+    users: list[Content] = []
+    for name, rows in kernels.groupby("user", sort=False):
+        labels = [style.named(c, features) for c in rows["composition"]]
+        shown = pd.DataFrame({"time step": rows["time_step"] + 1, "kernel": labels})
+        shown["description"] = [describe(c, features) for c in rows["composition"]]
+        shown = shown.join(rows.drop(columns=["user", "time_step", "composition"]))
+        picture, of_user = None, by_user.get(name)
+        if of_user is not None:
+            seen = of_user.groupby("time_step")["seen"].sum()
+            shown.insert(1, "points", seen.reindex(rows["time_step"]).to_numpy())
+            within = _within(of_user).reindex(rows["time_step"], fill_value="")
+            shown["next within 95 %"] = within.to_numpy()
+            if len(users) < DRAWN:
+                place = None if len(features) > 1 or features[0] in PREDICTED else features[0]
+                drawn = plots.online_predictions(of_user, feature=place, target=learned.target)
+                title = f"Predictions for user {name} at {len(rows)} time steps"
+                picture = pictures.svg(drawn, title)
+        filled = shown.loc[:, (shown.astype(str) != "").any()]
+        changes = [label for i, label in enumerate(labels) if labels[i - 1 : i] != [label]]
+        caption = f"Kernels of user {name} at each time step"
+        users.append({"name": name, "kernels": " → ".join(changes), "picture": picture})
+        users[-1]["table"] = table(filled, caption)
+    coverage = pd.Series() if predictions is None else _within(predictions)
+    coverage.index += 1
+    caption = "Points of the next time step within the 95 % intervals of their predictions"
+    frame = coverage.rename("points within").rename_axis("after time step").reset_index()
+    return {
+        "tiles": pictures.svg(tiles, "Kernels of users by time step"),
+        "coverage": table(frame, caption) if len(frame) else "",
+        "users": users,
+        "undrawn": max(len(by_user) - DRAWN, 0),
+    }
+
+
+def _within(predictions: pd.DataFrame) -> pd.Series:
+    """Return by time step how many of the next points lie in their 95 % intervals, as text."""
+    ahead = predictions[~predictions["seen"].astype(bool) & predictions["observed"].notna()]
+    inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"])
+    counts = inside.groupby(ahead["time_step"]).agg(["sum", "size"])
+    return counts["sum"].astype(str) + " of " + counts["size"].astype(str)

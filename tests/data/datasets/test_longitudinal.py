@@ -1,0 +1,112 @@
+"""R's longitudinal tables: rows in order of time, a time step each, and who is a pilot user."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc.data.datasets import (
+    DataFileNotFoundError,
+    Split,
+    chick_weight,
+    data_home,
+    orthodont,
+    sleepstudy,
+    theoph,
+)
+from kem_pymc.errors import InputError
+
+
+class Case(NamedTuple):
+    """Columns of a table, and what its real file holds."""
+
+    loader: Callable[..., Split]
+    file: str
+    columns: tuple[str, str, str]
+    users: int
+    rows: int
+
+
+CASES = [
+    Case(sleepstudy, "sleepstudy.csv", ("Subject", "Days", "Reaction"), 18, 180),
+    Case(chick_weight, "ChickWeight.csv", ("Chick", "Time", "weight"), 50, 578),
+    Case(orthodont, "Orthodont.csv", ("Subject", "age", "distance"), 27, 108),
+    Case(theoph, "Theoph.csv", ("Subject", "Time", "conc"), 12, 132),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
+
+real_data = pytest.mark.skipif(
+    not (data_home() / "longitudinal").is_dir(),
+    reason="no folder longitudinal in the data home: set KEM_DATA to the folder that has it",
+)
+
+
+def fake(case):
+    """Four users of three rows, a fifth of one; rows and users in no order."""
+    user, time, target = case.columns
+    table = pd.DataFrame({user: np.repeat([30, 20, 10, 40], 3), time: [2.0, 0.5, 0.0] * 4})
+    table[target] = table[user] + table[time]
+    table.loc[len(table)] = [50, 0.0, 50.0]
+    return table.assign(rownames=range(13), Sex="Male")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes a table and loads it."""
+    (tmp_path / "longitudinal").mkdir()
+
+    def written(case, table, **options):
+        table.to_csv(tmp_path / "longitudinal" / case.file, index=False)
+        return case.loader(tmp_path, **options)
+
+    return written
+
+
+@each_case
+def test_rows_are_time_steps_in_order_of_time(case, write):
+    """Fails where rows stay as the file has them, or a user without a next row is kept."""
+    study = write(case, fake(case))
+    assert sorted(study.pilot.users + study.test.users) == [10, 20, 30, 40]
+    assert len(study.pilot) == len(study.test) == 2
+    for cohort in study:
+        assert (*cohort.features, cohort.target) == case.columns[1:]
+        for user, x, y, ends in zip(
+            cohort.users, cohort.inputs, cohort.targets, cohort.ends, strict=True
+        ):
+            assert x[:, 0].tolist() == [0.0, 0.5, 2.0]
+            assert y.tolist() == [user, user + 0.5, user + 2.0]
+            assert ends.tolist() == [1, 2, 3]
+
+
+def test_the_seed_decides_who_is_a_pilot_user(write):
+    pilots = {write(CASES[0], fake(CASES[0]), seed=seed).pilot.users for seed in range(8)}
+    assert len(pilots) > 1
+    assert write(CASES[0], fake(CASES[0]), batch=2).pilot.ends[0].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("fault", ["gap", "text", "column", "file"])
+def test_wrong_files_are_refused(write, tmp_path, fault):
+    case = CASES[2]
+    table = fake(case)
+    if fault == "file":
+        with pytest.raises(DataFileNotFoundError, match=r"Orthodont\.csv"):
+            case.loader(tmp_path)
+        return
+    if fault == "gap":
+        table.loc[3, "distance"] = np.nan
+    elif fault == "text":
+        table = table.assign(distance="far")
+    else:
+        table = table.drop(columns="distance")
+    with pytest.raises(InputError, match="distance"):
+        write(case, table)
+
+
+@real_data
+@each_case
+def test_real_tables(case):
+    study = case.loader()
+    assert sum(len(cohort) for cohort in study) == case.users
+    assert sum(cohort.n_points for cohort in study) == case.rows

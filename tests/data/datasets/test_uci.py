@@ -1,0 +1,190 @@
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kem_pymc.data.datasets import (
+    DataFileNotFoundError,
+    Split,
+    concrete,
+    data_home,
+    energy,
+    fires,
+    housing,
+)
+from kem_pymc.data.datasets.uci import CONCRETE, ENERGY, FIRES, HOUSING
+from kem_pymc.data.scaling import Scaling
+from kem_pymc.errors import InputError
+
+
+class Case(NamedTuple):
+    """What table 1 says of a study, and the size of its file."""
+
+    loader: Callable[..., Split]
+    file: str
+    features: tuple[str, ...]
+    target: str
+    rows: int
+    users: int
+    pilot: int
+    points: int
+
+
+CASES = [
+    Case(energy, "energy_efficiency.csv", ENERGY, "heating_load", 768, 15, 7, 50),
+    Case(housing, "boston_housing.csv", HOUSING, "MEDV", 506, 10, 5, 50),
+    Case(concrete, "concrete.csv", CONCRETE, "strength_mpa", 1030, 20, 10, 50),
+    Case(fires, "algerian_forest_fires.csv", FIRES, "index", 244, 8, 4, 30),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
+
+real_data = pytest.mark.skipif(
+    not (data_home() / "uci").is_dir(),
+    reason="no folder uci in the data home: set KEM_DATA to the folder that has it",
+)
+
+
+def fake(case):
+    """A table shaped like the real one; every cell of a row tells the row's number."""
+    number = np.arange(case.rows, dtype=float)
+    table = pd.DataFrame({feature: number + i / 100 for i, feature in enumerate(case.features)})
+    if case.target == "index":
+        table.insert(0, "region", np.repeat(["Bejaia", "Sidi-Bel Abbes"], case.rows // 2))
+        return table.assign(year=2012, ISI=number + 0.5, BUI=number + 0.25, Classes="fire")
+    return table.assign(**{case.target: number + 0.5, "cooling_load": 0.0})
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "uci").mkdir()
+    for case in CASES:
+        fake(case).to_csv(tmp_path / "uci" / case.file, index=False)
+    return tmp_path
+
+
+def row_numbers(cohort):
+    return [x[:, 0].astype(int).tolist() for x in cohort.inputs]
+
+
+@each_case
+class TestEachStudy:
+    def test_has_the_papers_shape(self, home, case):
+        study = case.loader(home)
+        assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)
+        for cohort in study:
+            assert cohort.features == case.features
+            assert cohort.target == case.target
+            assert all(len(y) == case.points for y in cohort.targets)
+            assert all(e.tolist() == [*range(5, case.points + 1, 5)] for e in cohort.ends)
+
+    def test_users_share_no_row_and_rows_stay_whole(self, home, case):
+        study = case.loader(home)
+        assert not set(study.pilot.users) & set(study.test.users)
+        used = [n for cohort in study for user in row_numbers(cohort) for n in user]
+        assert len(set(used)) == len(used) == case.users * case.points
+        for cohort in study:
+            for x, y in zip(cohort.inputs, cohort.targets, strict=True):
+                expected = x[:, :1] + np.arange(len(case.features)) / 100
+                np.testing.assert_allclose(x, expected)
+                bejaia = np.isin(x[:, 0], np.arange(case.rows // 2)) & (case.target == "index")
+                np.testing.assert_allclose(y - x[:, 0], np.where(bejaia, 0.25, 0.5))
+
+    def test_rows_come_in_random_order(self, home, case):
+        for numbers in row_numbers(case.loader(home).pilot):
+            assert 0.2 < np.mean(np.diff(numbers) > 0) < 0.8
+            assert max(numbers) - min(numbers) > case.points
+
+    def test_the_seed_decides(self, home, case):
+        one, same, other = (
+            case.loader(home, 1),
+            case.loader(home, np.random.default_rng(1)),
+            case.loader(home, 2),
+        )
+        assert one.pilot.users == same.pilot.users
+        assert row_numbers(one.test) == row_numbers(same.test)
+        assert row_numbers(one.pilot) != row_numbers(other.pilot)
+        assert len({case.loader(home, seed).pilot.users for seed in range(6)}) > 1
+
+    def test_batch(self, home, case):
+        ends = case.loader(home, batch=7).test.ends[0].tolist()
+        assert ends == [*range(7, case.points, 7), case.points]
+        for batch in (0, case.points + 1):
+            with pytest.raises(InputError, match=f"batch={batch}"):
+                case.loader(home, batch=batch)
+
+    def test_a_missing_file_is_reported(self, tmp_path, case):
+        with pytest.raises(DataFileNotFoundError, match=case.file):
+            case.loader(tmp_path)
+
+    def test_the_environment_variable_is_heeded(self, home, monkeypatch, case):
+        monkeypatch.setenv("KEM_DATA", str(home))
+        assert len(case.loader().pilot) == case.pilot
+
+    @pytest.mark.parametrize("fault", ["column", "text", "gap", "infinite", "short", "binary"])
+    def test_a_wrong_file_is_refused(self, home, fault, case):
+        table = fake(case)
+        match fault:
+            case "column":
+                table = table.drop(columns=case.features[2])
+            case "text":
+                table[case.features[2]] = "?"
+            case "gap":
+                table.loc[3, case.features[2]] = np.nan
+            case "infinite":
+                table[case.features[2]] = np.inf
+            case "short":
+                table = table.iloc[-(case.rows // 2 + 20) :]
+        path = home / "uci" / case.file
+        table.to_csv(path, index=False)
+        if fault == "binary":
+            path.write_bytes(b"PK\x03\x04\xff\xfe\x00")
+        with pytest.raises(InputError) as caught:
+            case.loader(home)
+        assert len(re.findall(r"[.!?](?=\s|$)", str(caught.value))) == 2
+
+    @real_data
+    def test_real_file(self, case):
+        study = case.loader()
+        assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)
+        for cohort in study:
+            assert cohort.features == case.features
+            Scaling.unit(study.pilot).apply(cohort)
+
+
+class TestFires:
+    def test_each_region_gives_half_of_the_pilot_and_of_the_test_users(self, home):
+        for seed in range(4):
+            for cohort in fires(home, seed):
+                assert sum(user.startswith("Bejaia") for user in cohort.users) == 2
+                assert sum(user.startswith("Sidi-Bel Abbes") for user in cohort.users) == 2
+
+    def test_a_users_days_are_of_one_region(self, home):
+        for cohort in fires(home):
+            for user, numbers in zip(cohort.users, row_numbers(cohort), strict=True):
+                assert {n < 122 for n in numbers} == {user.startswith("Bejaia")}
+
+    def test_targets_are_no_features(self):
+        assert not {"ISI", "BUI", "FWI", "Classes", "year", "region"} & set(FIRES)
+
+    def test_other_regions_are_refused(self, home):
+        path = home / "uci" / "algerian_forest_fires.csv"
+        fake(CASES[-1]).replace("Bejaia", "Béjaïa").to_csv(path, index=False)
+        with pytest.raises(InputError, match="Béjaïa"):
+            fires(home)
+
+
+@real_data
+def test_real_targets_are_the_published_ones():
+    ranges = [
+        (energy, 6.01, 43.1),
+        (housing, 5, 50),
+        (concrete, 2.33, 82.6),
+        (fires, 0, 68),
+    ]
+    for loader, low, high in ranges:
+        y = np.concatenate([y for cohort in loader() for y in cohort.targets])
+        assert low <= y.min() < low + 0.1 * (high - low)
+        assert high - 0.1 * (high - low) < y.max() <= high

@@ -1,0 +1,247 @@
+"""The page: what it holds, what it leaves out, what it escapes, what it refuses."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import kem_pymc as kem
+from kem_pymc.diagnostics.parts import headline
+from kem_pymc.kernels.composition import Composition
+from kem_pymc.plots.report import sections
+from kem_pymc.plots.report.gather import Material
+from kem_pymc.plots.report.pictures import Pictures
+from kem_pymc.plots.report.report import report
+from tests.evolutions.by_hand import LIN, SE, WHITE, cluster, evolutions
+from tests.plots.report.conftest import FEATURE, TARGET, USER, Page
+from tests.refusals import refused
+
+
+def test_all_sections_are_there(page):
+    names = ("parts", "graph", "shared", "kernels", "pilots", "new", "diagnostics", "study", "cite")
+    assert [a["id"] for a in page.all("section")] == [*names]
+    assert {a["href"] for a in page.all("a")} >= {f"#{name}" for name in names}
+    for landmark in ("h1", "header", "nav", "main", "footer"):
+        assert len(page.all(landmark)) == 1
+
+
+def test_identifiers_are_unique_and_links_lead_somewhere(html, page):
+    """Catches pictures that share an identifier, so that one is clipped or marked by another's."""
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    used = re.findall(r'url\(#([^)]+)\)|(?:href|labelledby)="#?([^":]+)"', html)
+    assert len(used) > 100
+    assert {a or b for a, b in used} <= set(ids)
+
+
+def test_pictures_have_titles_and_text_that_is_text(html, page):
+    pictures = page.all("svg")
+    assert len(pictures) == 11  # parts, graph, 2 of all and 5 of single users, 2 of chains
+    assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in pictures)
+    assert "Noise only" in page.text
+    drawn = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    assert all("<text" in svg for svg in drawn)
+    assert not re.search(r"\d\.\d{3,}", " ".join(re.findall(r' d="[^"]*"', html)))
+
+
+def test_boxes_of_the_graph_lead_to_kernels_with_their_hyperparameters(study, page):
+    links = [a for a in page.all("a") if a.get("href", "").startswith("#kernel-")]
+    learned = kem.Evolutions.load(study / "evolutions.json")
+    assert len(links) == page.text.count("Hyperparameters of ")
+    assert not any("target" in a for a in links)  # which would open another window
+    for child in learned.children("WHITE"):
+        if child.probability >= 0.05 and child.occurrence >= 0.05:
+            low, high = child.interval
+            assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in page.text
+    assert f"{TARGET} is noise only." in page.text
+
+
+def test_the_headline_is_the_probabilities_of_parts(page, study):
+    """It comes first, and the diagnosis says what helps."""
+    found = kem.diagnose(xr.open_datatree(study / "posterior.zarr", engine="zarr"), 3)
+    sentences = [" ".join(s.split()) for s in headline(found.parts)]
+    places = [page.text.index(s) for s in [*sentences, "Some numbers in this report"]]
+    assert places == sorted(places)
+    assert places[-1] < page.text.index("The graph of evolutions")
+    assert len(found.warnings) == 2
+    for warning in found.warnings:
+        assert warning in page.text
+
+
+def test_users_are_listed_with_kernels_and_points_within_their_intervals(page, study):
+    assert page.text.count(f"User {USER}") == 2
+    assert "WHITE" not in page.text
+    for points in (3, 6, 9):
+        assert re.search(rf"{points // 3} {points} (LIN0|SE0|noise)", page.text)
+    table = pd.read_csv(study / "predictions.csv")
+    ahead = table[~table["seen"] & (table["time_step"] == 0)]
+    inside = ahead["observed"].between(ahead["low_95"], ahead["high_95"]).sum()
+    section = page.text[page.text.index("The kernel selected for every new user") :]
+    assert f"1 {inside} of {len(ahead)}" in section
+
+
+def test_points_to_come_are_drawn_but_not_counted(study):
+    """A point without a target is no miss, and leaves the axes finite."""
+    material = Material.of_folder(study)
+    table = material.predictions
+    own = table[table["user"] == USER]
+    last = own[own["time_step"] == own["time_step"].max()].tail(1)
+    coming = last.assign(point=last["point"] + 1, seen=False, observed=np.nan)
+    longer = pd.concat([table, coming], ignore_index=True)
+    learned = material.evolutions
+    kernels = sections.with_compositions(material.selections, learned)
+    before, after = (
+        sections.new_users(kernels, predictions, learned, {}, Pictures())
+        for predictions in (table, longer)
+    )
+    assert before["coverage"] == after["coverage"]
+    assert "nan" not in after["users"][0]["picture"]
+    assert len(before["users"][0]["picture"]) < len(after["users"][0]["picture"])
+
+
+def test_parts_that_are_missing_are_named_with_their_command(folder):
+    for name in ("selections.csv", "predictions.csv", "settings.json"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "posterior.zarr")
+    page = Page(report(folder).read_text("utf-8"))
+    sections = [a["id"] for a in page.all("section")]
+    assert sections == ["graph", "shared", "kernels", "study", "cite"]
+    assert "diagnostics, which kem fit writes" in page.text
+    assert "new users, which kem select --out" in page.text
+    assert (folder / "report.html").is_file()
+
+
+def test_pictures_end_where_the_page_would_get_too_large(folder, monkeypatch):
+    monkeypatch.setattr(sections, "DRAWN", 1)
+    (folder / "settings.json").unlink()
+    page = Page(report(folder).read_text("utf-8"))
+    assert "they are left out for the last 2 users" in page.text
+    assert "they are left out for the last 1 users" in page.text
+    assert len([a for a in page.all("svg") if a["aria-label"].startswith("Predictions")]) == 2
+    assert page.text.count("User u2") == 1
+
+
+def test_selections_without_predictions(folder):
+    (folder / "predictions.csv").unlink()
+    page = Page(report(folder).read_text("utf-8"))
+    assert "predictions for new users, which kem select --predictions" in page.text
+    assert f"Predictions for user {USER} at 2" in [a["aria-label"][:-11] for a in page.all("svg")]
+
+
+@pytest.mark.integration
+def test_several_features_are_written_by_name(wide_study, tmp_path):
+    page = Page(report(wide_study, tmp_path / "r.html").read_text("utf-8"))
+    assert "SE(age)" in page.text
+    assert "a smooth curve in age" in page.text
+    assert "a smooth function of all 3 features together" in page.text
+    assert "point, in order of arrival" in page.text
+
+
+def test_an_earlier_report_is_replaced_only_if_wished_and_is_the_same(folder):
+    first = report(folder)
+    text = first.read_text("utf-8")
+    refused(lambda: report(folder), "exists", "overwrite")
+    first.write_text("earlier")
+    assert report(folder, overwrite=True).read_text("utf-8") == text
+    refused(lambda: report(folder, folder), "is a folder")
+    refused(lambda: report(folder, folder / "none" / "r.html"), "can't be written")
+
+
+def test_nothing_is_left_where_writing_fails(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    before = {path.name for path in folder.iterdir()}
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    refused(lambda: report(folder), "No space left")
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_nothing_is_fetched_or_run(html, page):
+    for name, attributes in page.elements:
+        assert name not in ("script", "iframe", "object", "embed", "base", "form")
+        assert "src" not in attributes
+        assert not [n for n in attributes if n.startswith("on")]
+        assert attributes.get("href", "#").startswith(("#", "data:")) or attributes.get("rel")
+    assert not re.search(r"@import|url\((?!#)", html)
+    (policy,) = [a["content"] for a in page.all("meta") if a.get("http-equiv")]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+
+
+def test_names_from_data_are_text_and_nothing_else(html, page):
+    for name in (USER, FEATURE, TARGET, "kem fit <b>"):
+        assert " ".join(name.split()) in page.text
+        assert name not in html
+    assert page.all("b") == page.all("img") == page.all("script") == []
+
+
+def test_a_dollar_sign_is_one(folder):
+    """Matplotlib would read what is between two of them as mathematics."""
+    learned = kem.Evolutions.load(folder / "evolutions.json")
+    replace(learned, features=(r"$\cost$",)).save(folder / "evolutions.json")
+    shutil.rmtree(folder / "posterior.zarr")
+    for name in ("selections.csv", "predictions.csv"):
+        table = pd.read_csv(folder / name).rename(columns={FEATURE: r"$\cost$"})
+        table.to_csv(folder / name, index=False)
+    assert r"$\cost$</text>" in report(folder).read_text("utf-8")
+
+
+def test_what_users_share_is_reported_by_feature(sharing, tmp_path):
+    page = Page(report(sharing, tmp_path / "r.html").read_text("utf-8"))
+    section = page.text[page.text.index("What users share Users share") :]
+    assert "Users share a constant level plus a straight line in" in section
+    assert ": 50% of the variance." in section
+    for row in ("shared personal noise 50% 30% 20%", "age 42% 0%"):
+        assert row in section
+    assert f"{' '.join(FEATURE.split())} 11% 5%" in section
+    assert section.index("age 42%") < section.index("11% 5%")  # the most relevant one first
+    assert "42% of the variance" in section  # in the picture
+
+
+def test_where_users_end_up_is_listed_and_marked(sharing, page, tmp_path):
+    """Catches the children of another parent than WHITE, and a study that doesn't know them."""
+    assert "Where users end up" not in page.text
+    final = kem.Evolutions.load(sharing / "evolutions.json").final
+    ends = Page(report(sharing, tmp_path / "r.html").read_text("utf-8")).text
+    table = ends[ends.index("Where users end up") : ends.index("What users share Users")]
+    rows = [child for child in final.children("WHITE") if child.probability >= 0.025]
+    assert len(rows) > 1
+    for child in rows:
+        low, high = child.interval
+        assert f"{child.probability:.2f} {low:.2f} to {high:.2f}" in table
+    assert f"With probability {1 - sum(c.probability for c in rows):.2f} it is another" in ends
+    assert "Second frame" in ends
+
+
+def test_earlier_files_lack_the_shares_by_feature(sharing, tmp_path):
+    learned = kem.Evolutions.load(sharing / "evolutions.json")
+    replace(learned, settings={}).save(tmp_path / "evolutions.json")
+    page = Page(report(tmp_path).read_text("utf-8"))
+    assert "a smooth curve in age." in page.text
+    assert "Shares of" not in page.text
+
+
+def test_probable_evolutions_are_listed_and_others_counted():
+    common = [
+        cluster(draw, WHITE, child, count)
+        for draw in range(200)
+        for child, count in ((LIN, 30), (SE, 60))
+    ]
+    rare = cluster(0, WHITE, Composition.parse("LIN0 + PER0"), 1)
+    found = sections.evolutions(evolutions((*common, rare), n_draws=200), {}, Pictures())
+    assert re.findall(r"<td>(\w+0)</td>", found["evolutions"]) == ["SE0", "LIN0"]
+    assert found["unlisted"] == 1
+    assert (found["ends"], found["other_ends"]) == ("", 1)
+
+
+def test_compositions_shown_often_have_colours():
+    learned = evolutions()
+    both, other = Composition.parse("LIN0 + PER0"), Composition.parse("PER0")
+    colours = sections.colours(learned, [other] * 20)
+    assert {"LIN0", "SE0", "LIN0 + PER0", "PER0"} <= set(colours)
+    assert list(colours)[1] == "PER0"
+    assert list(sections.colours(learned, [both] * 20))[1] == "LIN0 + PER0"
