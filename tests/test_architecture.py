@@ -48,8 +48,8 @@ def elsewhere(tmp_path):
         ("ARCHITECTURE.md", "errors.py ", "eras.py ", "names eras.py, which isn't in kem_pymc"),
         ("ARCHITECTURE.md", "  model/ ", "  ", "about kem_pymc/model/engine.py"),
         ("ARCHITECTURE.md", "  plots/ ", "  ", "about kem_pymc/plots/curves.py"),
-        ("ARCHITECTURE.md", "< gp < priors", "< priors", "Layer 7 is priors in ARCHITECTURE.md"),
-        ("pyproject.toml", '"kem_pymc.kernels",', "", "Layer 4 is kernels in ARCHITECTURE.md"),
+        ("ARCHITECTURE.md", "< gp < priors", "< priors", "Layer 5 is priors in ARCHITECTURE.md"),
+        ("pyproject.toml", '"kem_pymc.kernels",', "", "Layer 3 is kernels in ARCHITECTURE.md"),
         (
             "ARCHITECTURE.md",
             "population,distributions,noise",

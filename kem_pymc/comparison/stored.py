@@ -18,7 +18,7 @@ from kem_pymc._system.jit.cache import PACKAGE
 #: Modules that use results but don't produce any, so that changes to them leave results unchanged.
 #: Modules that produce results import none of these.
 ONLOOKERS = (
-    *("cli", "plots", "reports"),
+    *("cli", "plots"),
     *(f"comparison/{name}.py" for name in ("output", "pages", "summaries")),
 )
 

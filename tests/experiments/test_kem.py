@@ -11,10 +11,10 @@ from scipy.stats import t as student
 
 from experiments.kem import fig5, fig8, studies, trials
 from experiments.kem.figures import FIGURES
-from experiments.kem.methods import PRIOR_VARIANTS
+from experiments.kem.methods import METHODS, PRIOR_VARIANTS
 from experiments.results import Options
 from kem_pymc import priors as prior_tables
-from kem_pymc.comparison.methods import METHODS, Training
+from kem_pymc.comparison.methods import Training
 from kem_pymc.comparison.study import priors_of
 from kem_pymc.data.datasets import DataFileNotFoundError
 from kem_pymc.errors import InputError
