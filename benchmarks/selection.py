@@ -40,7 +40,7 @@ MANY, SECONDS = (120, 500, 1000, 2000), 60.0
 def learned() -> kem.Evolutions:
     """Learn evolutions and final compositions from a few draws of the synthetic study."""
     pilot = kem.datasets.synthetic(users=10, seed=0)
-    pool = kem.CandidatePool(kem.datasets.candidates("synthetic"), dimension=1)
+    pool = kem.CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     study = pilot, pool, kem.priors.synthetic()
     models = kem.EvolutionModel(*study), kem.final_model(*study, shared=None)
     options: dict[str, Any] = {

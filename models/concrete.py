@@ -8,11 +8,12 @@ test users.
 """
 
 import kem_pymc as kem
+from loaders import concrete
 
 # Data: the features are 7 ingredients of a mixture and its age, the target is its compressive
 # strength (MPa). The model scales features to [0, 1] and standardises the target, based on the
 # pilot users' data only.
-cohort, test = kem.datasets.concrete(seed=0)
+cohort, test = concrete(seed=0)
 
 # Candidates (39): LIN, PER and SE on every feature; products of the amount of cement (0) and of the
 # age (7), on which strength is known to depend most, with a smooth function of every other feature;

@@ -8,10 +8,11 @@ test users.
 """
 
 import kem_pymc as kem
+from loaders import energy
 
 # Data: 8 features of a building; the target is its heating load (kWh/m^2). The model scales
 # features to [0, 1] and standardises the target, based on the pilot users' data only.
-cohort, test = kem.datasets.energy(seed=0)
+cohort, test = energy(seed=0)
 
 # Candidates (16): LIN on every feature; SE on every feature except the height (4), which is binary;
 # and ARD, for comparison. There is no PER, since no feature has more than 12 distinct values.

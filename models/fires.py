@@ -8,11 +8,12 @@ and 4 test users, 2 of each from either region.
 """
 
 import kem_pymc as kem
+from loaders import fires
 
 # Data: 9 features of a day; the target is a fire index, the Build Up Index in Bejaia and the
 # Initial Spread Index in Sidi-Bel Abbes. The model scales features to [0, 1] and standardises the
 # target, based on the pilot users' data only.
-cohort, test = kem.datasets.fires(seed=0, batch=3)
+cohort, test = fires(seed=0, batch=3)
 
 # Candidates (35): LIN and SE on every feature; PER on every feature except the month (1), since
 # four summer months show no period; products of the wind speed (4), which is known to drive fires,

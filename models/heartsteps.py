@@ -1,19 +1,20 @@
 """HeartSteps: a wristband's daily steps, predicted from phone and context (paper, section 7.2).
 
 These are not the paper's data, whose target is the daily active minutes of 37 users. With the
-authors' files, use kem.datasets.heartsteps(seed=0, callback=print) and
-kem.datasets.candidates("heartsteps") below.
+authors' files, use loaders.heartsteps(seed=0, callback=print) and loaders.candidates("heartsteps")
+below.
 
     kem fit models/heartsteps.py --out heartsteps
     kem select models/heartsteps.py --evolutions heartsteps/evolutions.json
 """
 
 import kem_pymc as kem
+from loaders import heartsteps_daily
 
 # Data: 17 features of a day; the target is the square root of the number of steps. Users have at
 # least 10 days, 5 at every time step. The model scales features to [0, 1] and standardises the
 # target, based on the pilot users' data only.
-cohort, test = kem.datasets.heartsteps_daily(seed=0)
+cohort, test = heartsteps_daily(seed=0)
 
 # Candidates (73): LIN on every feature; PER and SE on the 12 features that aren't binary; products
 # of travel (12) and weekend (13), which are known to affect activity, with SE of every other

@@ -8,10 +8,11 @@ A user is a set of 50 random census tracts, 5 at each of 10 time steps. There ar
 """
 
 import kem_pymc as kem
+from loaders import housing
 
 # Data: 13 features of a tract; the target is its median price (1000 USD). The model scales features
 # to [0, 1] and standardises the target, based on the pilot users' data only.
-cohort, test = kem.datasets.housing(seed=0)
+cohort, test = housing(seed=0)
 
 # Candidates (38): LIN on every feature; PER and SE on every feature except CHAS (3, at the river or
 # not), of which any function is linear because it is binary; and ARD, for comparison.

@@ -2,18 +2,19 @@
 
 These are open data of 100 patients instead of the paper's data, which need credentials. Users are
 ICU stays instead of diagnoses, and hypotension replaces vasopressors. To run the paper's study with
-your own files, use kem.datasets.mimic(seed=0, callback=print) below, with the same candidates.
+your own files, use loaders.mimic(seed=0, callback=print) below, with the same candidates.
 
     kem fit models/mimic.py --out mimic
     kem select models/mimic.py --evolutions mimic/evolutions.json
 """
 
 import kem_pymc as kem
+from loaders import mimic_demo
 
 # Data: 13 vital signs and ventilator settings, and whether blood pressure is low; the target is
 # plateau pressure (cmH2O). Stays have at least 30 readings, 10 at every time step. The model scales
 # features to [0, 1] and standardises the target, based on the pilot users' data only.
-cohort, test = kem.datasets.mimic_demo(seed=0, by="stay")
+cohort, test = mimic_demo(seed=0, by="stay")
 
 # Candidates (50): LIN on every feature; SE on every feature except hypotension (13), which is
 # binary; PER on the same features except those that are set at the ventilator; products of

@@ -33,6 +33,7 @@ import preliz as pz
 import pymc as pm
 
 import kem_pymc as kem
+from models.loaders import candidates, heartsteps_daily
 
 # %matplotlib inline
 
@@ -42,7 +43,7 @@ users = 9
 seed = 1
 
 # %%
-pilot, _ = kem.datasets.heartsteps_daily(seed=0)
+pilot, _ = heartsteps_daily(seed=0)
 pilot = pilot.subset(pilot.users[:users])
 pilot
 
@@ -65,7 +66,7 @@ priors
 
 # %%
 scaling = kem.Scaling.unit(pilot)
-pool = kem.CandidatePool(kem.datasets.candidates("heartsteps_daily"), pilot.dimension)
+pool = kem.CandidatePool(candidates("heartsteps_daily"), pilot.dimension)
 
 
 def in_days(table, composition):

@@ -39,6 +39,7 @@ import pymc as pm
 import xarray as xr
 
 import kem_pymc as kem
+from models.loaders import candidates, energy
 
 # %matplotlib inline
 
@@ -53,10 +54,10 @@ rivals = ["ARD", "one candidate less"]
 seed = 0
 
 # %%
-pilot, _ = kem.datasets.energy(seed=0)
+pilot, _ = energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
 # Candidates of one feature each, so that every hyperparameter has an interpretation of its own.
-pool = kem.CandidatePool([c for c in kem.datasets.candidates("energy") if c != "ARD"], 8)
+pool = kem.CandidatePool([c for c in candidates("energy") if c != "ARD"], 8)
 priors = kem.priors.paper().expecting(0.4, pool)
 print(pilot)
 print(*(f"{i}: {name}" for i, name in enumerate(pilot.features)), sep="\n")

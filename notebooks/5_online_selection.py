@@ -39,6 +39,7 @@ import pandas as pd
 from scipy import stats
 
 import kem_pymc as kem
+from models.loaders import candidates, energy
 
 # %matplotlib inline
 
@@ -78,12 +79,12 @@ def load(name):
         size = {"time_steps": min(time_steps, 6)}
         pilot = kem.datasets.synthetic(users=pilot_users, seed=seed, **size)
         test = kem.datasets.synthetic(users=test_users, seed=seed + 1, **size)
-        pool = kem.CandidatePool(kem.datasets.candidates("synthetic"))
+        pool = kem.CandidatePool(candidates("synthetic"))
         return Study(pilot, test, pool, kem.priors.synthetic(), "truth")
-    pilot, test = kem.datasets.energy(seed=seed)
+    pilot, test = energy(seed=seed)
     pilot = pilot.subset(pilot.users[:pilot_users]).truncate(time_steps)
     test = test.subset(test.users[:test_users]).truncate(time_steps)
-    pool = kem.CandidatePool(kem.datasets.candidates("energy"), pilot.dimension)
+    pool = kem.CandidatePool(candidates("energy"), pilot.dimension)
     return Study(pilot, test, pool, kem.priors.paper(), "next")
 
 

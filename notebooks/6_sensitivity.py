@@ -42,6 +42,7 @@ import pandas as pd
 import pymc as pm
 
 import kem_pymc as kem
+from models.loaders import candidates, energy
 
 # %matplotlib inline
 
@@ -56,10 +57,10 @@ final_draws = 1000
 seed = 0
 
 # %%
-pilot, test = kem.datasets.energy(seed=0)
+pilot, test = energy(seed=0)
 pilot = pilot.subset(pilot.users[:users]).truncate(time_steps)
 test = test.subset(test.users[:test_users]).truncate(time_steps + 1)
-pool = kem.CandidatePool(kem.datasets.candidates("energy"), pilot.dimension)
+pool = kem.CandidatePool(candidates("energy"), pilot.dimension)
 base = kem.priors.paper().expecting(0.4, pool)
 pilot
 

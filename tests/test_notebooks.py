@@ -94,7 +94,7 @@ def test_failures_say_where_they_are(tmp_path):
 def test_a_notebook_without_its_data_is_skipped(monkeypatch, tmp_path):
     monkeypatch.setenv("KEM_DATA", str(tmp_path))
     path = tmp_path / "7_without.py"
-    cells = "# %%\nfrom kem_pymc.data.datasets import energy\n\nenergy()\n"
+    cells = "# %%\nfrom models.loaders import energy\n\nenergy()\n"
     path.write_text(f"{HEAD}\n{PARAMETERS}\n{cells}", encoding="utf-8")
     outcome = execute(path)
     assert "energy_efficiency.csv" in outcome.skipped

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.integrate import solve_ivp
 
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets.files import Folder, not_csv, read_csv
 from kem_pymc.errors import InputError
 
 #: Files of contacts and of the population.
@@ -127,15 +126,15 @@ def epidemic(
     )
     if susceptible.shape != (len(AGES),) or not (np.append(susceptible, reproduction) > 0).all():
         raise InputError("Give a positive reproduction number and five positive susceptibilities.")
-    files = [find(name, data_home, source=SOURCE) for name in (CONTACTS, POPULATION)]
     columns = ["setting", "age_group_i", "age_group_j", "contacts_per_day_i_with_j"]
-    table = read_csv(files[0], columns, SOURCE)
-    people = read_csv(files[1], ["age_group", "population"], SOURCE).set_index("age_group")
+    table = read_csv(CONTACTS, data_home, source=SOURCE, columns=columns)
+    counted = ["age_group", "population"]
+    people = read_csv(POPULATION, data_home, source=SOURCE, columns=counted).set_index("age_group")
     overall = table[table["setting"] == "overall"]
     try:
         wide = overall.pivot_table(index=columns[1], columns=columns[2], values=columns[3])
         contacts = wide.loc[list(AGES), list(AGES)].to_numpy(np.float64)
         population = people.loc[list(AGES), "population"].to_numpy(np.float64)
     except (KeyError, ValueError, TypeError, pd.errors.DataError) as error:
-        raise not_csv(files[0]) from error
+        raise not_csv(CONTACTS) from error
     return Epidemic(contacts, population / population.sum(), susceptible, float(reproduction))

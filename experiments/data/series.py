@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets.files import Folder, not_csv, read_csv
 from kem_pymc.errors import InputError
 
 #: Files of the thirteen series, and of the test errors that were published for them.
@@ -95,16 +94,16 @@ def series(name: str, data_home: Folder = None) -> Series:
         return _hourly(name)
     if name not in TSDL:
         raise InputError(f"There is no series {name!r}. Use one of {', '.join([*TSDL, *HOURLY])}.")
-    file = find(VALUES, data_home, source=SOURCES[VALUES])
-    table = read_csv(file, ["series", "x", "y", "split_extrap_9010"], SOURCES[VALUES])
+    columns = ["series", "x", "y", "split_extrap_9010"]
+    table = read_csv(VALUES, data_home, source=SOURCES[VALUES], columns=columns)
     rows = table[table["series"] == name]
     test = (rows["split_extrap_9010"] == "test").to_numpy()
     try:
         x, y = rows["x"].to_numpy(np.float64), rows["y"].to_numpy(np.float64)
     except ValueError as error:
-        raise not_csv(file) from error
+        raise not_csv(VALUES) from error
     if test.all() or not test.any():
-        raise InputError(f"{file} has no training or no test part of {name}. Get it again.")
+        raise InputError(f"{VALUES} has no training or no test part of {name}. Get it again.")
     return Series(name, x[~test], y[~test], x[test], y[test])
 
 
@@ -123,12 +122,11 @@ def published_errors(data_home: Folder = None) -> pd.DataFrame:
     DataFileNotFoundError
         If the file isn't in the data home.
     """
-    file = find(PUBLISHED, data_home, source=SOURCES[PUBLISHED])
-    table = read_csv(file, COLUMNS, SOURCES[PUBLISHED])
+    table = read_csv(PUBLISHED, data_home, source=SOURCES[PUBLISHED], columns=COLUMNS)
     try:
         return table[list(COLUMNS)].astype(np.float64).set_axis(list(TSDL))
     except ValueError as error:
-        raise not_csv(file) from error
+        raise not_csv(PUBLISHED) from error
 
 
 # --- Hourly counts --------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, not_csv
+from kem_pymc.data.datasets.files import Folder, find_file, not_csv
 from kem_pymc.errors import InputError
 
 #: Where the files come from, for error messages.
@@ -70,7 +69,7 @@ def single(name: str, data_home: Folder = None) -> Single:
     """
     if name not in FILES:
         raise InputError(f"There is no data set {name!r}. Use one of {', '.join(FILES)}.")
-    file = find(FILES[name], data_home, source=SOURCE)
+    file = find_file(FILES[name], data_home, source=SOURCE)
     try:
         table = pd.read_csv(file).astype(np.float64)
     except (ValueError, OSError) as error:

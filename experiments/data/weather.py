@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, not_csv, read_csv
+from kem_pymc.data.datasets.files import Folder, not_csv, read_csv
 
 #: File of the stations, and where it comes from.
 STATIONS = "weather/us_metar_2022-10-23.csv"
@@ -90,14 +89,13 @@ def stations(data_home: Folder = None) -> Stations:
     DataFileNotFoundError
         If the file isn't in the data home.
     """
-    file = find(STATIONS, data_home, source=SOURCE)
     values = ["latitude", "longitude", "temp_c", "relative_humidity_pct", "wind_speed_kt"]
-    table = read_csv(file, [*values, "region"], SOURCE)
+    table = read_csv(STATIONS, data_home, source=SOURCE, columns=[*values, "region"])
     table = table[table["region"] == "CONUS"].dropna(subset=values)
     table = table.drop_duplicates(subset=values[:2])
     try:
         rows = table[values].to_numpy(np.float64)
     except ValueError as error:
-        raise not_csv(file) from error
+        raise not_csv(STATIONS) from error
     weather = np.column_stack([rows[:, 2] * 1.8 + 32, rows[:, 3], rows[:, 4] * KNOT])
     return Stations(rows[:, :2], weather)

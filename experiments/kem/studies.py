@@ -9,8 +9,9 @@ import numpy as np
 from kem_pymc import datasets
 from kem_pymc.comparison.study import Study, until_features_vary
 from kem_pymc.data.cohort import Cohort, Split
-from kem_pymc.data.datasets import pools
+from kem_pymc.data.datasets import default_pool
 from kem_pymc.errors import InputError
+from models import loaders
 
 #: Name of the pool that stands for the default candidates of tables.
 DEFAULT_POOL = "default"
@@ -27,7 +28,7 @@ class LoadedStudy(Study):
     options : dict
         Options of the loader.
     pool_name : str
-        Name of a pool in :mod:`kem_pymc.data.datasets.pools`; "default" for the default candidates
+        Name of a pool of :func:`models.loaders.candidates`; "default" for the default candidates
         of tables, which depend on the pilot users; "" if `pool` lists the candidates.
     trials : int
         Number of trials.
@@ -68,8 +69,8 @@ class LoadedStudy(Study):
     def candidates(self, pilot: Cohort) -> tuple[str, ...]:
         """Return the names of the candidates."""
         if self.pool_name == DEFAULT_POOL:
-            return tuple(pools.default_pool(pilot).names)
-        return tuple(pools.candidates(self.pool_name)) if self.pool_name else self.pool
+            return tuple(default_pool(pilot).names)
+        return tuple(loaders.candidates(self.pool_name)) if self.pool_name else self.pool
 
     def key(self) -> dict[str, Any]:
         """Return, as plain data, what a training depends on."""
@@ -118,17 +119,18 @@ def _panel(rng: np.random.Generator, *, pilot_users: int, test_users: int, **opt
     return Split(cohort.subset(pilot), cohort.subset(test))
 
 
-def _loaded(name: str) -> Callable[..., Split]:
-    return lambda rng, **options: getattr(datasets, name)(None, rng, **options)
+def _loaded(loader: Callable[..., Split]) -> Callable[..., Split]:
+    return lambda rng, **options: loader(None, rng, **options)
 
 
 LOADERS: dict[str, Callable[..., Split]] = {
     "synthetic": _synthetic,
     "panel": _panel,
 } | {
-    name: _loaded(name)
-    for name in (
-        *("energy", "housing", "fires", "concrete", "mimic", "mimic_demo", "heartsteps"),
-        *("heartsteps_daily", "sleepstudy", "chick_weight", "orthodont", "theoph"),
+    loader.__name__: _loaded(loader)
+    for loader in (
+        *(loaders.energy, loaders.housing, loaders.fires, loaders.concrete),
+        *(loaders.mimic, loaders.mimic_demo, loaders.heartsteps, loaders.heartsteps_daily),
+        *(datasets.sleepstudy, datasets.chick_weight, datasets.orthodont, datasets.theoph),
     )
 }

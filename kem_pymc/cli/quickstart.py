@@ -61,7 +61,8 @@ def quickstart(
     pilot_seed, test_seed = np.random.SeedSequence(seed).spawn(2)
     pilot = datasets.synthetic(users=users, seed=np.random.default_rng(pilot_seed))
     test = datasets.synthetic(users=test_users, seed=np.random.default_rng(test_seed))
-    pool, table = CandidatePool(datasets.candidates("synthetic")), priors.synthetic()
+    pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
+    table = priors.synthetic()
     model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut")
     sampler = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "random_seed": seed}
     with folders.results(out, overwrite, written=RESULTS) as folder:

@@ -1,5 +1,6 @@
 """Study files: Python files that define the data, candidates, priors and model of a study."""
 
+import sys
 import traceback
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
@@ -70,9 +71,13 @@ def load_study(path: Path) -> StudyFile:
 def _run(path: Path) -> dict[str, Any]:
     """Run a file as a module and return its names.
 
+    Its folder comes first in ``sys.path``, as if Python ran it, so it can import what is beside it.
     The module isn't registered in ``sys.modules``, so its functions are sent to other processes by
     value.
     """
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,5 +1,7 @@
 """Study files: what they define, and what is refused."""
 
+import sys
+
 import pytest
 
 from kem_pymc.cli.study import load_study
@@ -39,7 +41,7 @@ def test_sampler_and_command_line(study, tmp_path):
         ("kem.datasets.Synthetic()", "fails in line 5: AttributeError"),
         ("model = (", "isn't valid Python in line 5"),
         ('kem.CandidatePool(["COS0"])', "'COS0' is not a base kernel"),
-        ('kem.datasets.energy("nowhere")', "There is no file"),
+        ('kem.datasets.theoph("nowhere")', "There is no file"),
     ],
 )
 def test_what_is_wrong(study, line, complaint, tmp_path):
@@ -63,11 +65,14 @@ def test_test_users_of_another_study(study, evolutions):
     assert "The new users' features are x" in message
 
 
-def test_study_file_is_not_registered(study):
-    import sys
-
-    load_study(study)
+def test_study_file_is_not_registered_and_imports_what_is_beside_it(study, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (study.parent / "beside_the_study.py").write_text("sampler = {'draws': 7}\n")
+    with_line(study, "from beside_the_study import sampler")
+    assert load_study(study).sampler == load_study(study).sampler == {"draws": 7}
+    assert sys.path.count(str(study.parent)) == 1
     assert "study" not in sys.modules
+    del sys.modules["beside_the_study"]
 
 
 def test_errors_of_the_library_are_passed_on(study):

@@ -121,7 +121,7 @@ class TestStudies:
         """Fails where the experiments' pool and that of the command line part."""
         study = replace(tiny.studies["panel"], pool=(), pool_name=studies.DEFAULT_POOL)
         pilot = study.deal(0, 0).pilot
-        assert list(study.candidates(pilot)) == studies.pools.default_pool(pilot).names
+        assert list(study.candidates(pilot)) == studies.default_pool(pilot).names
 
 
 class TestTrainings:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kem_pymc.data.datasets import pools
 from kem_pymc.kernels.base import KINDS, base_kernel, base_kernels
 from kem_pymc.kernels.composition import Candidate, Composition, Factor
 from kem_pymc.kernels.pool import CandidatePool
@@ -29,7 +28,6 @@ class TestFromBase:
     def test_synthetic_study(self):
         pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
         assert len(pool) == 8
-        assert pool == CandidatePool(pools.candidates("synthetic"))
         assert pool.names == [
             "LIN0",
             "PER0",

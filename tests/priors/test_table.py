@@ -4,11 +4,11 @@ import pytest
 from scipy import stats
 
 from kem_pymc import priors as prior_tables
-from kem_pymc.data.datasets.pools import candidates
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors import Priors, noise_by_size
+from models.loaders import candidates
 from tests.priors.compiled import log_densities, place
 
 

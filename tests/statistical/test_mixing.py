@@ -20,7 +20,7 @@ ENOUGH = 150
 def test_chains_of_cut_agree_by_default(seed, figures):
     """On ten users with eight candidates: R-hat and bulk ESS of the scalars."""
     cohort = datasets.synthetic(users=10, time_steps=6, seed=seed)
-    pool = CandidatePool(datasets.candidates("synthetic"))
+    pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
     model = EvolutionModel(cohort, pool, priors.synthetic(), feedback="cut", shared=None)
     options = {"draws": 300, "tune": 300, "chains": 4, "random_seed": seed, "progress": False}
     idata = sample(model, **options)

@@ -4,12 +4,9 @@ Each loader reads one CSV file from the folder ``longitudinal`` of the data home
 users at random into pilot and test users. By default every row is a time step.
 """
 
-import numpy as np
-
 from kem_pymc.data.cohort import Split
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
-from kem_pymc.errors import InputError
+from kem_pymc.data.datasets.files import Folder, read_csv
+from kem_pymc.data.datasets.split import Seed, split_table
 
 SOURCE = "https://github.com/vincentarelbundock/Rdatasets"
 
@@ -73,19 +70,14 @@ def theoph(data_home: Folder = None, seed: Seed = 0, *, batch: int = 1) -> Split
 def _load(
     name: str, user: str, time: str, target: str, data_home: Folder, seed: Seed, batch: int
 ) -> Split:
-    file = find(f"longitudinal/{name}", data_home, source=SOURCE)
-    table = read_csv(file, (user, time, target), SOURCE)
-    check_numbers(file, table, (time, target))
-    gaps = [column for column in table if table[column].isna().any()]
-    if gaps:
-        raise InputError(f"Column {gaps[0]} of {name} has missing values. Give the complete file.")
-    rows = table.sort_values([user, time], kind="stable")
-    return study(
-        enough(rows, user, 2),
-        user=user,
-        features=(time,),
-        target=target,
-        batch=batch,
-        minimum=2,
-        rng=np.random.default_rng(seed),
+    table = read_csv(
+        f"longitudinal/{name}",
+        data_home,
+        source=SOURCE,
+        columns=(user, time, target),
+        numbers=(time, target),
+        complete=True,
     )
+    rows = table.sort_values([user, time], kind="stable")
+    options = {"batch": batch, "minimum": 2, "seed": seed}
+    return split_table(rows, user=user, features=(time,), target=target, **options)

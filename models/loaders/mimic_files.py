@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import UNREADABLE, Folder, check_header, not_csv
+from kem_pymc.data.datasets.files import UNREADABLE, Folder, check_header, find_file, not_csv
 from kem_pymc.errors import InputError
 
 SOURCE = "https://physionet.org/content/mimiciii (credentialed users)"
@@ -224,7 +223,7 @@ def find_mimic(data_home: Folder) -> list[Path]:
 def _find(name: str, data_home: Folder) -> Path:
     for ending in ("csv", "csv.gz"):
         try:
-            return find(f"mimic/{name}.{ending}", data_home, source=SOURCE)
+            return find_file(f"mimic/{name}.{ending}", data_home, source=SOURCE)
         except FileNotFoundError as missing:
             error = missing
     raise error

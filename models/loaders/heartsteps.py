@@ -8,10 +8,12 @@ of the wristband is a feature. Values are in raw units;
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cohort import Split
-from kem_pymc.data.datasets._days import SOURCE, Callback, filtered, read_days
-from kem_pymc.data.datasets._study import Folder, Seed
+from kem_pymc.data.datasets import Split
+from kem_pymc.data.datasets.files import Folder
+from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
+
+from .days import SOURCE, Callback, filtered, read_days
 
 STEPS = ("user.index", "steps.utime.local", "steps")
 PHONE = ("user.index", "steps.utime", "steps")

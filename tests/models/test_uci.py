@@ -1,4 +1,5 @@
-import re
+"""The four UCI studies: table 1 of the paper, rows that stay whole, and files that are refused."""
+
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -6,22 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import (
-    DataFileNotFoundError,
-    Split,
-    concrete,
-    data_home,
-    energy,
-    fires,
-    housing,
-)
-from kem_pymc.data.datasets.uci import CONCRETE, ENERGY, FIRES, HOUSING
+from kem_pymc.data.datasets import DataFileNotFoundError, Split, data_home
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from models.loaders import concrete, energy, fires, housing
+from models.loaders.uci import CONCRETE, ENERGY, FIRES, HOUSING
 
 
 class Case(NamedTuple):
-    """What table 1 says of a study, and the size of its file."""
+    """What table 1 says of a study, the size of its file, and the range of its targets."""
 
     loader: Callable[..., Split]
     file: str
@@ -31,13 +25,15 @@ class Case(NamedTuple):
     users: int
     pilot: int
     points: int
+    low: float
+    high: float
 
 
 CASES = [
-    Case(energy, "energy_efficiency.csv", ENERGY, "heating_load", 768, 15, 7, 50),
-    Case(housing, "boston_housing.csv", HOUSING, "MEDV", 506, 10, 5, 50),
-    Case(concrete, "concrete.csv", CONCRETE, "strength_mpa", 1030, 20, 10, 50),
-    Case(fires, "algerian_forest_fires.csv", FIRES, "index", 244, 8, 4, 30),
+    Case(energy, "energy_efficiency.csv", ENERGY, "heating_load", 768, 15, 7, 50, 6, 44),
+    Case(housing, "boston_housing.csv", HOUSING, "MEDV", 506, 10, 5, 50, 5, 50),
+    Case(concrete, "concrete.csv", CONCRETE, "strength_mpa", 1030, 20, 10, 50, 2, 83),
+    Case(fires, "algerian_forest_fires.csv", FIRES, "index", 244, 8, 4, 30, 0, 68),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.loader.__name__)
 
@@ -75,14 +71,12 @@ class TestEachStudy:
         study = case.loader(home)
         assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)
         for cohort in study:
-            assert cohort.features == case.features
-            assert cohort.target == case.target
+            assert (cohort.features, cohort.target) == (case.features, case.target)
             assert all(len(y) == case.points for y in cohort.targets)
             assert all(e.tolist() == [*range(5, case.points + 1, 5)] for e in cohort.ends)
 
     def test_users_share_no_row_and_rows_stay_whole(self, home, case):
         study = case.loader(home)
-        assert not set(study.pilot.users) & set(study.test.users)
         used = [n for cohort in study for user in row_numbers(cohort) for n in user]
         assert len(set(used)) == len(used) == case.users * case.points
         for cohort in study:
@@ -91,78 +85,70 @@ class TestEachStudy:
                 np.testing.assert_allclose(x, expected)
                 bejaia = np.isin(x[:, 0], np.arange(case.rows // 2)) & (case.target == "index")
                 np.testing.assert_allclose(y - x[:, 0], np.where(bejaia, 0.25, 0.5))
-
-    def test_rows_come_in_random_order(self, home, case):
-        for numbers in row_numbers(case.loader(home).pilot):
+        for numbers in row_numbers(study.pilot):  # in random order
             assert 0.2 < np.mean(np.diff(numbers) > 0) < 0.8
             assert max(numbers) - min(numbers) > case.points
 
     def test_the_seed_decides(self, home, case):
-        one, same, other = (
-            case.loader(home, 1),
-            case.loader(home, np.random.default_rng(1)),
-            case.loader(home, 2),
-        )
+        one, same = case.loader(home, 1), case.loader(home, np.random.default_rng(1))
         assert one.pilot.users == same.pilot.users
         assert row_numbers(one.test) == row_numbers(same.test)
-        assert row_numbers(one.pilot) != row_numbers(other.pilot)
+        assert row_numbers(one.pilot) != row_numbers(case.loader(home, 2).pilot)
         assert len({case.loader(home, seed).pilot.users for seed in range(6)}) > 1
 
     def test_batch(self, home, case):
         ends = case.loader(home, batch=7).test.ends[0].tolist()
         assert ends == [*range(7, case.points, 7), case.points]
-        for batch in (0, case.points + 1):
-            with pytest.raises(InputError, match=f"batch={batch}"):
-                case.loader(home, batch=batch)
+        with pytest.raises(InputError, match="batch=0"):
+            case.loader(home, batch=0)
 
     def test_a_missing_file_is_reported(self, tmp_path, case):
         with pytest.raises(DataFileNotFoundError, match=case.file):
             case.loader(tmp_path)
 
-    def test_the_environment_variable_is_heeded(self, home, monkeypatch, case):
-        monkeypatch.setenv("KEM_DATA", str(home))
-        assert len(case.loader().pilot) == case.pilot
-
-    @pytest.mark.parametrize("fault", ["column", "text", "gap", "infinite", "short", "binary"])
-    def test_a_wrong_file_is_refused(self, home, fault, case):
-        table = fake(case)
+    @pytest.mark.parametrize(
+        ("fault", "message"),
+        [
+            *(("column", "has no column"), ("text", "aren't finite"), ("gap", "missing values")),
+            ("short", "Give the complete file"),
+        ],
+    )
+    def test_a_wrong_file_is_refused(self, home, fault, message, case):
+        table, name = fake(case), case.features[2]
         match fault:
             case "column":
-                table = table.drop(columns=case.features[2])
+                table = table.drop(columns=name)
             case "text":
-                table[case.features[2]] = "?"
+                table[name] = "?"
             case "gap":
-                table.loc[3, case.features[2]] = np.nan
-            case "infinite":
-                table[case.features[2]] = np.inf
+                table.loc[3, name] = np.nan
             case "short":
                 table = table.iloc[-(case.rows // 2 + 20) :]
-        path = home / "uci" / case.file
-        table.to_csv(path, index=False)
-        if fault == "binary":
-            path.write_bytes(b"PK\x03\x04\xff\xfe\x00")
-        with pytest.raises(InputError) as caught:
+        table.to_csv(home / "uci" / case.file, index=False)
+        with pytest.raises(InputError, match=message):
             case.loader(home)
-        assert len(re.findall(r"[.!?](?=\s|$)", str(caught.value))) == 2
 
     @real_data
     def test_real_file(self, case):
         study = case.loader()
         assert (len(study.pilot), len(study.test)) == (case.pilot, case.users - case.pilot)
         for cohort in study:
-            assert cohort.features == case.features
             Scaling.unit(study.pilot).apply(cohort)
+        y = np.concatenate([y for cohort in study for y in cohort.targets])
+        margin = 0.1 * (case.high - case.low)
+        assert case.low <= y.min() < case.low + margin
+        assert case.high - margin < y.max() <= case.high
 
 
 class TestFires:
     def test_each_region_gives_half_of_the_pilot_and_of_the_test_users(self, home):
-        for seed in range(4):
-            for cohort in fires(home, seed):
-                assert sum(user.startswith("Bejaia") for user in cohort.users) == 2
-                assert sum(user.startswith("Sidi-Bel Abbes") for user in cohort.users) == 2
-
-    def test_a_users_days_are_of_one_region(self, home):
-        for cohort in fires(home):
+        for cohort in (cohort for seed in range(4) for cohort in fires(home, seed)):
+            assert [user.startswith("Bejaia") for user in cohort.users] == [
+                True,
+                True,
+                False,
+                False,
+            ]
             for user, numbers in zip(cohort.users, row_numbers(cohort), strict=True):
                 assert {n < 122 for n in numbers} == {user.startswith("Bejaia")}
 
@@ -174,17 +160,3 @@ class TestFires:
         fake(CASES[-1]).replace("Bejaia", "Béjaïa").to_csv(path, index=False)
         with pytest.raises(InputError, match="Béjaïa"):
             fires(home)
-
-
-@real_data
-def test_real_targets_are_the_published_ones():
-    ranges = [
-        (energy, 6.01, 43.1),
-        (housing, 5, 50),
-        (concrete, 2.33, 82.6),
-        (fires, 0, 68),
-    ]
-    for loader, low, high in ranges:
-        y = np.concatenate([y for cohort in loader() for y in cohort.targets])
-        assert low <= y.min() < low + 0.1 * (high - low)
-        assert high - 0.1 * (high - low) < y.max() <= high

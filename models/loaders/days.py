@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cohort import Split
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
+from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets.files import Folder, read_csv
+from kem_pymc.data.datasets.split import Seed
 
 SOURCE = "https://github.com/klasnja/HeartStepsV1"
 
@@ -52,10 +51,8 @@ def read_days(
     InputError
         If it isn't a CSV file, lacks a column, or has text or an infinite value among numbers.
     """
-    file = find(f"heartsteps/{name}", data_home, source=SOURCE)
-    table = read_csv(file, columns, SOURCE)
-    check_numbers(file, table, numbers)
-    return table
+    file = f"heartsteps/{name}"
+    return read_csv(file, data_home, source=SOURCE, columns=columns, numbers=numbers)
 
 
 def filtered(
@@ -94,15 +91,8 @@ def filtered(
     days = days[days[target].notna()]
     nonzero = days[days[target] > 0]
     complete = nonzero[nonzero[list(features)].notna().all(axis=1)]
-    kept = enough(complete, "user", minimum)
+    kept = complete[complete.groupby("user")["user"].transform("size") >= minimum]
     if callback is not None:
         callback(DayCounts(len(days), len(nonzero), len(complete), len(kept)))
-    return study(
-        kept,
-        user="user",
-        features=features,
-        target=target,
-        batch=batch,
-        minimum=minimum,
-        rng=np.random.default_rng(seed),
-    )
+    options = {"batch": batch, "minimum": minimum, "seed": seed}
+    return split_table(kept, user="user", features=features, target=target, **options)

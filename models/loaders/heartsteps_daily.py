@@ -1,15 +1,17 @@
 """Loader of HeartSteps daily steps: 20 of the users of HeartSteps V1, not the paper's data.
 
-It allows trying the study of :func:`kem.datasets.heartsteps` if the data by minute that the
+It allows trying the study of :func:`heartsteps` if the data by minute that the
 paper uses aren't available. As there, no measurement of the wristband is a feature.
 """
 
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cohort import Split
-from kem_pymc.data.datasets._days import Callback, filtered, read_days
-from kem_pymc.data.datasets._study import Folder, Seed
+from kem_pymc.data.datasets import Split
+from kem_pymc.data.datasets.files import Folder
+from kem_pymc.data.datasets.split import Seed
+
+from .days import Callback, filtered, read_days
 
 #: Features of HeartSteps daily steps. The first 12 are numbers, the last 5 binary.
 HEARTSTEPS_DAILY = (
@@ -75,7 +77,7 @@ def heartsteps_daily(
     mean_dosage, frac_home, frac_work, temperature_c, windspeed, precip_chance and travel. The file
     itself isn't published: it was made from the study's daily questionnaires and suggestions.
 
-    Parameters and errors are those of :func:`kem_pymc.data.datasets.heartsteps`.
+    Parameters and errors are those of :func:`heartsteps`.
     """
     numbers = ("user", "weekday", "jb_steps_agg", *_DAILY_NUMBERS.values())
     name = "daily_users_01_20.csv"

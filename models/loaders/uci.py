@@ -6,14 +6,15 @@ are in raw units; :meth:`kem_pymc.data.scaling.Scaling.unit` of the pilot cohort
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
-from kem_pymc.data.cohort import Cohort, Split
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._study import Folder, Seed, read_csv
+from kem_pymc import Cohort
+from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets.files import Folder, read_csv
+from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
 
 ENERGY = (
@@ -66,12 +67,20 @@ def energy(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split
     DataFileNotFoundError
         If the file isn't there.
     InputError
-        If the file lacks columns or rows, has text or missing values, or `batch` isn't between 1
-        and the number of points of a user.
+        If the file lacks columns or rows, has text or missing values, or `batch` is less than 1.
     """
     source = "https://archive.ics.uci.edu/dataset/242"
-    table = _read("energy_efficiency.csv", data_home, source, (*ENERGY, "heating_load"))
-    return _study(table, ENERGY, "heating_load", users=range(15), points=50, batch=batch, seed=seed)
+    columns = (*ENERGY, "heating_load")
+    table = read_csv(
+        "uci/energy_efficiency.csv",
+        data_home,
+        source=source,
+        columns=columns,
+        numbers=columns,
+        complete=True,
+    )
+    options = {"users": range(15), "points": 50, "batch": batch, "seed": seed}
+    return _study(table, ENERGY, "heating_load", **options)
 
 
 def housing(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
@@ -82,8 +91,17 @@ def housing(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Spli
     errors are those of :func:`energy`.
     """
     source = "http://lib.stat.cmu.edu/datasets/boston"
-    table = _read("boston_housing.csv", data_home, source, (*HOUSING, "MEDV"))
-    return _study(table, HOUSING, "MEDV", users=range(10), points=50, batch=batch, seed=seed)
+    columns = (*HOUSING, "MEDV")
+    table = read_csv(
+        "uci/boston_housing.csv",
+        data_home,
+        source=source,
+        columns=columns,
+        numbers=columns,
+        complete=True,
+    )
+    options = {"users": range(10), "points": 50, "batch": batch, "seed": seed}
+    return _study(table, HOUSING, "MEDV", **options)
 
 
 def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
@@ -94,9 +112,17 @@ def concrete(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Spl
     ``CONCRETE`` and ``strength_mpa``. Parameters and errors are those of :func:`energy`.
     """
     source = "https://archive.ics.uci.edu/dataset/165"
-    table = _read("concrete.csv", data_home, source, (*CONCRETE, "strength_mpa"))
-    users = range(20)
-    return _study(table, CONCRETE, "strength_mpa", users=users, points=50, batch=batch, seed=seed)
+    columns = (*CONCRETE, "strength_mpa")
+    table = read_csv(
+        "uci/concrete.csv",
+        data_home,
+        source=source,
+        columns=columns,
+        numbers=columns,
+        complete=True,
+    )
+    options = {"users": range(20), "points": 50, "batch": batch, "seed": seed}
+    return _study(table, CONCRETE, "strength_mpa", **options)
 
 
 def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
@@ -118,7 +144,14 @@ def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     """
     source = "https://archive.ics.uci.edu/dataset/547"
     columns = (*FIRES, *FIRE_INDEX.values())
-    table = _read("algerian_forest_fires.csv", data_home, source, columns, group="region")
+    table = read_csv(
+        "uci/algerian_forest_fires.csv",
+        data_home,
+        source=source,
+        columns=("region", *columns),
+        numbers=columns,
+        complete=True,
+    )
     if set(table["region"]) != set(FIRE_INDEX):
         raise InputError(
             f"Column region of the forest fires has the values {sorted(set(table['region']))}. "
@@ -140,20 +173,6 @@ def fires(data_home: Folder = None, seed: Seed = 0, *, batch: int = 5) -> Split:
     return Split(*(_join(first, second) for first, second in zip(*halves, strict=True)))
 
 
-def _read(
-    name: str, data_home: Folder, source: str, columns: Sequence[str], group: str | None = None
-) -> pd.DataFrame:
-    file = find(f"uci/{name}", data_home, source=source)
-    table = read_csv(file, (*columns, *([group] if group else [])), source)
-    for column in columns:
-        if not is_numeric_dtype(table[column]) or not np.isfinite(table[column]).all():
-            raise InputError(
-                f"Column {column} of {name} has values that aren't finite numbers. "
-                "Give a file without missing values or text."
-            )
-    return table
-
-
 def _study(
     table: pd.DataFrame,
     features: Sequence[str],
@@ -165,37 +184,18 @@ def _study(
     seed: Seed,
 ) -> Split:
     """Assign random rows to users; half of the users, rounded down, are pilot users."""
-    if len(table) < len(users) * points:
+    needed = len(users) * points
+    if len(table) < needed:
         raise InputError(
             f"There are {len(table)} rows for {len(users)} users of {points} points. "
             "Give the complete file."
         )
-    if not 1 <= batch <= points:
-        raise InputError(
-            f"{{batch}} can't divide {points} points into time steps. "
-            f"Give a whole number from 1 to {points}.",
-            batch=batch,
-        )
     rng = np.random.default_rng(seed)
-    dealt = rng.permutation(len(table))[: len(users) * points].reshape(len(users), points)
-    x, y = table[list(features)].to_numpy(np.float64), table[target].to_numpy(np.float64)
-    cohort = Cohort(
-        users=tuple(users),
-        inputs=tuple(x[dealt]),
-        targets=tuple(y[dealt]),
-        ends=(np.append(np.arange(batch, points, batch), points),) * len(users),
-        features=tuple(features),
-        target=target,
-    )
-    return cohort.split(rng)
+    rows = table.iloc[rng.permutation(len(table))[:needed]].assign(user=np.repeat(users, points))
+    options = {"batch": batch, "minimum": points, "seed": rng}
+    return split_table(rows, user="user", features=features, target=target, **options)
 
 
 def _join(first: Cohort, second: Cohort) -> Cohort:
-    return Cohort(
-        users=first.users + second.users,
-        inputs=first.inputs + second.inputs,
-        targets=first.targets + second.targets,
-        ends=first.ends + second.ends,
-        features=first.features,
-        target=first.target,
-    )
+    parts = ("users", "inputs", "targets", "ends")
+    return replace(first, **{name: getattr(first, name) + getattr(second, name) for name in parts})

@@ -22,9 +22,10 @@ from kem_pymc.cli.study import load_study
 from kem_pymc.errors import InputError
 from kem_pymc.kernels import base
 from kem_pymc.selection.online import select_online
+from models.loaders import candidates
 from tests.cli.conftest import fine
 
-MODELS = Path(__file__).parents[1] / "models"
+MODELS = Path(__file__).parents[2] / "models"
 
 #: Pilot users, test users, time steps, dimension (table 1; fires have 9 usable features). The
 #: studies of MIMIC and HeartSteps are of open data, not the paper's.
@@ -66,9 +67,7 @@ def test_study_is_the_papers(name):
     pilot, test = study.model.cohort, study.test
     sizes = (pilot.n_users, test.n_users, pilot.max_steps, pilot.dimension)
     assert sizes == SIZES[name]
-    assert study.model.pool == CandidatePool(
-        datasets.candidates(POOLS.get(name, name)), pilot.dimension
-    )
+    assert study.model.pool == CandidatePool(candidates(POOLS.get(name, name)), pilot.dimension)
     assert study.model.concentration == 1
     assert study.model.feedback == "cut"
     assert study.model.priors.scaling == ("none" if name == "synthetic" else "unit")
@@ -93,7 +92,7 @@ def test_study_reads_like_a_methods_section(name):
     assert places == sorted(places)
     statements = ast.parse(text).body
     imported = {ast.unparse(s) for s in statements if isinstance(s, ast.Import | ast.ImportFrom)}
-    assert imported <= {
+    assert {line for line in imported if not line.startswith("from loaders import ")} <= {
         *("import kem_pymc as kem", "import pymc as pm", "import pytensor.tensor as pt"),
         *("import math", "import pandas as pd"),
     }

@@ -1,14 +1,22 @@
+"""MIMIC-III and its demo: counts after each filter, values, and files that are refused."""
+
 import gzip
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.data.datasets import PAPER_COUNTS, Counts, DataFileNotFoundError, mimic
-from kem_pymc.data.datasets._mimic_files import HOLDS, STAY, Infusions, Readings
-from kem_pymc.data.datasets.mimic import ITEMS, MIMIC, TARGET, VITALS
+from kem_pymc.data.datasets import DataFileNotFoundError, data_home
+from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
+from models.loaders import Counts, mimic, mimic_demo
+from models.loaders.mimic import ITEMS, MIMIC, MIMIC_DEMO, TARGET, VITALS
+from models.loaders.mimic_files import HOLDS, STAY, Infusions, Readings
+
+real_data = pytest.mark.skipif(
+    not (data_home() / "mimic_demo").is_dir(),
+    reason="no folder mimic_demo in the data home: set KEM_DATA to the folder that has it",
+)
 
 #: A patient's vitals, in the unit of the first ITEMID of each.
 VITAL = {
@@ -130,9 +138,6 @@ class TestOfficialFiles:
         assert len(study.pilot) == len(study.test) == 1
         assert points(study).index.tolist() == [20, 21, 22, 23, 31, 33]
 
-    def test_the_papers_counts_are_at_hand(self):
-        assert PAPER_COUNTS == (331532, 39125, 22046, 3321, 975)
-
     def test_values(self, home):
         found = points(load(home)[0])
         assert tuple(found.columns[2:]) == MIMIC
@@ -140,9 +145,7 @@ class TestOfficialFiles:
         for name in VITALS:
             assert found.loc[22, name] == expected[name], name
         assert found["heart_rate"].tolist() == [80, 80, 80, 80, 90, 90]
-
-    def test_vasopressors(self, home):
-        assert points(load(home)[0])["vasopressors"].tolist() == [0, 1, 0, 0, 1, 0]
+        assert found["vasopressors"].tolist() == [0, 1, 0, 0, 1, 0]
 
     def test_batches_and_order(self, home):
         for seed in range(4):
@@ -162,7 +165,7 @@ class TestOfficialFiles:
         one, same = load(home, seed=3)[0], load(home, seed=np.random.default_rng(3))[0]
         assert one.pilot.users == same.pilot.users
 
-    @pytest.mark.parametrize("chunk", [1, 7, 1000])
+    @pytest.mark.parametrize("chunk", [7, 1000])
     def test_packed_and_in_chunks(self, home, tmp_path_factory, chunk):
         packed = tmp_path_factory.mktemp("packed")
         write(packed, tables(), packed=True)
@@ -195,60 +198,45 @@ class TestOfficialFiles:
         assert points(load(home)[0]).loc[21, "arterial_pressure"] == 80
 
     def test_too_few_diagnoses_are_refused(self, home):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match="30 points or more: 0"):
             mimic(home)
-        assert two_sentences(caught)
 
     @pytest.mark.parametrize("name", tables())
-    def test_missing_files_are_reported(self, home, name):
+    def test_missing_files_are_reported_before_any_is_read(self, home, name):
+        (home / "mimic/ADMISSIONS.csv").write_bytes(b"no table")
         (home / "mimic" / f"{name}.csv").unlink()
         with pytest.raises(DataFileNotFoundError, match=name):
-            mimic(home)
-
-    def test_missing_files_are_reported_before_any_is_read(self, home):
-        (home / "mimic/CHARTEVENTS.csv").unlink()
-        (home / "mimic/ADMISSIONS.csv").write_bytes(b"no table")
-        with pytest.raises(DataFileNotFoundError, match="CHARTEVENTS"):
             mimic(home)
 
     @pytest.mark.parametrize(
         ("name", "column"),
         [
-            *(("CHARTEVENTS", c) for c in ("HADM_ID", "ICUSTAY_ID", "ITEMID", "VALUENUM", "ERROR")),
-            *(("ADMISSIONS", c) for c in ("HADM_ID", "DIAGNOSIS")),
-            *(("INPUTEVENTS_CV", c) for c in ("RATE", "STOPPED")),
-            *(("INPUTEVENTS_MV", c) for c in ("ENDTIME", "STATUSDESCRIPTION")),
+            *(("CHARTEVENTS", "VALUENUM"), ("ADMISSIONS", "DIAGNOSIS")),
+            *(("INPUTEVENTS_CV", "RATE"), ("INPUTEVENTS_MV", "ENDTIME")),
         ],
     )
     def test_missing_columns_are_refused(self, home, name, column):
         found = tables()
         found[name] = found[name].drop(columns=column)
         write(home, found)
-        with pytest.raises(InputError, match=f"{name}.* has no column {column}") as caught:
+        with pytest.raises(InputError, match=f"{name}.* has no column {column}"):
             mimic(home)
-        assert two_sentences(caught)
 
     @pytest.mark.parametrize(("column", "value"), [("CHARTTIME", "noon"), ("VALUENUM", "high")])
     def test_wrong_values_are_refused(self, home, column, value):
         found = tables()
         found["CHARTEVENTS"][column] = value
         write(home, found)
-        with pytest.raises(InputError, match=f"{column} of CHARTEVENTS") as caught:
+        with pytest.raises(InputError, match=f"{column} of CHARTEVENTS"):
             mimic(home)
-        assert two_sentences(caught)
 
     def test_a_damaged_file_is_refused(self, home):
         file = home / "mimic" / "CHARTEVENTS.csv"
         whole = gzip.compress(file.read_bytes())
         file.unlink()
         file.with_suffix(".csv.gz").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(InputError, match="isn't a CSV file") as caught:
+        with pytest.raises(InputError, match="isn't a CSV file"):
             mimic(home)
-        assert two_sentences(caught)
-
-
-def two_sentences(caught):
-    return len(re.findall(r"[.!?](?=\s|$)", str(caught.value))) == 2
 
 
 def test_readings_hold_for_a_while_and_within_a_stay():
@@ -264,3 +252,89 @@ def test_infusions_may_overlap():
     assert Infusions(starts, ends).running(at).tolist() == [
         *(False, True, True, True, True, False, False, True, False)
     ]
+
+
+def demo(home, gap=False):
+    """Write tables like the demo's: 5 units, stays of 12 readings each, one unit with too few."""
+    folder = home / "mimic_demo"
+    folder.mkdir()
+    units = {1: "MICU", 2: "MICU", 3: "SICU", 4: "CCU", 5: "TSICU", 6: "CSRU"}
+    rows = [
+        {"icustay_id": stay, "hours": 1.5 * i, "gender": "M", ITEMS[TARGET].column: 20 + stay}
+        | {ITEMS[name].column: value + i for name, value in (VITAL | {"fio2": 50}).items()}
+        for stay in units
+        for i in range(12 if stay < 6 else 5)
+    ]
+    table = pd.DataFrame(rows)
+    table = table.astype({"map": float, "spo2_pct": float})
+    table.loc[0, "map"] = 60
+    if gap:
+        table.loc[[1, 2], "spo2_pct"] = [np.nan, 101]
+    table.to_csv(folder / "mimic3_demo_plateau_matched.csv", index=False)
+    stays = pd.DataFrame({"icustay_id": units.keys(), "first_careunit": units.values()})
+    stays["admission_type"] = ["EMERGENCY"] * 5 + ["URGENT"]
+    stays.to_csv(folder / "mimic3_demo_icustays.csv", index=False)
+
+
+class TestDemo:
+    def test_tasks_by_unit(self, tmp_path):
+        demo(tmp_path, gap=True)
+        counts = []
+        # SpO2 passes 100 from the fifth reading of a stay on, and twice before.
+        study = mimic_demo(tmp_path, minimum=4, batch=3, callback=counts.append)
+        assert counts == [Counts(65, 65, 22, 22, 22)]
+        assert {*study.pilot.users, *study.test.users} == {"MICU", "SICU", "CCU", "TSICU", "CSRU"}
+        for cohort in study:
+            assert cohort.features == MIMIC_DEMO
+            for user, ends in zip(cohort.users, cohort.ends, strict=True):
+                assert ends.tolist() == ([3, 6] if user == "MICU" else [3, 4])
+
+    def test_hypotension(self, tmp_path):
+        demo(tmp_path)
+        study = mimic_demo(tmp_path, minimum=1)
+        low = np.concatenate([x for cohort in study for x in cohort.inputs])
+        assert low[:, -1].sum() == 1
+        assert low[low[:, -1] == 1, MIMIC_DEMO.index("arterial_pressure")] == [60]
+
+    def test_tasks_by_stay_or_admission(self, tmp_path):
+        demo(tmp_path)
+        study = mimic_demo(tmp_path, by="stay", minimum=4)
+        assert {*study.pilot.users, *study.test.users} == {1, 2, 3, 4, 5, 6}
+        with pytest.raises(InputError, match="more: 1"):
+            mimic_demo(tmp_path, by="admission", minimum=5)
+
+    def test_unknown_tasks_are_refused(self, tmp_path):
+        with pytest.raises(InputError, match="by 'age'"):
+            mimic_demo(tmp_path, by="age")
+
+    @pytest.mark.parametrize("fault", ["column", "text", "unit"])
+    def test_a_wrong_file_is_refused(self, tmp_path, fault):
+        demo(tmp_path)
+        name = "mimic3_demo_icustays.csv" if fault == "unit" else "mimic3_demo_plateau_matched.csv"
+        table = pd.read_csv(tmp_path / "mimic_demo" / name)
+        if fault == "text":
+            table["spo2_pct"] = "high"
+        else:
+            table = table.drop(columns="first_careunit" if fault == "unit" else "spo2_pct")
+        table.to_csv(tmp_path / "mimic_demo" / name, index=False)
+        with pytest.raises(InputError, match=r"first_careunit|spo2_pct"):
+            mimic_demo(tmp_path)
+
+    def test_missing_files_are_reported(self, tmp_path):
+        with pytest.raises(DataFileNotFoundError, match="mimic_demo"):
+            mimic_demo(tmp_path)
+
+    @real_data
+    @pytest.mark.parametrize("by", ["unit", "stay"])
+    def test_real_tables(self, by):
+        counts = []
+        study = mimic_demo(by=by, callback=counts.append)
+        assert counts[0].original == counts[0].ventilated == 836
+        assert counts[0].valid == counts[0].with_target
+        users = len(study.pilot) + len(study.test)
+        assert users == (4 if by == "unit" else 9)
+        sizes = [len(y) for cohort in study for y in cohort.targets]
+        assert min(sizes) >= 30
+        assert sum(sizes) == counts[0].grouped
+        for cohort in study:
+            Scaling.unit(study.pilot).apply(cohort)

@@ -12,17 +12,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from kem_pymc.data.cohort import Split
-from kem_pymc.data.datasets._home import find
-from kem_pymc.data.datasets._mimic_files import (
-    STAY,
-    find_mimic,
-    read_chart,
-    read_diagnoses,
-    read_infusions,
-)
-from kem_pymc.data.datasets._study import Folder, Seed, check_numbers, enough, read_csv, study
+from kem_pymc.data.datasets import Split, split_table
+from kem_pymc.data.datasets.files import Folder, read_csv
+from kem_pymc.data.datasets.split import Seed
 from kem_pymc.errors import InputError
+
+from .mimic_files import STAY, find_mimic, read_chart, read_diagnoses, read_infusions
 
 
 class Item(NamedTuple):
@@ -231,12 +226,11 @@ def mimic_demo(
     if by not in GROUPS:
         raise InputError(f"There are no tasks by {by!r}. Use one of {', '.join(GROUPS)}.")
     source = "https://physionet.org/content/mimiciii-demo"
-    file = find("mimic_demo/mimic3_demo_plateau_matched.csv", data_home, source=source)
-    columns = [item.column for item in ITEMS.values()]
-    readings = read_csv(file, ("icustay_id", "hours", *columns), source)
-    check_numbers(file, readings, ("icustay_id", "hours", *columns))
-    file = find("mimic_demo/mimic3_demo_icustays.csv", data_home, source=source)
-    stays = read_csv(file, tuple({"icustay_id", GROUPS[by]}), source)
+    numbers = ["icustay_id", "hours", *(item.column for item in ITEMS.values())]
+    file = "mimic_demo/mimic3_demo_plateau_matched.csv"
+    readings = read_csv(file, data_home, source=source, columns=numbers, numbers=numbers)
+    file, columns = "mimic_demo/mimic3_demo_icustays.csv", ["icustay_id", GROUPS[by]]
+    stays = read_csv(file, data_home, source=source, columns=columns)
     groups = stays.drop_duplicates("icustay_id").set_index("icustay_id", drop=False)[GROUPS[by]]
 
     table = readings.rename(columns={item.column: name for name, item in ITEMS.items()})
@@ -284,18 +278,11 @@ def _filtered(
     valid = len(table)
     table = table[table[TARGET].notna()]
     with_target = len(table)
-    table = enough(table[table["task"].notna()], "task", minimum)
+    table = table[table.groupby("task")["task"].transform("size") >= minimum]  # NaN has no size
     if callback is not None:
         callback(Counts(original, ventilated, valid, with_target, len(table)))
     stays = np.unique(table["stay"])
     place = pd.Series(rng.permutation(len(stays)), index=stays)
     table = table.assign(place=table["stay"].map(place)).sort_values(["place", "time"])
-    return study(
-        table,
-        user="task",
-        features=features,
-        target=TARGET,
-        batch=batch,
-        minimum=minimum,
-        rng=rng,
-    )
+    options = {"batch": batch, "minimum": minimum, "seed": rng}
+    return split_table(table, user="task", features=features, target=TARGET, **options)

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kem_pymc.data.datasets import DataFileNotFoundError, data_home
-from kem_pymc.data.datasets._home import find
+from kem_pymc.data.datasets import DataFileNotFoundError, data_home, find_file
 from kem_pymc.errors import InputError
 
 
@@ -26,13 +25,13 @@ def test_find(tmp_path):
     (tmp_path / "uci").mkdir()
     file = tmp_path / "uci" / "a.csv"
     file.touch()
-    assert find("uci/a.csv", tmp_path, source="the library") == file
+    assert find_file("uci/a.csv", tmp_path, source="the library") == file
 
 
 @pytest.mark.parametrize("kind", [DataFileNotFoundError, FileNotFoundError, InputError])
 def test_a_missing_file_says_where_to_get_it(tmp_path, kind):
     with pytest.raises(kind) as caught:
-        find("uci/a.csv", tmp_path, source="the library")
+        find_file("uci/a.csv", tmp_path, source="the library")
     message = str(caught.value)
     assert len(re.findall(r"[.!?](?=\s|$)", message)) == 2
     for word in ("a.csv", "the library", "data_home", "KEM_DATA"):
@@ -42,4 +41,4 @@ def test_a_missing_file_says_where_to_get_it(tmp_path, kind):
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataFileNotFoundError):
-        find("a.csv", tmp_path, source="the library")
+        find_file("a.csv", tmp_path, source="the library")
