@@ -79,5 +79,6 @@ def _load(
         complete=True,
     )
     rows = table.sort_values([user, time], kind="stable")
-    options = {"batch": batch, "minimum": 2, "seed": seed}
-    return split_table(rows, user=user, features=(time,), target=target, **options)
+    return split_table(
+        rows, user=user, features=(time,), target=target, batch=batch, minimum=2, seed=seed
+    )
