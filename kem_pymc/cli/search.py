@@ -160,7 +160,7 @@ def _read(
         If a column is missing, has cells that aren't finite numbers or dates, or no input is left.
     """
     import pandas as pd
-    from pandas.api import types as dtypes
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
     from kem_pymc._system.display import some
     from kem_pymc.data.table import number_columns
@@ -169,8 +169,8 @@ def _read(
     if target in (features or ()):
         raise InputError(f"{target!r} is the target. Remove it from --features.")
     others = [str(name) for name in table if name != target]
-    dates = [name for name in others if dtypes.is_datetime64_any_dtype(table[name])]
-    unused = [n for n in others if n not in dates and not dtypes.is_numeric_dtype(table[n])]
+    dates = [name for name in others if is_datetime64_any_dtype(table[name])]
+    unused = [n for n in others if n not in dates and not is_numeric_dtype(table[n])]
     if features is None and unused:
         screen.info(f"Not used, because they aren't numbers or dates: {some(unused, NAMED)}.")
     inputs = features or [name for name in others if name not in unused]
@@ -200,15 +200,17 @@ def _read(
 
 def _table(path: Path, names: list[str]) -> "pd.DataFrame":
     """Return a table with dates where text is dates, after a check that it has these columns."""
-    from kem_pymc.cli.tables import dates_if_all, read_table
+    from kem_pymc.cli.tables import read_table
+    from kem_pymc.data.cells import Cells
 
-    table = read_table(path, "", "")
+    table = read_table(path)
     for name in names:
         if name not in table:
             raise InputError(
                 f"{path} has no column {name!r}. Choose one of {', '.join(map(str, table))}."
             )
-    return table.apply(dates_if_all)
+    dates = (name for name in table if Cells(table[name]).kind == "dates")
+    return table.assign(**{name: Cells(table[name]).times() for name in dates})
 
 
 def _complete(table: "pd.DataFrame", drop: bool, what: str) -> "pd.DataFrame":

@@ -11,24 +11,13 @@ from pandas.api import types as dtypes
 
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
+from kem_pymc.data.cells import FILE_ROWS, place
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.data.columns import (
-    FEW_CELLS,
-    FILE_ROWS,
-    Columns,
-    all_dates,
-    feature_columns,
-    not_numbers,
-    place,
-    shortened,
-)
+from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.errors import DataWarning, InputError
 
 #: Maximum number of unused columns that are named.
 UNUSED_SHOWN = 10
-
-#: Regular expression of a time stamp that ends in a UTC offset.
-OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
 #: Names of other separators than commas, for an error message.
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -64,10 +53,7 @@ def read_cohort(
     """
     if user is None or time is None or target is None:
         raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
-    table = read_table(path, user, time)
-    for name in features or ():
-        if name in table:
-            table[name] = dates_if_all(table[name])  # so that errors can mention dates
+    table = read_table(path, user)
     columns = feature_columns(
         table,
         user=user,
@@ -121,7 +107,7 @@ def read_future(
     InputError
         If a table can't be used, or `path` has a user who isn't in `data`.
     """
-    past, coming = (read_table(file, user, time) for file in (data, path))
+    past, coming = (read_table(file, user) for file in (data, path))
     columns = list(dict.fromkeys((user, time, *features)))
     missing = [name for name in columns if name not in coming]
     if missing:
@@ -178,7 +164,7 @@ def _show(columns: Columns) -> None:
         )
 
 
-def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
+def read_table(path: Path, user: str = "") -> pd.DataFrame:
     """Read a table of data, one row per point.
 
     Parameters
@@ -186,10 +172,8 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
     path : Path
         CSV file with a header, or parquet file.
     user : str
-        Name of the column of user labels. In a CSV file, labels become integers only if they are
-        all written as such, without leading zeros.
-    time : str
-        Name of the column of times, which may be dates as text, like 2024-05-31.
+        Name of the column of user labels, if there is one. In a CSV file, labels become integers
+        only if they are all written as such, without leading zeros.
 
     Returns
     -------
@@ -222,8 +206,6 @@ def read_table(path: Path, user: str, time: str) -> pd.DataFrame:
         ) from error
     if kind == ".csv" and user in table:
         table[user] = _labels(table[user])
-    if time in table and pd.api.types.is_string_dtype(table[time]):
-        table[time] = _dates(table[time])
     return table
 
 
@@ -255,41 +237,3 @@ def _labels(labels: pd.Series) -> pd.Series:
     except (ValueError, OverflowError):
         return labels
     return numbers if numbers.astype(str).equals(labels.astype(str)) else labels
-
-
-def dates_if_all(values: pd.Series) -> pd.Series:
-    """Convert a column of text to dates if all of its cells are dates."""
-    return _dates(values) if dtypes.is_string_dtype(values) and all_dates(values) else values
-
-
-def _dates(times: pd.Series) -> pd.Series:
-    """Convert text to dates, in UTC if offsets differ, as before and after a clock change.
-
-    Raises
-    ------
-    InputError
-        If a cell isn't a date, or only some cells have a UTC offset.
-    """
-    try:
-        return pd.to_datetime(times, format="ISO8601")
-    except ValueError:
-        pass
-    given = times.dropna()
-    dates = pd.to_datetime(given, format="ISO8601", utc=True, errors="coerce")
-    words = not_numbers(given)
-    bad = words if words.mean() < FEW_CELLS else dates.isna().to_numpy()
-    if bad.any():
-        cell = shortened(given.iloc[bad.argmax()])
-        where = place(given.index, bad.argmax())
-        raise InputError(
-            f"Column {times.name!r} is neither all numbers nor all dates: {cell!r} in {where}. "
-            "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
-        )
-    offset = given.str.contains(OFFSET)
-    if not offset.all():
-        other = place(given.index, offset.argmin())
-        raise InputError(
-            f"Some times in column {times.name!r} have a UTC offset, others, as in {other}, don't. "
-            "Write all of them with an offset, or none."
-        )
-    return pd.to_datetime(times, format="ISO8601", utc=True)

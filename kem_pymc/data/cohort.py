@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, from_to
-from kem_pymc.data.columns import Columns, Scope, feature_columns
+from kem_pymc.data.cells import Scope
+from kem_pymc.data.columns import Columns, feature_columns
 from kem_pymc.data.table import user_points
 from kem_pymc.data.validation import check_ends, check_points, frozen
 from kem_pymc.errors import InputError

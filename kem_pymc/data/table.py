@@ -11,9 +11,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from kem_pymc._system.display import some
-from kem_pymc.data.columns import Columns, coded, days, is_time, numeric, place, times_of, users_of
+from kem_pymc.data.cells import Cells, days, place
+from kem_pymc.data.columns import Columns
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import DataWarning, InputError, Problems
 
@@ -70,16 +72,16 @@ def user_points(
     for column in columns.features:
         with problems:
             if column.levels:
-                values, labels = df[column.name], df[columns.user]
-                cells[column.name] = coded(values, column.levels, labels, columns.scope)
+                levels, labels = column.levels, df[columns.user]
+                cells[column.name] = Cells(df[column.name]).codes(levels, labels, columns.scope)
             elif column.kind != "time":
-                cells[column.name] = numeric(df[column.name])
+                cells[column.name] = Cells(df[column.name]).numbers()
     with problems:
-        cells[target] = numeric(df[target])
+        cells[target] = Cells(df[target]).numbers()
     with problems:
-        times = times_of(df[columns.time])
+        times = Cells(df[columns.time]).times()
     with problems:
-        codes, users = users_of(df[columns.user])
+        codes, users = Cells(df[columns.user]).labels()
     problems.check()
     cells[columns.time] = days(times, codes)
     _check_complete(df.index, cells, users, codes)
@@ -89,7 +91,7 @@ def user_points(
     rows = np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1])
     with problems:
         _check_order(users, rows, order, df.index)
-        if batch is None and gaps == "error" and not is_time(times):
+        if batch is None and gaps == "error" and is_numeric_dtype(times):
             _check_gaps(users, rows, times.to_numpy(dtype=np.float64))
     for name in (*columns.names, target):
         with problems:
@@ -122,7 +124,7 @@ def number_columns(df: pd.DataFrame, names: Sequence[Hashable]) -> np.ndarray:
     problems, cells = Problems(), dict[Hashable, np.ndarray]()
     for name in names:
         with problems:
-            cells[name] = numeric(df[name])
+            cells[name] = Cells(df[name]).numbers()
     problems.check()
     _check_complete(df.index, cells)
     for name in names:

@@ -1,0 +1,322 @@
+"""What one column of a table holds: its kind, and its cells as numbers, times, levels or labels.
+
+Each of these is decided here and nowhere else, so all doors of the package read a column alike.
+"""
+
+import textwrap
+import warnings
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types as dtypes
+
+from kem_pymc.errors import DataWarning, InputError
+
+type Kind = Literal["numbers", "categories", "dates", "durations", "other"]
+type Scope = Literal["pilot", "new"]
+
+#: Names of indices whose labels are positions in a file; labels of other indices are row labels.
+FILE_ROWS = ("line", "data row")
+
+#: A text column with a smaller fraction of cells that aren't numbers holds numbers with errors.
+FEW_CELLS = 0.5
+
+#: Largest number of characters of a cell in an error message.
+SHOWN = 30
+
+#: Regular expression of a time stamp that ends in a UTC offset.
+OFFSET = r"\d[T ]\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
+
+
+class Cells:
+    """The cells of one column.
+
+    Parameters
+    ----------
+    values : Series
+
+    Attributes
+    ----------
+    values : Series
+    missing : ndarray of bool, shape (n,)
+    """
+
+    def __init__(self, values: pd.Series) -> None:
+        self.values, self.missing = values, values.isna().to_numpy()
+        self._inferred = dtypes.infer_dtype(values)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What the column holds.
+
+        Booleans, pandas' categoricals and words are categories; text that has ISO 8601 dates in all
+        cells holds dates; text that has numbers except in a few cells is meant as numbers.
+        """
+        if dtypes.is_datetime64_any_dtype(self.values) or self._inferred == "date":
+            return "dates"
+        if dtypes.is_timedelta64_dtype(self.values):
+            return "durations"
+        if isinstance(self.values.dtype, pd.CategoricalDtype) or self._inferred == "boolean":
+            return "categories"
+        if self._numeric:
+            return "numbers"
+        given, wrong = self.values[~self.missing], self._wrong.sum()
+        if not self._text or not wrong:
+            return "other"
+        if wrong < FEW_CELLS * len(given):
+            return "numbers"
+        if wrong == len(given) and _iso_dates(given).notna().all():
+            return "dates"
+        words = all(isinstance(cell, str | int | float) for cell in given)
+        return "categories" if words else "other"
+
+    @cached_property
+    def comparable(self) -> pd.Series:
+        """Values that are equal wherever the cells are, and can be counted and sorted.
+
+        Objects and categories of categoricals are replaced by their repr.
+        """
+        values, kind = self.values, self.values.dtype
+        mixed = dtypes.is_object_dtype(kind) or isinstance(kind, pd.CategoricalDtype)
+        return values.astype(object).map(repr, na_action="ignore") if mixed else values
+
+    def constant_within(self, users: pd.Series) -> bool:
+        """Return whether the value is the same in all rows of every user.
+
+        False if no user has several rows, or a row has no user.
+        """
+        if users.isna().any() or not users.duplicated().any():
+            return False
+        return bool((self.comparable.groupby(users.to_numpy()).nunique(dropna=False) <= 1).all())
+
+    def numbers(self) -> np.ndarray:
+        """Return the column as float64; missing values become NaN.
+
+        Raises
+        ------
+        InputError
+            If it doesn't hold real numbers; the message names the first cell that isn't one.
+        """
+        if self._numeric:
+            return self.values.to_numpy(dtype=np.float64, na_value=np.nan)
+        name, bad = self.values.name, self._wrong
+        if self.kind in ("dates", "durations"):
+            raise InputError(
+                f"Column {name!r} has dates where numbers belong. Convert them to numbers, or use "
+                "the column as the time, which is the only feature that may have dates."
+            )
+        if bad.any():
+            others = f" (other such cells: {bad.sum() - 1})" if bad.sum() > 1 else ""
+            raise InputError(
+                f"Column {name!r} has {self._shown(bad)}{others}, where numbers belong. "
+                "Correct such cells, drop their rows or leave the column out."
+            )
+        raise InputError(
+            f"Column {name!r} has type {self.values.dtype} where numbers belong. "
+            "Convert it, for example with pandas.to_numeric."
+        )
+
+    def times(self) -> pd.Series:
+        """Return the column as numbers, datetime64 or timedelta64.
+
+        Dates in text are in UTC if their offsets differ, as before and after a clock change.
+
+        Raises
+        ------
+        InputError
+            If it holds none of these, a cell isn't a date, or only some cells have a UTC offset.
+        """
+        times = self.values
+        if self._numeric or dtypes.is_datetime64_any_dtype(times) or self.kind == "durations":
+            return times
+        if self._inferred == "date":  # read from parquet files
+            return pd.to_datetime(times)
+        bad, given = self._wrong, ~self.missing
+        if not bad.any() or not all(isinstance(cell, str) for cell in times[given]):
+            raise InputError(
+                f"Column {times.name!r} has type {times.dtype} where numbers or dates belong. "
+                "Convert it with pandas.to_datetime or pandas.to_numeric."
+            )
+        try:
+            return pd.to_datetime(times, format="ISO8601")
+        except ValueError:
+            dates = _iso_dates(times)
+        if bad.sum() >= FEW_CELLS * given.sum():
+            bad = dates.isna().to_numpy() & given
+        if bad.any():
+            raise InputError(
+                f"Column {times.name!r} is neither all numbers nor all dates: {self._shown(bad)}. "
+                "Write dates as 2024-03-01 or 2024-03-01 16:30 (ISO 8601)."
+            )
+        plain = ~times.astype("str").str.contains(OFFSET).to_numpy() & given
+        if plain.any():
+            raise InputError(
+                f"Some times in column {times.name!r} have a UTC offset, others, as in "
+                f"{place(times.index, plain.argmax())}, don't. "
+                "Write all of them with an offset, or none."
+            )
+        return dates
+
+    def labels(self) -> tuple[np.ndarray, tuple[Hashable, ...]]:
+        """Return the number of each row's user, counted from 0, and the labels of the users.
+
+        Raises
+        ------
+        InputError
+            If a cell is missing or can't be a label.
+        """
+        name = self.values.name
+        try:
+            codes, distinct = pd.factorize(self.values)
+            users = tuple(distinct.tolist())
+        except (TypeError, ValueError, UnicodeEncodeError) as error:  # such as cells with lists
+            raise InputError(
+                f"Column {name!r} has cells that can't be a user's label ({error}). "
+                "Give numbers or text."
+            ) from error
+        if (codes < 0).any():
+            raise InputError(
+                f"Column {name!r} has no user in {place(self.values.index, codes.argmin())}. "
+                "Fill in the user or drop the row."
+            )
+        return codes, users
+
+    def levels(self) -> tuple[str, ...]:
+        """Return the names of the categories.
+
+        Categories of a pandas categorical keep their order, and unused ones are left out; others
+        are sorted.
+
+        Raises
+        ------
+        InputError
+            If a cell is neither text nor a number.
+        """
+        cells = self.values[~self.missing]
+        if isinstance(self.values.dtype, pd.CategoricalDtype):
+            used = set(cells.unique())
+            return tuple(_level(level) for level in self.values.cat.categories if level in used)
+        if not all(isinstance(cell, str | int | float | np.generic) for cell in cells):
+            raise InputError(
+                f"Column {self.values.name!r} has cells that are neither text nor numbers, which "
+                "can't be categories. Convert them to text, or leave the column out."
+            )
+        distinct = cells.unique().tolist()
+        if all(isinstance(level, int | float) for level in distinct):
+            return tuple(map(_level, sorted(distinct)))
+        return tuple(sorted(map(_level, distinct)))
+
+    def codes(self, levels: Sequence[str], users: pd.Series, scope: Scope) -> np.ndarray:
+        """Encode categories as numbers.
+
+        The k-th level becomes k, counted from 0, and missing cells become NaN. The k-th level of
+        new users that isn't among `levels` becomes -k, counted from 1.
+
+        Parameters
+        ----------
+        levels : sequence of str
+            Names of the levels.
+        users : Series
+            The user of each row.
+        scope : {"pilot", "new"}
+
+        Returns
+        -------
+        ndarray of float
+
+        Raises
+        ------
+        InputError
+            If a pilot user has a level that isn't among `levels`.
+
+        Warns
+        -----
+        DataWarning
+            If a new user has such a level.
+        """
+        name, known = self.values.name, len(levels)
+        cells = zip(self.values, self.missing, strict=True)
+        names = [None if missing else _level(cell) for cell, missing in cells]
+        code = {level: float(k) for k, level in enumerate(levels)}
+        for row, level in enumerate(names):
+            if level is None or level in code:
+                continue
+            if scope == "pilot":
+                raise InputError(
+                    f"Column {name!r} has {level!r} in {place(self.values.index, row)}, which "
+                    f"isn't one of its levels {', '.join(levels)}. "
+                    "Correct the cell, or add the level."
+                )
+            warnings.warn(
+                f"User {users.iloc[row]} has {name} {level!r}, which no pilot user had "
+                f"({', '.join(levels)}). Its effect is predicted as the mean over these levels, "
+                "with more uncertainty.",
+                DataWarning,
+                stacklevel=5,
+            )
+            code[level] = float(known - len(code) - 1)
+        return np.array([np.nan if level is None else code[level] for level in names])
+
+    @cached_property
+    def _numeric(self) -> bool:
+        return dtypes.is_numeric_dtype(self.values) and not dtypes.is_complex_dtype(self.values)
+
+    @cached_property
+    def _text(self) -> bool:
+        return self._inferred in ("string", "mixed", "mixed-integer")
+
+    @cached_property
+    def _wrong(self) -> np.ndarray:
+        """Mask of the cells of text, also mixed with other values, that aren't numbers."""
+        if not self._text:
+            return np.zeros(len(self.values), dtype=bool)
+        try:
+            text = self.values.astype("str")
+        except UnicodeEncodeError:  # lone surrogates can't be encoded
+            text = self.values.map(lambda cell: str(cell).encode("utf-8", "replace").decode())
+        return pd.to_numeric(text, errors="coerce").isna().to_numpy() & ~self.missing
+
+    def _shown(self, mask: np.ndarray) -> str:
+        """Return the first of these cells, with its place, for an error message."""
+        row = mask.argmax()
+        cell = textwrap.shorten(str(self.values.iloc[row]), SHOWN, placeholder="...")
+        return f"{cell!r} in {place(self.values.index, row)}"
+
+
+def days(times: pd.Series, users: np.ndarray) -> np.ndarray:
+    """Return times as numbers: dates as days since the user's first row, durations as days.
+
+    Parameters
+    ----------
+    times : Series
+        Times from :meth:`Cells.times`.
+    users : ndarray of int
+        Number of each row's user.
+    """
+    if dtypes.is_numeric_dtype(times):
+        return Cells(times).numbers()
+    times = times.reset_index(drop=True)
+    if dtypes.is_datetime64_any_dtype(times):
+        times = times - times.groupby(users).transform("first")
+    return (times / pd.Timedelta(days=1)).to_numpy(dtype=np.float64)
+
+
+def place(index: pd.Index, position: int | np.integer) -> str:
+    """Return a row's label, or its line in the file that it was read from, as text."""
+    kind = index.name if index.name in FILE_ROWS else "row"
+    return f"{kind} {index[position]}"
+
+
+def _iso_dates(text: pd.Series) -> pd.Series:
+    """Return text as dates in UTC; NaT where it isn't a date."""
+    return pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+
+
+def _level(level: object) -> str:
+    """Return the name of a category as text; whole numbers have no decimal point."""
+    if isinstance(level, float | np.floating) and float(level).is_integer():
+        return str(int(level))
+    return str(level)
