@@ -42,6 +42,9 @@ LISTED = 500
 SAME, CONSTANT = "the same in every row", "the same throughout each user's rows"
 
 
+type Kind = Literal["time", "numbers", "categories"]
+
+
 @dataclass(frozen=True)
 class Column:
     """A column that is a feature.
@@ -57,7 +60,7 @@ class Column:
     """
 
     name: Hashable
-    kind: Literal["time", "numbers", "categories"]
+    kind: Kind
     constant: bool = False
     levels: tuple[str, ...] = ()
 
@@ -172,14 +175,14 @@ def feature_columns(
             named = (time, *named)
     chosen: list[Column] = []
     for name in named:
-        constant, levels = cells[name].constant_within(users), ()
+        levels: tuple[str, ...] = ()
         if isinstance(categorical, Mapping):
             levels = tuple(categorical.get(name, ()))
         elif name in asked or (name != time and cells[name].kind == "categories"):
             with problems:
                 levels = cells[name].levels()
-        kind = "time" if name == time else "categories" if levels else "numbers"
-        chosen.append(Column(name, kind, constant, levels))
+        kind: Kind = "time" if name == time else "categories" if levels else "numbers"
+        chosen.append(Column(name, kind, cells[name].constant_within(users), levels))
     problems.check()
     left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
     codes: tuple[tuple[Hashable, int], ...] = ()
