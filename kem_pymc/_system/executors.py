@@ -10,12 +10,13 @@ import os
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import cloudpickle
 from loky import ProcessPoolExecutor, cpu_count
@@ -39,32 +40,24 @@ def nothing_follows(number: int, result: Any) -> None:
     """Return None: no task follows."""
 
 
-class Executor(Protocol):
-    """Interface of executors, which execute independent tasks.
+class Executor(ABC):
+    """Base class of executors, which execute independent tasks.
 
     Attributes
     ----------
     cores : int
         Number of tasks that are executed at the same time.
-    width : int
-        Number of tasks to submit at a time so that no worker is idle.
     local : bool
         Whether workers use the compiled code of this process.
     """
 
-    @property
-    def cores(self) -> int: ...
+    cores: int
+    local = False
 
-    @property
-    def width(self) -> int: ...
+    def close(self) -> None:  # noqa: B027
+        """End the workers, or the connection to them, if they are those of this executor."""
 
-    @property
-    def local(self) -> bool: ...
-
-    def close(self) -> None:
-        """End the workers, or the connection to them."""
-        ...
-
+    @abstractmethod
     def map_unordered[T, R](
         self,
         function: Callable[[T], R],
@@ -88,7 +81,6 @@ class Executor(Protocol):
         WorkerError
             If workers keep dying.
         """
-        ...
 
 
 #: Where tasks are executed: the address of a Dask scheduler, or any executor.
@@ -142,14 +134,11 @@ def in_order[T, R](
     return [results[number] for number in range(len(tasks))]
 
 
-class Serial:
+class Serial(Executor):
     """Execute tasks in this process, one after the other."""
 
-    cores = width = 1
+    cores = 1
     local = True
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def map_unordered[T, R](
         self,
@@ -157,7 +146,6 @@ class Serial:
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result; see :class:`Executor`."""
         for number, first in enumerate(tasks):
             task: T | None = first
             while task is not None:
@@ -167,7 +155,7 @@ class Serial:
                 task = following(number, result)
 
 
-class Pool:
+class Pool(Executor):
     """Execute tasks by an executor of `concurrent.futures`, of processes, threads or machines.
 
     Parameters
@@ -176,32 +164,19 @@ class Pool:
         Executor, which isn't shut down.
     """
 
-    local = False
-
     #: Errors by which the executor reports the death of a worker.
     deadly: tuple[type[BaseException], ...] = (futures.BrokenExecutor, futures.CancelledError)
 
     #: Number of consecutive deaths of workers, without a result in between, after which work stops.
     patience = 1
 
-    def __init__(self, executor: futures.Executor | None = None) -> None:
-        self._pool = executor
-
-    @property
-    def cores(self) -> int:
-        """Number of workers; if the executor doesn't tell, that of the cores of this machine."""
-        return getattr(self._pool, "_max_workers", None) or int(cpu_count())
-
-    @property
-    def width(self) -> int:
-        """Two tasks for every worker."""
-        return 2 * self.cores
-
-    def close(self) -> None:
-        """Leave the executor as it is."""
+    def __init__(self, executor: futures.Executor) -> None:
+        self._pool: futures.Executor | None = executor
+        #: If the executor doesn't tell its number of workers, that of the cores of this machine.
+        self.cores = getattr(executor, "_max_workers", None) or int(cpu_count())
 
     def _started(self) -> futures.Executor:
-        """Return the executor."""
+        """Return the executor, after starting it if it isn't running."""
         assert self._pool is not None
         return self._pool
 
@@ -211,13 +186,6 @@ class Pool:
         tasks: Sequence[T],
         following: Following[T, R] = nothing_follows,
     ) -> Iterator[tuple[int, R]]:
-        """Yield each task's number and result, as results arrive; see :class:`Executor`.
-
-        Raises
-        ------
-        WorkerError
-            If workers keep dying.
-        """
         sent = cloudpickle.dumps(function)
         left = dict(enumerate(tasks))
         deaths = 0
@@ -279,18 +247,11 @@ class Processes(Pool):
     patience = DEATHS
 
     def __init__(self, cores: int) -> None:
-        super().__init__()
-        self._cores = cores
-        self._pool: ProcessPoolExecutor | None = None
-
-    @property
-    def cores(self) -> int:
-        """Number of processes."""
-        return self._cores
+        self.cores, self._pool = cores, None
 
     def close(self) -> None:
         """End the processes. The next tasks start others."""
-        if self._pool is not None:
+        if isinstance(self._pool, ProcessPoolExecutor):
             self._pool.shutdown(kill_workers=True)
             self._pool = None
 
@@ -337,12 +298,8 @@ class DaskPool(Pool):
                 "configuration."
             ) from error
         super().__init__(self._client.get_executor(pure=False))
+        self.cores = max(1, sum(self._client.nthreads().values()))
         self.deadly = (*Pool.deadly, KilledWorker)
-
-    @property
-    def cores(self) -> int:
-        """Number of threads that the cluster has at present."""
-        return max(1, sum(self._client.nthreads().values()))
 
     def close(self) -> None:
         """Close the connection to the scheduler."""

@@ -327,25 +327,13 @@ class Composition(Displayed):
         InputError
             If a hyperparameter is missing, or a candidate is outside the dimension.
         """
-        from kem_pymc.kernels.to_pymc import sum_of_products
+        from kem_pymc.kernels.to_pymc import covariance
 
         names = [h.name for h in self.hyperparameters]
         for name in names:
             if name not in hyperparameters:
                 raise InputError(f"{name} has no value. Give all of {', '.join(names)}.")
-        terms = []
-        for candidate in as_candidates(self, dimension):
-            amplitude, *rest = (hyperparameters[h.name] for h in candidate.hyperparameters)
-            values = iter(rest)
-            factors = []
-            for factor in candidate.factors:
-                kernel = base_kernel(factor.base)
-                arguments = [hyperparameters[h.name] for h in factor.shared_hyperparameters]
-                if not factor.tie:
-                    arguments = [next(values) for _ in kernel.hyperparameters]
-                factors.append((kernel, factor.dimension, arguments))
-            terms.append((amplitude, factors))
-        return sum_of_products(terms, dimension)
+        return covariance(as_candidates(self, dimension), hyperparameters, dimension)
 
 
 def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:

@@ -5,7 +5,7 @@ defines for them (such as spectral densities for ``pm.gp.HSGP``). CAT, PS and us
 kernels evaluate their expression.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add, mul
 from types import MappingProxyType
@@ -14,13 +14,8 @@ from typing import Any
 import pymc as pm
 import pytensor.tensor as pt
 
-from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel
-
-#: Base kernel, input column, and values of the kernel's hyperparameters.
-type FactorOfTerm = tuple[BaseKernel, int, Sequence[Any]]
-
-#: Amplitude and factors.
-type Term = tuple[Any, Sequence[FactorOfTerm]]
+from kem_pymc.kernels.base import LIN, MATERN32, MATERN52, PER, RQ, SE, BaseKernel, base_kernel
+from kem_pymc.kernels.composition import Candidate, with_shared
 
 
 class ElementwiseCovariance(pm.gp.cov.Covariance):
@@ -61,47 +56,31 @@ class ElementwiseCovariance(pm.gp.cov.Covariance):
         return self._alloc(self.expression(x, x, *self.hyperparameters), x.shape[0])
 
 
-def _linear(input_dim, column, shift):
-    return pm.gp.cov.Linear(input_dim, c=shift, active_dims=[column])
-
-
-def _periodic(input_dim, column, lengthscale, period):
-    # PyMC's exponent is -sin^2(...) / (2 l^2), the paper's -2 sin^2(...) / l^2.
-    return pm.gp.cov.Periodic(input_dim, period=period, ls=lengthscale / 2, active_dims=[column])
-
-
-def _rational_quadratic(input_dim, column, lengthscale, mixture):
-    return pm.gp.cov.RatQuad(input_dim, alpha=mixture, ls=lengthscale, active_dims=[column])
-
-
-def _stationary(cls: type[pm.gp.cov.Stationary]) -> Callable[..., pm.gp.cov.Covariance]:
-    def made(input_dim, column, lengthscale):
-        return cls(input_dim, ls=lengthscale, active_dims=[column])
-
-    return made
-
-
+#: PyMC's own covariance function of a kernel, given input_dim, column and hyperparameters.
 _NATIVE: MappingProxyType[BaseKernel, Callable[..., pm.gp.cov.Covariance]] = MappingProxyType(
     {
-        LIN: _linear,
-        PER: _periodic,
-        SE: _stationary(pm.gp.cov.ExpQuad),
-        RQ: _rational_quadratic,
-        MATERN32: _stationary(pm.gp.cov.Matern32),
-        MATERN52: _stationary(pm.gp.cov.Matern52),
+        LIN: lambda n, d, shift: pm.gp.cov.Linear(n, c=shift, active_dims=[d]),
+        # PyMC's exponent is -sin^2(...) / (2 l^2), the paper's -2 sin^2(...) / l^2.
+        PER: lambda n, d, ls, p: pm.gp.cov.Periodic(n, period=p, ls=ls / 2, active_dims=[d]),
+        SE: lambda n, d, ls: pm.gp.cov.ExpQuad(n, ls=ls, active_dims=[d]),
+        RQ: lambda n, d, ls, mixture: pm.gp.cov.RatQuad(n, alpha=mixture, ls=ls, active_dims=[d]),
+        MATERN32: lambda n, d, ls: pm.gp.cov.Matern32(n, ls=ls, active_dims=[d]),
+        MATERN52: lambda n, d, ls: pm.gp.cov.Matern52(n, ls=ls, active_dims=[d]),
     }
 )
 
 
-def sum_of_products(terms: Iterable[Term], dimension: int) -> pm.gp.cov.Covariance:
-    """Return a sum of products of base kernels as a ``pm.gp.cov`` object.
+def covariance(
+    candidates: Sequence[Candidate], hyperparameters: Mapping[str, Any], dimension: int
+) -> pm.gp.cov.Covariance:
+    """Return a sum of candidates as a ``pm.gp.cov`` object.
 
     Parameters
     ----------
-    terms : iterable of (amplitude, factors)
-        Amplitudes are variances. Each factor is a base kernel, an input column, and the values of
-        the kernel's hyperparameters. Without terms the covariance is zero everywhere; a term
-        without factors is constant.
+    candidates : sequence of Candidate
+        Without candidates the covariance is zero everywhere; one without factors is constant.
+    hyperparameters : mapping
+        Values or variables by name. Amplitudes are variances.
     dimension : int
         Number of input columns.
 
@@ -109,22 +88,28 @@ def sum_of_products(terms: Iterable[Term], dimension: int) -> pm.gp.cov.Covarian
     -------
     pm.gp.cov.Covariance
     """
-    made = [_product(amplitude, factors, dimension) for amplitude, factors in terms]
-    return reduce(add, made) if made else _level(dimension) * 0.0
+    # Cast to floats, because PyTensor would store whole numbers as small integers.
+    names = [h.name for h in with_shared(candidates)]
+    values = {name: pt.cast(hyperparameters[name], "floatX") for name in names}
+    terms = [_term(candidate, values, dimension) for candidate in candidates]
+    return reduce(add, terms) if terms else _level(dimension) * 0.0
 
 
-def _product(
-    amplitude: Any, factors: Sequence[FactorOfTerm], dimension: int
+def _term(
+    candidate: Candidate, values: Mapping[str, pt.TensorVariable], dimension: int
 ) -> pm.gp.cov.Covariance:
-    made = []
-    for kernel, column, values in factors:
-        # Cast to floats, because PyTensor would store whole numbers as small integers.
-        arguments = [pt.cast(value, "floatX") for value in values]
+    amplitude, *names = (h.name for h in candidate.hyperparameters)
+    rest = iter(names)
+    factors = []
+    for factor in candidate.factors:
+        kernel, column = base_kernel(factor.base), factor.dimension
+        shared = [values[h.name] for h in factor.shared_hyperparameters]
+        arguments = shared or [values[next(rest)] for _ in kernel.hyperparameters]
         if kernel in _NATIVE:
-            made.append(_NATIVE[kernel](dimension, column, *arguments))
+            factors.append(_NATIVE[kernel](dimension, column, *arguments))
         else:
-            made.append(ElementwiseCovariance(dimension, column, kernel.expression, arguments))
-    return reduce(mul, made or [_level(dimension)]) * pt.cast(amplitude, "floatX")
+            factors.append(ElementwiseCovariance(dimension, column, kernel.expression, arguments))
+    return reduce(mul, factors or [_level(dimension)]) * values[amplitude]
 
 
 def _level(dimension: int) -> ElementwiseCovariance:

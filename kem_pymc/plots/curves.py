@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.predict import Conditioned
 from kem_pymc.plots import style
 from kem_pymc.search.evocov.selection import EvolvedSelection
 from kem_pymc.selection.selection import Selection
@@ -228,7 +227,7 @@ def _draw_section(
 
 def _draw_left_out(selection: Selection, colour: str, ax: Axes) -> None:
     """Draw observed against leave-one-out predicted values (closed form, eq. 5.12 in R&W)."""
-    conditional = Conditioned.of(selection.objective, selection.values).conditional
+    conditional = selection.conditioned.conditional
     errors, variances = conditional.left_out()
     left_out = selection.y - errors
     scaling, (_, y) = selection.scaling, points_of(selection)

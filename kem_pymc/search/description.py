@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from kem_pymc.errors import InputError
-from kem_pymc.gp.predict import Conditioned
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.prose import describe_candidate
 from kem_pymc.search.evaluation import MEAN
@@ -90,5 +89,5 @@ def left_out_errors(selection: Selection) -> np.ndarray:
     ndarray, shape (n,)
         Errors in the target's unit.
     """
-    errors, _ = Conditioned.of(selection.objective, selection.values).conditional.left_out()
+    errors, _ = selection.conditioned.conditional.left_out()
     return errors * selection.scaling.target_sd

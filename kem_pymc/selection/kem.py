@@ -19,7 +19,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import PoolSelector, Previous, previous_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -186,8 +186,9 @@ class KEMSelector(PoolSelector):
             return selection
         return selection.with_unshared(self._unshared.select(x, y), self.departure)
 
-    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
-        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
+    def _consider(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
+    ) -> Sequence[ScoredKernel]:
         parent = self._parent(previous)
         rounds = []
         for source in self._sources(parent):
@@ -198,7 +199,9 @@ class KEMSelector(PoolSelector):
 
     def _parent(self, previous: Previous) -> Composition:
         """Return the composition whose children are considered."""
-        return previous_composition(previous, self.evolutions.pool)
+        composition = as_composition(previous, self.pool.dimension)
+        self.pool.inclusion(composition)
+        return composition
 
     def _sources(self, parent: Composition) -> list[Evolutions]:
         """Return the evolutions to select with: the summary of all draws, or single draws."""

@@ -16,7 +16,6 @@ from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.sampler.search import best_kernel, one_data_set
-from kem_pymc.selection.priors import CompilesPriors
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selection import Selection
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from kem_pymc.priors import Priors
 
 
-class MemorylessSelector(CompilesPriors, PoolSelector):
+class MemorylessSelector(PoolSelector):
     """Selector that searches for a kernel by Metropolis-Hastings, without pilot users.
 
     The spike-and-slab posterior given a single user's data is sampled, starting at the kernel of
@@ -85,22 +84,22 @@ class MemorylessSelector(CompilesPriors, PoolSelector):
         if steps < 1:
             raise InputError(f"steps={steps} is too small. Give 1 or more.")
         self.pool = pool
-        self.priors = priors.without_parent()
-        self.priors.check_values(pool)
+        priors = priors.without_parent()
+        priors.check_values(pool)
         self.scaling = Scaling.identity(pool.dimension) if scaling is None else scaling
         self.steps, self.seed, self.shared = steps, seed, shared
-        self._scorer = Scorer(pool, fit, criterion, runs, priors.noise_floor, self.priors)
+        self._scorer = Scorer(pool, fit, criterion, runs, priors.noise_floor, priors)
 
     def __repr__(self) -> str:
         return f"MemorylessSelector(fit={self._scorer.fit!r}, steps={self.steps})"
 
-    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
-        table = self._table
-        assert table is not None
+    def _consider(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
+    ) -> Sequence[ScoredKernel]:
+        table = self._scorer.table
         included, h, log_noise = self._start(previous, len(table.entry))
         # Every data set has its own stream of random numbers, so that the order doesn't matter.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
-        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
         study = one_data_set(self.pool, table, x, y, shared)
         log_noise = best_kernel(study, included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)

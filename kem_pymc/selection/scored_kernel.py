@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kem_pymc.gp.fit import Fit, bic
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.value_draws import draw_values
@@ -129,7 +127,10 @@ class ScoredKernel:
 
     @classmethod
     def of(cls, objective: Objective, fitted: Fit, **fields: Any) -> "ScoredKernel":
-        """Return the record of a fit; `fields` are the attributes that the selector determines."""
+        """Return the record of a fit; `fields` are the attributes that the selector determines.
+
+        The weight and the probability are 1 by default, for methods that consider one composition.
+        """
         coordinates = objective.coordinates
         hyperparameters, noise = coordinates.named(fitted.values)
         return cls(
@@ -141,22 +142,7 @@ class ScoredKernel:
             bic=bic(fitted.log_likelihood, len(coordinates), objective.n_points).value,
             evaluations=fitted.evaluations,
             converged=fitted.converged,
-            **fields,
-        )
-
-    @classmethod
-    def unfitted(cls, objective: Objective, values: np.ndarray) -> "ScoredKernel":
-        """Return the record of a composition with given coordinates (k + 1,), the only one."""
-        likelihood, _ = objective.terms(values)
-        fitted = Fit(values, likelihood, 0.0, 1, converged=True)
-        return cls.of(
-            objective,
-            fitted,
-            status="fixed",
-            criterion=likelihood,
-            score=likelihood,
-            weight=1.0,
-            probability=1.0,
+            **{"weight": 1.0, "probability": 1.0} | fields,
         )
 
 

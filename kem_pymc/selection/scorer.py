@@ -8,6 +8,7 @@ aren't due to the optimiser or the priors.
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import Prior, flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.priors import CompilesPriors, study_prior
+from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
@@ -66,7 +67,17 @@ class Proposal:
     summary: KernelSummary
 
 
-class Scorer(CompilesPriors):
+@dataclass(frozen=True)
+class Task:
+    """A proposal with its objective, the pilot users' prior and its starting points."""
+
+    proposal: Proposal
+    objective: Objective
+    pilot: Prior
+    starts: list[np.ndarray]
+
+
+class Scorer:
     """Procedure that fits compositions to a user's data and scores them.
 
     Parameters
@@ -112,10 +123,19 @@ class Scorer(CompilesPriors):
             )
         if fit == "map" and priors is not None:
             priors.check_values(pool)
-        self.pool = pool
+        self.pool, self.priors = pool, priors
         self.fit, self.criterion, self.runs = fit, criterion, runs
         self.noise_floor = noise_floor
-        self.priors = priors if fit == "map" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pointers to compiled code are invalid in another process, which compiles again.
+        return {name: value for name, value in self.__dict__.items() if name != "table"}
+
+    @cached_property
+    def table(self) -> PriorTable:
+        """The study's priors, compiled when they are first needed."""
+        assert self.priors is not None
+        return self.priors.compile(self.pool)
 
     def consider(
         self,
@@ -151,7 +171,7 @@ class Scorer(CompilesPriors):
         list of ScoredKernel
             One record per proposal, in the same order. Their weights add up to one.
         """
-        tasks = [self._task(proposal, parent, previous, x, y, shared) for proposal in proposals]
+        tasks = [self.task(proposal, parent, previous, x, y, shared) for proposal in proposals]
         screens = len(y) >= MANY and len(tasks) > REFINED
         fitted = [
             self._rough(task) if screens else self._exact(task, task.starts) for task in tasks
@@ -177,7 +197,7 @@ class Scorer(CompilesPriors):
             for task, (fit_of_task, criterion), weight in zip(tasks, fitted, weights, strict=True)
         ]
 
-    def _task(
+    def task(
         self,
         proposal: Proposal,
         parent: Composition,
@@ -185,7 +205,8 @@ class Scorer(CompilesPriors):
         x: np.ndarray,
         y: np.ndarray,
         shared: MeanAtPoints | None,
-    ) -> "_Task":
+    ) -> Task:
+        """Return what a fit of one proposal needs; the arguments are those of :meth:`consider`."""
         coordinates = Coordinates(self.pool, proposal.composition)
         pilot = normal_prior(proposal.summary.centre, proposal.summary.spread)
         prior = self._prior(coordinates, parent, pilot)
@@ -193,7 +214,7 @@ class Scorer(CompilesPriors):
         starts = [proposal.summary.centre, *proposal.summary.starts]
         if isinstance(previous, Selection) and previous.composition == proposal.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
-        return _Task(proposal, objective, pilot, starts)
+        return Task(proposal, objective, pilot, starts)
 
     def shortlist(
         self,
@@ -244,11 +265,11 @@ class Scorer(CompilesPriors):
         return [proposals[i] for i in sorted(kept)]
 
     def _prior(self, coordinates: Coordinates, parent: Composition, pilot: Prior) -> Prior:
-        if self._table is not None:
-            return study_prior(self._table, coordinates, parent)
+        if self.fit == "map":
+            return study_prior(self.table, coordinates, parent)
         return pilot if self.fit == "pilot" else flat_prior(len(coordinates))
 
-    def _fit_and_criterion(self, task: "_Task", fitted: Fit) -> tuple[Fit, Criterion]:
+    def _fit_and_criterion(self, task: Task, fitted: Fit) -> tuple[Fit, Criterion]:
         """Return a fit and its score.
 
         The fit is replaced if the evidence finds a higher optimum.
@@ -270,10 +291,10 @@ class Scorer(CompilesPriors):
         total = evidence.value + math.log(task.proposal.probability)
         return fitted, Criterion(total, total)
 
-    def _exact(self, task: "_Task", starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
+    def _exact(self, task: Task, starts: Sequence[np.ndarray]) -> tuple[Fit, Criterion]:
         return self._fit_and_criterion(task, fit(task.objective, starts, self.runs))
 
-    def _rough(self, task: "_Task") -> tuple[Fit, Criterion]:
+    def _rough(self, task: Task) -> tuple[Fit, Criterion]:
         fitted, evidence = rough_fit(task.objective, task.starts, self.runs)
         if self.criterion not in ("posterior", "laplace"):
             return self._fit_and_criterion(task, fitted)
@@ -290,14 +311,37 @@ def _best(fitted: Sequence[tuple[Fit, Criterion]], without: Set[int]) -> int:
     return max(places, key=lambda i: fitted[i][1].score)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A proposal with its objective, the pilot users' prior and its starting points."""
+def study_prior(priors: PriorTable, coordinates: Coordinates, parent: Composition) -> Prior:
+    """Return the study's priors for a composition, given its parent composition.
 
-    proposal: Proposal
-    objective: Objective
-    pilot: Prior
-    starts: list[np.ndarray]
+    Parameters
+    ----------
+    priors : PriorTable
+        Table of densities of unconstrained coordinates.
+    coordinates : Coordinates
+    parent : Composition
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    InputError
+        If the parent has a candidate that isn't in the pool.
+    """
+    return Prior(
+        centre=np.zeros(len(coordinates)),
+        precision=np.zeros(len(coordinates)),
+        entries=priors.entry[coordinates.places],
+        parent=coordinates.pool.inclusion(parent),
+        log_density=priors.log_density,
+        gradient=priors.gradient,
+        noise_log_density=priors.noise_log_density,
+        noise_gradient=priors.noise_gradient,
+        population=priors.population,
+        from_study=True,
+    )
 
 
 def ranked(rounds: Sequence[Sequence[ScoredKernel]]) -> tuple[ScoredKernel, ...]:

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -95,6 +95,8 @@ class Selection(Displayed):
     shared: MeanFunction | None = None
     unshared: "Selection | None" = None
     departure: float = 0.0
+    #: Kernels conditioned on the data, by the index of a considered row and of a draw.
+    _conditioned: dict[tuple[int, int], Conditioned] = field(default_factory=dict, init=False)
 
     @property
     def composition(self) -> Composition:
@@ -161,12 +163,8 @@ class Selection(Displayed):
     def _predicted(self, x_new: np.ndarray, include_noise: bool, single: bool) -> Prediction:
         """Predict at inputs in scaled units."""
         if single:
-            prediction = self._conditioned().predict(x_new, include_noise)
-            return in_target_unit(prediction, self.scaling)
-        predicted = [
-            of._conditioned(part.place, part.number).predict(x_new, include_noise)
-            for of, part, _ in self._mixed
-        ]
+            return in_target_unit(self.conditioned.predict(x_new, include_noise), self.scaling)
+        predicted = [of._on_data(part).predict(x_new, include_noise) for of, part, _ in self._mixed]
         if len(predicted) == 1:
             return in_target_unit(predicted[0], self.scaling)
         weights = [weight for *_, weight in self._mixed]
@@ -203,50 +201,21 @@ class Selection(Displayed):
         total = sum(part.weight for part in likely)
         return [part._replace(weight=part.weight / total if total else 1.0) for part in likely]
 
-    def _conditioned(self, place: int = 0, number: int = FITTED) -> Conditioned:
-        """Return a composition with some values, conditioned on the data.
-
-        The Cholesky factor is cached for all predictions.
-        """
-        if (place, number) not in self._factors:
-            row = self.considered[place]
-            draw = row.fitted if number == FITTED else row.draws[number]
-            objective = self._objective(place)
-            values = objective.coordinates.from_named(draw.hyperparameters, draw.noise)
-            self._factors[place, number] = Conditioned.of(objective, values)
-        return self._factors[place, number]
-
-    def _objective(self, place: int = 0) -> Objective:
-        """Return the objective (log likelihood of the data) of a considered composition; cached."""
-        if place not in self._objectives:
-            coordinates = Coordinates(self.pool, self.considered[place].composition)
-            objective = Objective(coordinates, self.x, self.y, shared=self._shared_at_points)
-            self._objectives[place] = objective
-        return self._objectives[place]
-
-    @cached_property
-    def _objectives(self) -> dict[int, Objective]:
-        return {}
-
-    @cached_property
-    def _factors(self) -> dict[tuple[int, int], Conditioned]:
-        return {}
-
     @property
-    def objective(self) -> Objective:
-        """The likelihood of the user's data under the selected composition, in scaled units."""
-        return self._objective()
+    def conditioned(self) -> Conditioned:
+        """The selected kernel with its fitted values, conditioned on the data, in scaled units."""
+        return self._on_data(_Part(0, FITTED, self.considered[0].fitted, 1.0))
 
-    @cached_property
-    def _shared_at_points(self) -> MeanAtPoints | None:
-        """The shared mean function at this user's points."""
-        return None if self.shared is None else MeanAtPoints(self.shared, self.x)
-
-    @property
-    def values(self) -> np.ndarray:
-        """Coordinates (k + 1,) of the hyperparameters and the noise."""
-        coordinates = Coordinates(self.pool, self.composition)
-        return coordinates.from_named(self.hyperparameters, self.noise)
+    def _on_data(self, part: _Part) -> Conditioned:
+        """Return a kernel conditioned on the data. Its Cholesky factor is cached."""
+        key = part.place, part.number
+        if key not in self._conditioned:
+            coordinates = Coordinates(self.pool, self.considered[part.place].composition)
+            shared = None if self.shared is None else MeanAtPoints(self.shared, self.x)
+            objective = Objective(coordinates, self.x, self.y, shared=shared)
+            values = coordinates.from_named(part.draw.hyperparameters, part.draw.noise)
+            self._conditioned[key] = Conditioned.of(objective, values)
+        return self._conditioned[key]
 
     @property
     def components(self) -> dict[str, GaussianProcess]:
@@ -279,8 +248,7 @@ class Selection(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices are n x n, and quickly computed again.
-        made = ("_factors", "_objectives", "_averaged", "_mixed", "_shared_at_points")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"_conditioned": {}}
 
     def extended(self, x: npt.ArrayLike, y: npt.ArrayLike) -> "Selection":
         """Condition on further points, with the same kernels and values.
@@ -309,15 +277,10 @@ class Selection(Displayed):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        longer, gain = self._extended(x, y)
-        unshared, departure = None, 0.0
+        unshared, other = None, 0.0
         if self.unshared is not None:
-            unshared, other = self.unshared._extended(x, y)
-            departure = _departure(self.departure, other - gain)
-        seconds = time.perf_counter() - started
-        selection = replace(longer, run_time=seconds, unshared=unshared, departure=departure)
-        selection.__dict__["_factors"] = longer._factors
-        return selection
+            unshared, other = self.unshared._extended(x, y, None, 0.0, started)
+        return self._extended(x, y, unshared, other, started)[0]
 
     def with_unshared(self, unshared: "Selection", departure: float) -> "Selection":
         """Return the same selection, mixed with one that doesn't use the shared mean function.
@@ -352,20 +315,21 @@ class Selection(Displayed):
         """Log of the summed exp(score) of all considered rows."""
         return float(logsumexp([row.score for row in self.considered]))
 
-    def _extended(self, x: np.ndarray, y: np.ndarray) -> tuple["Selection", float]:
-        """Return the selection with further points, in scaled units, and their log density."""
+    def _extended(
+        self, x: np.ndarray, y: np.ndarray, unshared: "Selection | None", other: float, start: float
+    ) -> tuple["Selection", float]:
+        """Return the selection with further points, in scaled units, and their log density.
+
+        `other` is their log density under `unshared`, which has them already.
+        """
         parts = self._averaged
-        after = [self._conditioned(part.place, part.number).extended(x, y) for part in parts]
-        gains = np.array(
-            [
-                longer.log_likelihood - self._conditioned(part.place, part.number).log_likelihood
-                for longer, part in zip(after, parts, strict=True)
-            ]
-        )
-        old, most = np.array([part.weight for part in parts]), float(gains.max())
-        new = old * np.exp(gains - most)
+        before = [self._on_data(part) for part in parts]
+        after = [one.extended(x, y) for one in before]
+        gains = [b.log_likelihood - a.log_likelihood for a, b in zip(before, after, strict=True)]
+        old, most = np.array([part.weight for part in parts]), max(gains)
+        new = old * np.exp(np.array(gains) - most)
         rows: list[ScoredKernel] = []
-        factors: dict[tuple[int, int], Conditioned] = {}
+        conditioned: dict[tuple[int, int], Conditioned] = {}
         for place in dict.fromkeys(part.place for part in parts):
             numbers = [k for k, part in enumerate(parts) if part.place == place]
             row = self.considered[place]
@@ -373,19 +337,23 @@ class Selection(Displayed):
             gain = most + math.log(max(new[numbers].sum() / old[numbers].sum(), sys.float_info.min))
             fitted = after[numbers[0]]
             if row.draws:
-                factors |= {(len(rows), number): after[k] for number, k in enumerate(numbers)}
-                fitted = self._conditioned(place).extended(x, y)
-            factors[len(rows), FITTED] = fitted
+                conditioned |= {(len(rows), number): after[k] for number, k in enumerate(numbers)}
+                fitted = self._on_data(_Part(place, FITTED, row.fitted, 1.0)).extended(x, y)
+            conditioned[len(rows), FITTED] = fitted
             rows.append(row.kept(fitted.log_likelihood, len(self.y) + len(y), draws, gain))
+        gain = most + math.log(new.sum())
         selection = replace(
             self,
             considered=tuple(rows),
             x=np.concatenate([self.x, x]),
             y=np.concatenate([self.y, y]),
             message="",
+            unshared=unshared,
+            departure=_departure(self.departure, other - gain) if unshared else 0.0,
+            run_time=time.perf_counter() - start,
         )
-        selection.__dict__["_factors"] = factors
-        return selection, most + math.log(new.sum())
+        selection._conditioned.update(conditioned)
+        return selection, gain
 
     def log_predictive_density(self, x_new: npt.ArrayLike, y_new: npt.ArrayLike) -> np.ndarray:
         """Return the log predictive density (m,) of each new observation, in the target's unit.
@@ -410,7 +378,7 @@ class Selection(Displayed):
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row per considered row, best composition first."""
         rows = [
-            asdict(row) | {"composition": self.label(row.composition)} for row in self.considered
+            {**vars(row), "composition": self.label(row.composition)} for row in self.considered
         ]
         return pd.DataFrame(rows).drop(columns=["hyperparameters", "draws"])
 
@@ -452,29 +420,21 @@ class Selection(Displayed):
         return f"{text} {self.message}".rstrip()
 
     def _display(self) -> Display:
-        considered = [
-            (
-                *(self.label(c.composition), c.status, c.probability),
-                *(c.log_likelihood, c.bic, c.weight),
-            )
-            for c in self.considered[:SHOWN]
-        ]
+        columns = ["composition", "status", "probability", "log_likelihood", "bic", "weight"]
         values = {**self.hyperparameters, "noise variance": self.noise}
+        facts = {
+            "Sd of the noise": f"{number(self.noise_in_target_units**0.5)} (target's unit)",
+            "Time": f"{self.run_time:.2g} s",
+        }
+        if self.unshared is not None:
+            facts["Probability of not following the shared mean"] = number(self.departure)
         return Display(
             f"Selection of {self.label()} from {len(self.y)} points",
-            {
-                "Sd of the noise": f"{number(self.noise_in_target_units**0.5)} (target's unit)",
-                "Time": f"{self.run_time:.2g} s",
-                **(
-                    {}
-                    if self.unshared is None
-                    else {"Probability of not following the shared mean": number(self.departure)}
-                ),
-            },
+            facts,
             [
                 Listing(
                     ("composition", "status", "probability", "log likelihood", "BIC", "weight"),
-                    considered,
+                    self.to_frame()[columns].head(SHOWN).to_numpy().tolist(),
                     {"probability": ".2f", "log likelihood": ".1f", "BIC": ".1f", "weight": ".2f"},
                     more=beyond(SHOWN, len(self.considered), "compositions are shown."),
                 ),

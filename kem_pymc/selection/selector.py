@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
-from kem_pymc.gp.mean_process import MeanFunction
+from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -70,30 +70,20 @@ class PoolSelector(Selector):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        considered = tuple(self._consider(x, y, previous))
+        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
+        considered = tuple(self._consider(x, y, shared, previous))
         seconds = time.perf_counter() - started
         return Selection(considered, self.pool, self.scaling, x, y, seconds, shared=self.shared)
 
-    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
+    ) -> Sequence[ScoredKernel]:
         """Return the compositions considered for data in scaled units, the best one first."""
         raise NotImplementedError
 
 
-def previous_composition(previous: Previous, pool: CandidatePool) -> Composition:
-    """Return the composition of the previous time step; WHITE (the empty one) at the first.
-
-    Raises
-    ------
-    InputError
-        If `previous` isn't a composition, or has candidates that aren't in the pool.
-    """
-    composition = as_composition(previous, pool.dimension)
-    pool.inclusion(composition)
-    return composition
-
-
 def as_composition(previous: Previous, dimension: int) -> Composition:
-    """Return the composition of the previous time step, of any candidates.
+    """Return the composition of the previous time step; WHITE (the empty one) at the first.
 
     Raises
     ------

@@ -8,6 +8,7 @@ import numpy as np
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.fit import Fit
 from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate
@@ -88,10 +89,16 @@ class TwoLevelSelector(PoolSelector):
         model = self.part.model
         return f"TwoLevelSelector(shared={model.kernel.composition}, personal={model.personal})"
 
-    def _consider(self, x: np.ndarray, y: np.ndarray, _: Previous) -> Sequence[ScoredKernel]:
+    def _consider(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
+    ) -> Sequence[ScoredKernel]:
         model = self.part.model
-        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
         coordinates = Coordinates(self.pool, model.personal)
         objective = Objective(coordinates, x, y, shared=shared)
         values = coordinates.from_named(model.hyperparameters, model.noise)
-        return [ScoredKernel.unfitted(objective, values)]
+        likelihood, _ = objective.terms(values)
+        given = Fit(values, likelihood, 0.0, 1, converged=True)
+        kernel = ScoredKernel.of(
+            objective, given, status="fixed", criterion=likelihood, score=likelihood
+        )
+        return [kernel]

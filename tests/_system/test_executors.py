@@ -200,7 +200,7 @@ def test_an_executor_is_left_running():
     with ThreadPoolExecutor(1) as pool:
         executor = make_executor(cluster=pool)
         assert isinstance(executor, Pool)
-        assert (executor.cores, executor.width) == (1, 2)
+        assert executor.cores == 1
         results = executor.map_unordered(slow, TASKS)
         next(results)
         results.close()
@@ -225,7 +225,7 @@ def test_certificates_are_those_of_the_configuration_of_dask():
         dask.config.set(settings),
         closing(make_executor(cluster=cluster.scheduler_address)) as executor,
     ):
-        assert executor.width >= 2
+        assert executor.cores >= 1
         assert done(executor, drawn) == done(Serial(), drawn)
 
 

@@ -16,7 +16,7 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import flat_prior, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 
 POOL = CandidatePool(["LIN0", "SE0"])
 FLOOR = math.log(0.01)

@@ -17,7 +17,7 @@ from kem_pymc.gp.fit import (
 )
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 from tests.gp.objectives import (
     COMPOSITIONS,
     coordinates,

@@ -15,7 +15,7 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import evaluate, normal_prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 from tests.gp.objectives import coordinates, data, stand_in_priors
 
 POOL = CandidatePool(["LIN0", "PER0", "SE0", "LIN0 x PER0"])

@@ -18,7 +18,7 @@ from kem_pymc.gp.problem import (
     normal_prior,
 )
 from kem_pymc.kernels.composition import Composition
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 from tests.gp.objectives import coordinates, data, objective, stand_in_priors
 
 

@@ -17,7 +17,7 @@ from kem_pymc.sampler.moves.seating import open_cluster
 from kem_pymc.sampler.search import best_kernel, one_data_set
 from kem_pymc.sampler.state import attach, empty_state
 from kem_pymc.selection.memoryless import MemorylessSelector
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 from tests.sampler.searches import SMALL, TABLE, density
 from tests.selection.pilots import user
 from tests.statistical.geweke import SharedFunction
@@ -35,7 +35,7 @@ def test_what_is_searched_is_the_posterior(selector):
         where = Coordinates(SMALL, Composition.parse(text))
         values = np.full(len(where), 0.3)
         theta, log_noise = where.expand(values)
-        model = one_data_set(SMALL, selector._table, x, y)
+        model = one_data_set(SMALL, selector._scorer.table, x, y)
         state = empty_state(model, 2, 1)
         attach(model, state, 0, open_cluster(model, state, 0, where.inclusion, theta, log_noise))
 
@@ -52,7 +52,7 @@ def test_a_search_only_improves(selector):
     for steps in (1, 100, 5000):
         included = np.zeros(3, dtype=np.bool_)
         theta, rng = np.zeros(len(SMALL.hyperparameters)), np.random.default_rng(3)
-        model = one_data_set(SMALL, selector._table, x, y)
+        model = one_data_set(SMALL, selector._scorer.table, x, y)
         log_noise = best_kernel(model, included, theta, 0.0, steps, rng)
         state = empty_state(model, 2, 1)
         attach(model, state, 0, open_cluster(model, state, 0, included, theta, log_noise))
@@ -75,12 +75,12 @@ def test_the_best_composition_is_that_of_an_exhaustive_search(selector):
     for size in range(4):
         for chosen in itertools.combinations(SMALL.candidates, size):
             where = Coordinates(SMALL, Composition(chosen))
-            prior = study_prior(selector._table, where, Composition())
+            prior = study_prior(selector._scorer.table, where, Composition())
             starts = np.random.default_rng(0).normal(0, 1, (12, len(where)))
             inclusion = size * math.log(0.1) + (3 - size) * math.log(0.9)
             modes[where.composition] = fit(Objective(where, x, y, prior), starts).height + inclusion
     included, theta = np.zeros(3, dtype=np.bool_), np.zeros(len(SMALL.hyperparameters))
-    model = one_data_set(SMALL, selector._table, x, y)
+    model = one_data_set(SMALL, selector._scorer.table, x, y)
     log_noise = best_kernel(model, included, theta, 0.0, 8000, np.random.default_rng(1))
     assert SMALL.composition(included) == max(modes, key=modes.__getitem__)
     reached = log_density(model, included, theta, log_noise)
@@ -91,10 +91,10 @@ def test_a_start_that_nothing_beats_stays(selector):
     """Catches a search that returns its first draw although the start is better."""
     x, y = user(40, periodic=3.0)
     where = Coordinates(SMALL, Composition.parse("LIN0 + PER0"))
-    prior = study_prior(selector._table, where, Composition())
+    prior = study_prior(selector._scorer.table, where, Composition())
     starts = np.random.default_rng(0).normal(0, 1, (12, len(where)))
     start = where.expand(fit(Objective(where, x, y, prior), starts).values)
-    model = one_data_set(SMALL, selector._table, x, y)
+    model = one_data_set(SMALL, selector._scorer.table, x, y)
     highest = log_density(model, where.inclusion, *start)
     for seed in range(20):  # some of the first steps are accepted
         theta, included = start[0].copy(), where.inclusion.copy()
@@ -109,8 +109,8 @@ def test_what_users_share_is_in_the_likelihood(selector):
     where = Coordinates(SMALL, Composition.parse("LIN0 + PER0"))
     values = np.full(len(where), 0.3)
     kernel = where.inclusion, *where.expand(values)
-    plain = log_density(one_data_set(SMALL, selector._table, x, y), *kernel)
-    found = log_density(one_data_set(SMALL, selector._table, x, y, shared), *kernel)
+    plain = log_density(one_data_set(SMALL, selector._scorer.table, x, y), *kernel)
+    found = log_density(one_data_set(SMALL, selector._scorer.table, x, y, shared), *kernel)
     named, noise = where.named(values)
     gram = composition_covariance(where.composition, named, x, x) + noise * np.eye(12)
     without = multivariate_normal(None, gram).logpdf(y)

@@ -15,7 +15,7 @@ from kem_pymc.gp.fit import fit
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.memoryless import MemorylessSelector
-from kem_pymc.selection.priors import study_prior
+from kem_pymc.selection.scorer import study_prior
 from tests.sampler.searches import SMALL, TABLE, density
 from tests.selection.pilots import user
 

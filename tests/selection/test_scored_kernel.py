@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import Fit, fit
-from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.objective import Objective
 from kem_pymc.gp.problem import normal_prior
 from kem_pymc.gp.value_draws import draw_values
@@ -49,18 +47,6 @@ def test_a_record_names_the_values_of_its_fit(row):
     assert (row.status, row.criterion, row.score) == ("child", 9.0, -4.5)
     assert row.fitted == Draw(row.hyperparameters, row.noise, 1.0)
     assert row.draws == ()
-
-
-def test_given_values_are_the_only_ones(objective):
-    values = objective.coordinates.from_named(VALUES, 0.5)
-    row = ScoredKernel.unfitted(objective, values)
-    x, y = user(12)
-    gram = composition_covariance(row.composition, VALUES, x, x) + 0.5 * np.eye(12)
-    likelihood = multivariate_normal(None, gram).logpdf(y)
-    assert row.log_likelihood == pytest.approx(likelihood, abs=1e-9)
-    assert row.score == row.criterion == row.log_likelihood
-    assert (row.status, row.weight, row.probability) == ("fixed", 1.0, 1.0)
-    assert (row.evaluations, row.converged) == (1, True)
 
 
 def test_what_is_kept_has_the_weights_of_its_draws(row):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, norm
 
 from kem_pymc import priors
@@ -15,7 +16,8 @@ from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scored_kernel import ScoredKernel
-from kem_pymc.selection.scorer import Proposal, Scorer, ranked
+from kem_pymc.selection.scorer import Proposal, Scorer, ranked, study_prior
+from tests.gp.objectives import coordinates, data, gradient, scattered, stand_in_priors
 from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
 
@@ -192,7 +194,22 @@ def test_the_shortlist_is_by_status_and_in_order():
         assert [options.index(own) for own in found] == expected
 
 
-def test_priors_are_needed_for_their_own_fit_alone():
+def test_map_needs_priors():
     with pytest.raises(InputError, match=r"fit='map' needs priors\. Add"):
         Scorer(POOL, "map", "bic", 1, 0.01)
-    assert Scorer(POOL, "pilot", "bic", 1, 0.01, priors.synthetic()).priors is None
+
+
+def test_study_prior_uses_entries_and_parent():
+    where, parent = coordinates("LIN0 + PER0"), Composition.parse("LIN0 + SE1", 2)
+    problem = Objective(where, *data(0), study_prior(stand_in_priors(), where, parent))
+    values = scattered(problem, 1)[0]
+    entries = where.places % 3
+    by_hand = -0.5 * ((values[:-1] - entries) ** 2).sum() - 0.5 * (values[-1] - 2) ** 2
+    assert problem.terms(values)[1] == pytest.approx(by_hand)
+    numeric = approx_fprime(values, lambda v: sum(problem.terms(v)), 1e-6)
+    np.testing.assert_allclose(gradient(problem, values), numeric, rtol=1e-3, atol=1e-3)
+
+
+def test_a_parent_from_elsewhere_is_refused():
+    with pytest.raises(InputError, match="RQ0 is not in the candidate pool"):
+        study_prior(stand_in_priors(), coordinates("LIN0"), Composition.parse("RQ0", 2))
