@@ -16,7 +16,7 @@ from kem_pymc._system.progress import waiting
 from kem_pymc.cli import screen
 from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
-from kem_pymc.diagnostics.diagnosis import diagnose, disagreement
+from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.model.ablations import final_model_of, unshared_model_of
@@ -139,7 +139,7 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     final, unshared = (runs[name].idata if name in runs else None for name in (FINAL, UNSHARED))
     learned = Evolutions.from_posterior(idata, final=final, unshared=unshared)
     diagnosis = diagnose(idata)
-    apart = disagreement(diagnosis)
+    apart = " ".join(disagreements(diagnosis))
     if apart:  # kem select warns of it, too
         learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
@@ -176,8 +176,7 @@ def summary(idata: xr.DataTree) -> pd.DataFrame:
 def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
     """Return a sentence or two on whether the chains agree, with advice if they don't.
 
-    `apart` is the text from :func:`kem_pymc.diagnostics.diagnosis.disagreement`, which is empty if
-    chains agree.
+    `apart` is what :func:`kem_pymc.diagnostics.diagnosis.disagreements` returns, as text.
     """
     posterior = idata["posterior"]
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
@@ -187,7 +186,6 @@ def verdict(idata: xr.DataTree, apart: str, out: Path) -> str:
     rhat = {
         f"{SCALARS[name]} (R-hat {value:.2f})": value
         for name, value in scalar_r_hats(idata).items()
-        if value is not None
     }
     still = [text for text, value in rhat.items() if value > RHAT]
     if still and not apart:

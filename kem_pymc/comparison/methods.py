@@ -94,7 +94,7 @@ class Training:
         """Sample a posterior, with the numbers of draws of a training, and note its R-hat."""
         draws = self.sampling.get(kind, self.sampling["cut"])
         idata = _posterior(model, draws, int(rng.integers(2**32)))
-        self.r_hats += [value for value in scalar_r_hats(idata).values() if value is not None]
+        self.r_hats += scalar_r_hats(idata).values()
         return idata
 
     def learn_unshared(self, priors: Priors, rng: np.random.Generator) -> None:

@@ -1,11 +1,14 @@
-"""R-hat and effective sample sizes of quantities that don't depend on cluster labels."""
+"""Whether chains agree: R-hat and effective sample sizes, and chains that stay in other modes."""
 
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import arviz as az
 import numpy as np
 import pandas as pd
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 from kem_pymc.diagnostics.quantities import Draws, varying
 
@@ -20,6 +23,32 @@ RHAT, ESS = 1.05, 200
 
 #: Smallest numbers of draws per chain, and of chains, from which agreement can be assessed.
 ENOUGH_DRAWS, ENOUGH_CHAINS = 50, 2
+
+#: Two chains are in different modes if the medians of their log joint density differ by more than
+#: this number of within-chain standard deviations.
+APART = 1.0
+
+#: Interquartile range of a standard normal.
+IQR_OF_NORMAL = 1.349
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Group of chains whose log joint densities overlap.
+
+    Attributes
+    ----------
+    chains : tuple of int
+        Indices of the chains.
+    log_joint : float
+        Median of the log joint density over the draws of these chains.
+    n_clusters : float
+        Mean number of clusters over the draws of these chains.
+    """
+
+    chains: tuple[int, ...]
+    log_joint: float
+    n_clusters: float
 
 
 def convergence(draws: Draws) -> pd.DataFrame:
@@ -44,37 +73,29 @@ def convergence(draws: Draws) -> pd.DataFrame:
     values = dataset["value"].values
     table = dataset.coords.to_dataset().to_pandas()
     table = table[["quantity", "user", "time_step", "candidate"]].reset_index(drop=True)
-    with np.errstate(invalid="ignore"):  # the sd of infinite log densities is NaN
-        table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
     constant = (values == values[:, :1]).all(axis=(0, 1))
-    if values.shape[1] < 4:
-        return table.assign(r_hat=np.nan, ess_bulk=np.nan, ess_tail=np.nan)
-    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of constants is undefined
-        r_hat = az.rhat(dataset)["value"].values if draws.n_chains > 1 else np.nan
-        bulk, tail = (az.ess(dataset, method=m)["value"].values for m in ("bulk", "tail"))
-    table["r_hat"], table["ess_bulk"], table["ess_tail"] = r_hat, bulk, tail
-    same = constant & (values[:, 0] == values[0, 0]).all(axis=0)
-    table.loc[constant, ["ess_bulk", "ess_tail"]] = np.nan
-    table.loc[constant & ~same, "r_hat"] = np.inf
-    table.loc[same, "r_hat"] = np.nan
+    with warnings.catch_warnings(), np.errstate(all="ignore"):  # of constants and infinite values
+        warnings.simplefilter("ignore", RuntimeWarning)
+        table["mean"], table["sd"] = values.mean(axis=(0, 1)), values.std(axis=(0, 1))
+        r_hat = az.rhat(dataset)["value"].values
+        apart = constant & np.isfinite(r_hat)  # large, but for rounding infinite
+        table["r_hat"] = np.where(apart, np.inf, r_hat)
+        for kind in ("bulk", "tail"):
+            ess = az.ess(dataset, method=kind)["value"].values
+            table[f"ess_{kind}"] = np.where(constant, np.nan, ess)
     return table
 
 
-def scalar_r_hats(idata: "DataTree") -> dict[str, float | None]:
+def scalar_r_hats(idata: "DataTree") -> dict[str, float]:
     """Return R-hat of the number of clusters and of the log joint density, by variable name.
 
-    It is None for a single chain, for fewer than 4 draws, and if R-hat isn't finite, e.g. because
-    the variable never changes.
+    A variable is left out if its R-hat isn't finite: with a single chain or fewer than 4 draws, or
+    because it never changes.
     """
-    posterior = idata["posterior"].dataset[list(SCALARS)]
-    if posterior.sizes["chain"] < 2 or posterior.sizes["draw"] < 4:
-        return dict.fromkeys(SCALARS)
-    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # R-hat of constants is undefined
-        r_hat = az.rhat(posterior)
-    values = {name: float(r_hat[name]) for name in SCALARS}
-    return {name: value if np.isfinite(value) else None for name, value in values.items()}
+        r_hat = az.rhat(idata["posterior"].dataset[list(SCALARS)])
+    return {name: float(r_hat[name]) for name in SCALARS if np.isfinite(r_hat[name])}
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
@@ -91,18 +112,42 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         One row per kind: worst and median R-hat and ESS, and the numbers of quantities with R-hat
         above `RHAT` and with ESS below `ESS`.
     """
-    rows = []
-    for kind, group in table.groupby("quantity", sort=False):
-        rows.append(
-            {
-                "quantity": kind,
-                "number": len(group),
-                "r_hat_worst": group["r_hat"].max(),
-                "r_hat_median": group["r_hat"].median(),
-                "r_hat_beyond": int((group["r_hat"] > RHAT).sum()),
-                "ess_worst": group[["ess_bulk", "ess_tail"]].min(axis=None),
-                "ess_median": group["ess_bulk"].median(),
-                "ess_below": int((group[["ess_bulk", "ess_tail"]].min(axis=1) < ESS).sum()),
-            }
+    ess = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    judged = table.assign(ess=ess, beyond=table["r_hat"] > RHAT, few=ess < ESS)
+    return judged.groupby("quantity", sort=False).agg(
+        number=("r_hat", "size"),
+        r_hat_worst=("r_hat", "max"),
+        r_hat_median=("r_hat", "median"),
+        r_hat_beyond=("beyond", "sum"),
+        ess_worst=("ess", "min"),
+        ess_median=("ess_bulk", "median"),
+        ess_below=("few", "sum"),
+    )
+
+
+def find_modes(draws: Draws) -> tuple[Mode, ...]:
+    """Group chains by the level of their log joint density, the highest level first.
+
+    Two chains are separated if their medians differ by more than one within-chain standard
+    deviation: the root mean square of both chains' interquartile ranges, in units of that of a
+    standard normal distribution, because under the cut target single draws can lie thousands below
+    the others. No mode contains two separated chains (complete linkage). With fewer than 4 draws
+    there is a single mode.
+    """
+    label = np.ones(draws.n_chains, dtype=int)
+    if draws.n_chains > 1 and draws.n_draws >= 4:
+        low, median, high = np.quantile(
+            draws.log_joint, [0.25, 0.5, 0.75], axis=1, method="nearest"
         )
-    return pd.DataFrame(rows).set_index("quantity")
+        variance = ((high - low) / IQR_OF_NORMAL) ** 2
+        gap = np.abs(median[:, None] - median)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of chains that never move
+            gap = np.where(gap > 0, gap / np.sqrt((variance[:, None] + variance) / 2), 0.0)
+        gap = np.nan_to_num(gap, nan=1e6, posinf=1e6)
+        label = fcluster(linkage(squareform(gap), "complete"), APART, "distance")
+    modes = []
+    for number in np.unique(label):
+        members = np.flatnonzero(label == number)
+        levels = np.median(draws.log_joint[members]), draws.n_clusters[members].mean()
+        modes.append(Mode(tuple(members.tolist()), *map(float, levels)))
+    return tuple(sorted(modes, key=lambda mode: -mode.log_joint))

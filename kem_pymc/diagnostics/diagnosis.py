@@ -1,17 +1,18 @@
 """Diagnosis of a posterior: convergence of chains and warnings with suggested remedies."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from kem_pymc._system.display import Display, Displayed, Listing, some
 from kem_pymc.diagnostics import convergence as agreement
-from kem_pymc.diagnostics.edges import CARRYING, edge_agreement, edge_table
-from kem_pymc.diagnostics.modes import Mode, composition_distance, find_modes
-from kem_pymc.diagnostics.parts import differing, headline, in_words, mean_changes, part_table
+from kem_pymc.diagnostics.convergence import Mode, find_modes
+from kem_pymc.diagnostics.edges import carrying, edge_table
+from kem_pymc.diagnostics.parts import differing, headline, in_words, part_table
 from kem_pymc.diagnostics.quantities import Draws
 from kem_pymc.kernels.prose import readable
 
@@ -30,6 +31,12 @@ MANY_DISAGREE, MANY_IMPRECISE = 0.05, 0.5
 
 #: Maximum number of differing parts (or edges) that a message names.
 DIFFERING = 3
+
+#: What helps if chains disagree.
+REMEDY = (
+    "Sample more draws, try the other target (feedback=), or weight the chains with "
+    "kem.diagnostics.stack."
+)
 
 #: What there is to say without warnings.
 FINE = "No warnings. This doesn't prove convergence: all chains may miss the same mode."
@@ -51,16 +58,11 @@ class Diagnosis(Displayed):
         :func:`kem_pymc.diagnostics.parts.part_table`.
     shares : bool
         Whether users share a mean process, in addition to which each user's kernel has its parts.
-    mean_changes : float
-        Number of times that a user's kernel changes, averaged over users and draws.
     convergence : DataFrame
         One row per quantity that doesn't depend on cluster labels, see
         :func:`kem_pymc.diagnostics.convergence.convergence`.
     modes : tuple of Mode
         Groups of chains whose log joint densities overlap, the highest first.
-    distance : ndarray, shape (K, K)
-        Distance between chains, in candidates per dataset; on the diagonal, the distance between
-        the halves of a chain.
     edges : DataFrame
         One row per evolution, see :func:`kem_pymc.diagnostics.edges.edge_table`.
     acceptance : DataFrame
@@ -77,15 +79,13 @@ class Diagnosis(Displayed):
     n_draws: int
     parts: pd.DataFrame
     shares: bool
-    mean_changes: float
     convergence: pd.DataFrame
     modes: tuple[Mode, ...]
-    distance: np.ndarray
     edges: pd.DataFrame
     acceptance: pd.DataFrame
     factorisations: int
     failed_factorisations: int
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,8 +95,11 @@ class Diagnosis(Displayed):
 
     @property
     def edge_agreement(self) -> float:
-        """Largest difference of an edge's probability between chains; see ``edges``."""
-        return edge_agreement(self.edges)
+        """Largest difference of an edge's probability between chains; see ``edges``.
+
+        Only edges with at least half a dataset count; NaN if there is none.
+        """
+        return float(carrying(self.edges)["difference"].max())
 
     def __repr__(self) -> str:
         remarks = "\n".join(f"- {w}" for w in (*self.warnings, *self.notes)) or "No warnings."
@@ -108,24 +111,17 @@ class Diagnosis(Displayed):
             *("quantity", "number", "R-hat worst", "R-hat median", f"> {agreement.RHAT}"),
             *("ESS worst", "ESS median", f"< {agreement.ESS}"),
         )
-        rows: list[tuple[Any, ...]] = [
-            (
-                *(str(row.Index), row.number, row.r_hat_worst, row.r_hat_median, row.r_hat_beyond),
-                *(row.ess_worst, row.ess_median, row.ess_below),
-            )
-            for row in self.summary.itertuples()
-        ]
-        forms = {name: ".2f" for name in columns if name.startswith("R-hat")}
-        forms |= {name: ".0f" for name in columns if name.startswith("ESS")}
+        rows = list(self.summary.itertuples(name=None))
+        forms = {name: ".2f" if "R-hat" in name else ".0f" for name in columns[2:]}
         return Display(
             f"Diagnosis of {self.n_chains} x {self.n_draws} draws",
             self._facts(),
             [Listing(columns, rows, forms, "Do the chains agree?")],
             [*(self.warnings or [FINE]), *self.notes],
-            first=[self.part_listing()],
+            first=[self._part_listing()],
         )
 
-    def part_listing(self) -> Listing:
+    def _part_listing(self) -> Listing:
         """Return the most probable parts as a table for display, in decreasing order."""
         chains = [name for name in self.parts if str(name).startswith("chain ")]
         listed = self.parts[self.parts["probability"] >= LEAST_PART]
@@ -151,13 +147,7 @@ class Diagnosis(Displayed):
     def _facts(self) -> dict[str, str]:
         facts = {}
         if self.n_chains > 1:
-            within = np.diag(self.distance)
-            between = self.distance[~np.eye(self.n_chains, dtype=bool)]
             facts["Modes of chains"] = str(len(self.modes))
-            facts["Compositions differ by"] = (
-                f"{between.mean():.2f} candidates per dataset between chains (at most "
-                f"{between.max():.2f}), by {within.mean():.2f} between halves of a chain"
-            )
             facts["Edges differ by"] = f"at most {self.edge_agreement:.2f} in probability"
         rates = self.acceptance.mean(axis=1).dropna()
         if len(rates):
@@ -192,54 +182,42 @@ def diagnose(idata: "DataTree", planned_chains: int | None = None) -> Diagnosis:
     Agreement of chains doesn't prove convergence: all of them may miss the same mode.
     """
     draws = Draws.of(idata)
-    acceptance, done, failed = _statistics(idata, draws.n_chains)
-    contents = {
-        "n_chains": draws.n_chains,
-        "n_draws": draws.n_draws,
-        "parts": part_table(draws),
-        "mean_changes": mean_changes(draws),
-        "shares": bool(draws.settings.get("shared")),
-        "convergence": agreement.convergence(draws),
-        "modes": find_modes(draws),
-        "distance": composition_distance(draws),
-        "edges": edge_table(draws),
-        "acceptance": acceptance,
-        "factorisations": done,
-        "failed_factorisations": failed,
-    }
-    without = Diagnosis(**contents, warnings=())
-    about_quantities = list(_quantities(without)) if _enough(without) else []
+    children = idata.children
+    statistics = idata["sample_stats"].dataset if "sample_stats" in children else xr.Dataset()
+    counts = ("factorisations", "failed_factorisations")
+    done, failed = (int(statistics[n].sum()) if n in statistics else 0 for n in counts)
+    diagnosis = Diagnosis(
+        n_chains=draws.n_chains,
+        n_draws=draws.n_draws,
+        parts=part_table(draws),
+        shares=bool(draws.settings.get("shared")),
+        convergence=agreement.convergence(draws),
+        modes=find_modes(draws),
+        edges=edge_table(draws),
+        acceptance=_acceptance(statistics, draws.n_chains),
+        factorisations=done,
+        failed_factorisations=failed,
+    )
+    about_quantities = dict(_quantities(diagnosis)) if _enough(diagnosis) else {}
     warnings = (
         *_failed_chains(draws, planned_chains),
-        *_problems(without),
-        *(text for text, serious in about_quantities if serious),
+        *_problems(diagnosis),
+        *(text for text, serious in about_quantities.items() if serious),
     )
-    notes = tuple(text for text, serious in about_quantities if not serious)
-    return Diagnosis(**contents, warnings=warnings, notes=notes)
+    notes = tuple(text for text, serious in about_quantities.items() if not serious)
+    return replace(diagnosis, warnings=warnings, notes=notes)
 
 
-def _statistics(idata: "DataTree", chains: int) -> tuple[pd.DataFrame, int, int]:
-    """Return acceptance rates by move and chain, and the numbers of factorisations."""
-    columns = [f"chain {k}" for k in range(chains)]
-    if "sample_stats" not in idata.children:
-        return pd.DataFrame(columns=columns, dtype=float), 0, 0
-    statistics = idata["sample_stats"].dataset
+def _acceptance(statistics: xr.Dataset, chains: int) -> pd.DataFrame:
+    """Return acceptance rates by move and chain; NaN if a move was never made."""
     prefix = "acceptance_"
     rates = {
-        str(name).removeprefix(prefix): _mean(values.transpose("chain", "draw").values)
+        str(name).removeprefix(prefix): values.mean("draw").values
         for name, values in statistics.items()
         if str(name).startswith(prefix)
     }
-    table = pd.DataFrame.from_dict(rates, orient="index", columns=columns).sort_index()
-    counts = ("factorisations", "failed_factorisations")
-    done, failed = (int(statistics[n].sum()) if n in statistics else 0 for n in counts)
-    return table, done, failed
-
-
-def _mean(rates: np.ndarray) -> np.ndarray:
-    """Return the mean over draws; NaN if a move was never made."""
-    made = np.isfinite(rates).sum(axis=1)
-    return np.where(made > 0, np.nansum(rates, axis=1) / np.maximum(made, 1), np.nan)
+    columns = [f"chain {k}" for k in range(chains)]
+    return pd.DataFrame.from_dict(rates, orient="index", columns=columns, dtype=float).sort_index()
 
 
 def _failed_chains(draws: Draws, planned: int | None) -> Iterator[str]:
@@ -275,8 +253,7 @@ def _problems(diagnosis: Diagnosis) -> Iterator[str]:
             f"{diagnosis.n_chains} x {diagnosis.n_draws} draws are too few to tell whether chains "
             f"agree. Sample at least 4 chains of {2 * agreement.ENOUGH_DRAWS} draws."
         )
-    else:
-        yield from _disagreements(diagnosis)
+    yield from (f"{text} {REMEDY}" for text in disagreements(diagnosis))
     tries, failed = diagnosis.factorisations, diagnosis.failed_factorisations
     if failed > FAILED * tries:
         yield (
@@ -294,14 +271,10 @@ def _quantities(diagnosis: Diagnosis) -> Iterator[tuple[str, bool]]:
         serious = bool(beyond.mean() > MANY_DISAGREE or beyond[table["user"] == ""].any())
         text = (
             f"R-hat of {beyond.sum()} of {len(table)} quantities is above {agreement.RHAT}, at "
-            f"worst {worst['r_hat']:.2f} for {describe(worst)}. Sample more draws"
+            f"worst {worst['r_hat']:.2f} for {describe(worst)}."
         )
-        helps = (
-            "; if that doesn't help, try the other target (feedback=), or weight the chains with "
-            "kem.diagnostics.stack."
-        )
-        before = " before you use their means or quantiles."
-        yield (f"Chains disagree: {text}{helps}" if serious else text + before), serious
+        before = "Sample more draws before you use their means or quantiles."
+        yield (f"Chains disagree: {text} {REMEDY}" if serious else f"{text} {before}"), serious
     least = table[["ess_bulk", "ess_tail"]].min(axis=1)
     few = least < agreement.ESS
     if few.any():
@@ -313,58 +286,33 @@ def _quantities(diagnosis: Diagnosis) -> Iterator[tuple[str, bool]]:
         )
 
 
-def _disagreements(diagnosis: Diagnosis) -> Iterator[str]:
+def disagreements(diagnosis: Diagnosis) -> list[str]:
+    """Return a sentence for each respect in which chains disagree: modes, the graph, and parts.
+
+    There is none if there are too few draws or chains to assess that.
+    """
+    if not _enough(diagnosis):
+        return []
+    texts = []
     if len(diagnosis.modes) > 1:
         levels = "; ".join(
             f"chains {', '.join(map(str, m.chains))} at log joint {m.log_joint:.1f} with "
             f"{m.n_clusters:.1f} clusters"
             for m in diagnosis.modes
         )
-        yield (
-            f"Chains stay in {len(diagnosis.modes)} modes: {levels}. Don't pool them with equal "
-            "weights: use more tuning draws, try the other target (feedback=), or weight the "
-            "chains with kem.diagnostics.stack."
-        )
-    if diagnosis.edge_agreement > EDGES_DIFFER:
-        carrying = diagnosis.edges[diagnosis.edges["datasets"] >= CARRYING]
-        edge = carrying.loc[carrying["difference"].idxmax()]
-        yield (
-            f"Chains learned different graphs: {_edge(edge)} differs by {edge['difference']:.2f} "
-            "in probability. Sample more draws, or weight the chains with kem.diagnostics.stack."
-        )
-    apart = differing(diagnosis.parts, PARTS_DIFFER)
-    if apart:
-        yield (
-            f"Chains disagree in which parts matter: {some(apart, DIFFERING)}, by chain. Sample "
-            "more draws, or weight the chains with kem.diagnostics.stack."
-        )
-
-
-def _edge(edge: pd.Series) -> str:
-    return f"{readable(edge['parent'])} -> {readable(edge['child'])}"
-
-
-def disagreement(diagnosis: Diagnosis) -> str:
-    """Summarise disagreements between chains (edges of the graph, parts, modes) in a sentence.
-
-    The text is empty if chains agree, and if there are too few draws or chains to assess that.
-    """
-    if not _enough(diagnosis):
-        return ""
-    carrying = diagnosis.edges[diagnosis.edges["datasets"] >= CARRYING]
-    worst = carrying.nlargest(DIFFERING, "difference")
+        texts.append(f"Chains stay in {len(diagnosis.modes)} modes: {levels}.")
     edges = [
-        f"{_edge(edge)} (by {edge['difference']:.2f})"
-        for _, edge in worst[worst["difference"] > EDGES_DIFFER].iterrows()
+        f"{readable(edge['parent'])} -> {readable(edge['child'])} by {edge['difference']:.2f}"
+        for _, edge in carrying(diagnosis.edges).nlargest(DIFFERING, "difference").iterrows()
+        if edge["difference"] > EDGES_DIFFER
     ]
-    apart = differing(diagnosis.parts, PARTS_DIFFER)
-    differences = [f"the graph: {', '.join(edges)}"] if edges else []
-    differences += [f"parts: {some(apart, DIFFERING)}"] if apart else []
-    if not differences and len(diagnosis.modes) > 1:
-        differences = [
-            f"the mode that they sample: {len(diagnosis.modes)} modes of the log joint density"
-        ]
-    return f"The chains disagree in {'; in '.join(differences)}." if differences else ""
+    if edges:
+        texts.append(f"Chains learned different graphs: they differ in {', '.join(edges)}.")
+    parts = differing(diagnosis.parts, PARTS_DIFFER)
+    if parts:
+        listed = some(parts, DIFFERING)
+        texts.append(f"Chains disagree in which parts matter: {listed}, by chain.")
+    return texts
 
 
 def describe(row: pd.Series) -> str:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from kem_pymc.diagnostics.quantities import Draws, compositions, parents
 
@@ -26,25 +27,21 @@ def edge_table(draws: Draws) -> pd.DataFrame:
     """
     code, named = compositions(draws)
     counts, pairs = _counts(code[:, :, draws.present], parents(code)[:, :, draws.present])
-    members = np.stack(
-        [counts[..., pairs[:, 0] == p].sum(axis=-1) for p in pairs[:, 0]], axis=-1
-    ).astype(float)
-    with np.errstate(invalid="ignore"):
-        shares = np.where(members > 0, counts / (draws.concentration[..., None] + members), np.nan)
-    flat = shares.reshape(-1, len(pairs))
+    members = counts @ (pairs[:, :1] == pairs[:, 0])
+    shares = xr.DataArray(
+        counts / (draws.concentration[..., None] + members), dims=("chain", "draw", "edge")
+    ).where(members > 0)
     tail = (1 - INTERVAL) / 2
-    lower, upper = np.nanquantile(flat, [tail, 1 - tail], axis=0)
-    occupied = (members > 0).sum(axis=1)
-    totals = np.nansum(shares, axis=1)
-    by_chain = np.where(occupied > 0, totals / np.maximum(occupied, 1), np.nan)
-    overall = totals / draws.n_draws
+    lower, upper = shares.quantile([tail, 1 - tail], ("chain", "draw")).values
+    by_chain = shares.mean("draw").values
+    overall = shares.fillna(0).mean("draw").values
     table = pd.DataFrame(
         {
             "parent": [draws.label(named[p]) for p in pairs[:, 0]],
             "child": [draws.label(named[c]) for c in pairs[:, 1]],
             "datasets": counts.mean(axis=(0, 1)),
             "occurrence": (counts > 0).mean(axis=(0, 1)),
-            "probability": np.nanmean(flat, axis=0),
+            "probability": shares.mean(("chain", "draw")).values,
             "lower": lower,
             "upper": upper,
             **{f"chain {k}": by_chain[k] for k in range(draws.n_chains)},
@@ -54,13 +51,9 @@ def edge_table(draws: Draws) -> pd.DataFrame:
     return table.sort_values("datasets", ascending=False, kind="stable", ignore_index=True)
 
 
-def edge_agreement(table: pd.DataFrame) -> float:
-    """Return the largest difference between chains, over edges with at least half a dataset.
-
-    It is NaN if there is no such edge.
-    """
-    carrying = table[table["datasets"] >= CARRYING]
-    return float(carrying["difference"].max()) if len(carrying) else float("nan")
+def carrying(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the edges with at least half a dataset, by which the agreement of chains is judged."""
+    return table[table["datasets"] >= CARRYING]
 
 
 def _counts(child: np.ndarray, parent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -65,14 +65,6 @@ def part_table(draws: Draws) -> pd.DataFrame:
     return sorted_rows.drop(columns="order")
 
 
-def mean_changes(draws: Draws) -> float:
-    """Return the mean number of changes of a user's composition, over users and draws."""
-    both = draws.present[:, 1:] & draws.present[:, :-1]
-    inclusion = draws.inclusion
-    changed = (inclusion[:, :, :, 1:] != inclusion[:, :, :, :-1]).any(axis=-1) & both
-    return float(changed.sum(axis=-1).mean())
-
-
 def in_words(probability: float) -> str:
     """Return the verbal expression for a probability, e.g. "likely"."""
     return next(words for least, words in WORDS if probability >= least)

@@ -1,5 +1,7 @@
 """Log prior of every draw by term, for ArviZ's sensitivity analysis by power-scaling."""
 
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,25 +50,22 @@ def log_prior_group(idata: xr.DataTree, model: "EvolutionModel") -> xr.DataTree:
     engine, learned = model.engine, model.engine.learned
     structure, hyperparameters, noise = arrays_of(idata, model)
     shape = structure.shape[:2]
-    names = ("seating", "inclusion", "hyperparameters", "noise", *learned)
-    terms = {name: np.zeros(shape) for name in names}
     posterior = idata["posterior"]
     shared = {name: posterior[name].transpose("chain", "draw").values for name in learned}
-    for place in np.ndindex(shape):
-        here = {name: values[place] for name, values in shared.items()}
-        alpha = None
-        if "concentration" in here:
-            alpha = here.pop("concentration")
-            terms["concentration"][place] = engine.log_concentration(alpha)
+    terms: dict[str, np.ndarray] = defaultdict(partial(np.zeros, shape))
+    for k in np.ndindex(shape):
+        here = {name: values[k] for name, values in shared.items()}
+        alpha = here.pop("concentration", None)
+        if alpha is not None:
+            terms["concentration"][k] = engine.log_concentration(alpha)
         for name, term in zip(here, engine.log_population(*here.values()), strict=True):
-            terms[name][place] = term
-        included = _log_inclusion(model, structure[place])
-        terms["inclusion"][place] = included
-        terms["seating"][place] = engine.log_structure(structure[place], alpha) - included
-        terms["hyperparameters"][place] = engine.log_hyperparameters(
-            structure[place], hyperparameters[place], *here.values()
-        )
-        terms["noise"][place] = engine.log_noise(structure[place], noise[place], *here.values())
+            terms[name][k] = term
+        included = _log_inclusion(model, structure[k])
+        terms["seating"][k] = engine.log_structure(structure[k], alpha) - included
+        terms["inclusion"][k] = included
+        given = structure[k], hyperparameters[k], *here.values()
+        terms["hyperparameters"][k] = engine.log_hyperparameters(*given)
+        terms["noise"][k] = engine.log_noise(structure[k], noise[k], *here.values())
     made = idata.copy()
     made["log_prior"] = xr.DataTree(
         dataset=xr.Dataset(
@@ -81,8 +80,7 @@ def _log_inclusion(model: "EvolutionModel", structure: np.ndarray) -> float:
     """Return the log probability of all clusters' compositions, given their parents' (eq. 4)."""
     table = model.engine.prior_table
     included = structure[..., 1:] > 0
-    above = np.zeros_like(included)
-    above[:, 1:] = included[:, :-1]
+    above = np.insert(included[:, :-1], 0, False, axis=1)
     label = structure[..., 0]
     first = label == np.arange(label.size).reshape(label.shape)
     p = np.where(above[first], table.stay, table.enter)

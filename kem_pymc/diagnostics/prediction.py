@@ -41,34 +41,27 @@ def log_likelihood_group(idata: xr.DataTree) -> xr.DataTree:
     InputError
         If `idata` is neither.
     """
-    if "log_likelihood" in idata.children and "dataset_log_likelihood" not in idata["posterior"]:
-        return _of_cluster(idata)
-    draws = Draws.of(idata)
-    try:
-        values = idata["posterior"]["dataset_log_likelihood"]
-        values = values.transpose("chain", "draw", "user", "time_step")
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            "The posterior lacks dataset_log_likelihood. Sample it with an EvolutionModel."
-        ) from error
-    u, t = np.nonzero(draws.present)
-    dataset = xr.Dataset(
-        {"targets": (("chain", "draw", "dataset"), values.values[:, :, u, t])},
-        coords={name: values.coords[name].values for name in ("chain", "draw")}
-        | {"dataset": [f"{draws.users[i]}, {draws.steps[j]}" for i, j in zip(u, t, strict=True)]}
-        | {
-            "user": ("dataset", [draws.users[i] for i in u]),
-            "time_step": ("dataset", [draws.steps[j] for j in t]),
-        },
-    )
+    posterior = idata["posterior"].dataset
+    if "log_likelihood" in idata.children and "dataset_log_likelihood" not in posterior:
+        targets = _of_cluster(idata["log_likelihood"].to_dataset())
+    else:
+        draws = Draws.of(idata)
+        if "dataset_log_likelihood" not in posterior:
+            raise InputError(
+                "The posterior lacks dataset_log_likelihood. Sample it with an EvolutionModel."
+            )
+        values = posterior["dataset_log_likelihood"].stack(dataset=("user", "time_step"))
+        targets = values.isel(dataset=draws.present.ravel()).reset_index("dataset")
+        labels = zip(targets["user"].values, targets["time_step"].values, strict=True)
+        targets = targets.assign_coords(dataset=[f"{user}, {step}" for user, step in labels])
+    targets = targets.transpose("chain", "draw", "dataset").rename("targets")
     made = idata.copy()
-    made["log_likelihood"] = xr.DataTree(dataset=dataset)
+    made["log_likelihood"] = xr.DataTree(dataset=targets.to_dataset())
     return made
 
 
-def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
-    """Return the posterior of a ``ClusterModel`` with all members in one variable."""
-    members = idata["log_likelihood"].to_dataset()
+def _of_cluster(members: xr.Dataset) -> xr.DataArray:
+    """Return the log likelihoods of all members of a ``ClusterModel`` in one array."""
     names = [str(name) for name in members]
     if not names or not all(re.fullmatch(r"y\[.*, \d+\]", name) for name in names):
         raise InputError(
@@ -77,15 +70,9 @@ def _of_cluster(idata: xr.DataTree) -> xr.DataTree:
         )
     labels = [name[2:-1] for name in names]
     users, steps = zip(*(label.rsplit(", ", 1) for label in labels), strict=True)
-    targets = xr.concat([members[name] for name in names], "dataset").rename("targets")
-    targets = targets.transpose("chain", "draw", "dataset").assign_coords(
-        dataset=labels,
-        user=("dataset", list(users)),
-        time_step=("dataset", [int(t) for t in steps]),
+    return xr.concat([members[name] for name in names], "dataset").assign_coords(
+        dataset=labels, user=("dataset", [*users]), time_step=("dataset", [*map(int, steps)])
     )
-    made = idata.copy()
-    made["log_likelihood"] = xr.DataTree(dataset=targets.to_dataset())
-    return made
 
 
 def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
@@ -125,16 +112,17 @@ def next_batch(idata: xr.DataTree, model: "EvolutionModel") -> xr.Dataset:
         )
     shape = draws.n_chains, draws.n_draws
     log_density = np.empty((*shape, int(follows.sum())))
-    for k, s in np.ndindex(shape):
-        structure, hyperparameters, noise = (a[k, s] for a in arrays)
-        ahead = engine.log_density_of_batches(_handed_on(structure, hyperparameters, noise))
-        log_density[k, s] = ahead[:, 1:][follows]
+    for place in np.ndindex(shape):
+        ahead = engine.log_density_of_batches(_handed_on(*(a[place] for a in arrays)))
+        log_density[place] = ahead[:, 1:][follows]
+    labels = draws.assignment
+    later = np.triu(labels[..., :, None] == labels[..., None, :], 1)  # of (t, later time step)
+    seen = later.any(axis=-1)[..., :-1][..., follows]
     u, t = np.nonzero(follows)
-    coords = {name: idata["posterior"][name].values for name in ("chain", "draw")}
     dims = ("chain", "draw", "batch")
     return xr.Dataset(
-        {"log_density": (dims, log_density), "seen": (dims, _seen(draws)[..., follows])},
-        coords=coords
+        {"log_density": (dims, log_density), "seen": (dims, seen)},
+        coords={name: idata["posterior"][name].values for name in ("chain", "draw")}
         | {
             "user": ("batch", [draws.users[i] for i in u]),
             "time_step": ("batch", [draws.steps[j] for j in t]),
@@ -167,22 +155,10 @@ def _handed_on(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return arrays in which each dataset has the user's previous kernel, in a separate cluster."""
     present = structure[..., 0] >= 0
-    places = np.arange(present.size).reshape(present.shape)
     moved = []
     for array in (structure, hyperparameters, noise):
         new = array.copy()
         new[:, 1:][present[:, 1:]] = array[:, :-1][present[:, 1:]]
         moved.append(new)
-    moved[0][..., 0] = np.where(present, places, -1)
+    moved[0][..., 0] = np.where(present, np.arange(present.size).reshape(present.shape), -1)
     return cast(tuple[np.ndarray, np.ndarray, np.ndarray], tuple(moved))
-
-
-def _seen(draws: Draws) -> np.ndarray:
-    """Return whether a later dataset of the user is in the cluster of (u, t) (K, S, U, T - 1)."""
-    labels = draws.assignment
-    steps = labels.shape[-1]
-    seen = np.zeros((*labels.shape[:-1], steps - 1), dtype=bool)
-    for t in range(steps - 1):
-        later = labels[..., t + 1 :]
-        seen[..., t] = ((later == labels[..., t, None]) & (later >= 0)).any(axis=-1)
-    return seen

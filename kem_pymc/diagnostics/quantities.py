@@ -89,11 +89,6 @@ class Draws:
         return cls(pool, settings, users, steps, present, **arrays, population=population)
 
     @property
-    def learns_concentration(self) -> bool:
-        """Return whether alpha was sampled."""
-        return isinstance(self.settings["concentration"], dict)
-
-    @property
     def n_chains(self) -> int:
         return self.assignment.shape[0]
 
@@ -123,9 +118,7 @@ def compositions(draws: Draws) -> tuple[np.ndarray, list[Composition]]:
 
 def parents(code: np.ndarray) -> np.ndarray:
     """Return the composition one time step earlier (..., T); the empty one at the first."""
-    above = np.zeros_like(code)
-    above[..., 1:] = code[..., :-1]
-    return above
+    return np.insert(code[..., :-1], 0, 0, axis=-1)
 
 
 def varying(draws: Draws) -> xr.Dataset:
@@ -144,27 +137,26 @@ def varying(draws: Draws) -> xr.Dataset:
         population parameter, ``candidate`` is its name.
     """
     sizes = draws.inclusion.sum(axis=-1).astype(float)
-    columns: list[tuple[tuple[str, str, str, str], np.ndarray]] = [
-        (("log joint", "", "", ""), draws.log_joint),
-        (("clusters", "", "", ""), draws.n_clusters),
-        (("mean size", "", "", ""), sizes[:, :, draws.present].mean(axis=-1)),
-    ]
-    if draws.learns_concentration:
-        columns.append((("concentration", "", "", ""), draws.concentration))
-    for name, values in draws.population.items():
-        columns.append((("population", "", "", name), values))
+    columns: dict[tuple[str, str, str, str], np.ndarray] = {
+        ("log joint", "", "", ""): draws.log_joint,
+        ("clusters", "", "", ""): draws.n_clusters,
+        ("mean size", "", "", ""): sizes[:, :, draws.present].mean(axis=-1),
+    }
+    if isinstance(draws.settings["concentration"], dict):  # it was learned
+        columns["concentration", "", "", ""] = draws.concentration
+    columns |= {("population", "", "", name): draws.population[name] for name in draws.population}
     shares = draws.inclusion.mean(axis=(0, 1))
+    unsettled = (shares >= SETTLED[0]) & (shares <= SETTLED[1])
     for u, t in np.argwhere(draws.present):
         place = str(draws.users[u]), str(draws.steps[t])
-        columns.append((("size", *place, ""), sizes[:, :, u, t]))
-        columns.append((("log noise", *place, ""), np.log(draws.noise[:, :, u, t])))
-        unsettled = (shares[u, t] >= SETTLED[0]) & (shares[u, t] <= SETTLED[1])
-        for c in np.flatnonzero(unsettled):
-            label = ("inclusion", *place, draws.pool.names[c])
-            columns.append((label, draws.inclusion[:, :, u, t, c].astype(float)))
-    labels = zip(*(label for label, _ in columns), strict=True)
+        columns["size", *place, ""] = sizes[:, :, u, t]
+        columns["log noise", *place, ""] = np.log(draws.noise[:, :, u, t])
+        for c in np.flatnonzero(unsettled[u, t]):
+            columns["inclusion", *place, draws.pool.names[c]] = draws.inclusion[:, :, u, t, c]
     names = ("quantity", "user", "time_step", "candidate")
     return xr.Dataset(
-        {"value": (("chain", "draw", "column"), np.stack([v for _, v in columns], axis=-1))},
-        coords={n: ("column", list(v)) for n, v in zip(names, labels, strict=True)},
+        {"value": (("chain", "draw", "column"), np.stack([*columns.values()], axis=-1))},
+        coords={
+            n: ("column", list(v)) for n, v in zip(names, zip(*columns, strict=True), strict=True)
+        },
     )

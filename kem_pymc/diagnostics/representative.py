@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 from kem_pymc._system.display import Display, Displayed, Listing, beyond, some
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.diagnostics.quantities import Draws, compositions
+from kem_pymc.diagnostics.quantities import Draws, compositions, parents
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.from_posterior import read_shared
 from kem_pymc.kernels.composition import Composition
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from kem_pymc.model.cluster_model import ClusterModel
 
-#: Number of cuts of each dendrogram that are evaluated, and number of the best ones from which the
-#: search for a partition starts.
-CUTS, STARTS = 30, 5
+#: Number of cuts of each dendrogram that are evaluated.
+CUTS = 30
 
 #: Maximum number of clusters, and of members of each, that are shown.
 SHOWN, MEMBERS = 20, 6
@@ -145,27 +144,18 @@ class Representative(Displayed):
         ]
         return pd.DataFrame(rows)
 
-    @property
-    def _counted(self) -> str:
-        datasets = sum(len(c.members) for c in self.clusters)
-        return f"{len(self.clusters)} clusters of {datasets} datasets"
-
     def __repr__(self) -> str:
-        return f"Representative({self._counted})"
+        datasets = sum(len(c.members) for c in self.clusters)
+        return f"Representative({len(self.clusters)} clusters of {datasets} datasets)"
 
     def _display(self) -> Display:
-        rows = [
-            (
-                *(c.parent.label(self.pool.dimension), c.composition.label(self.pool.dimension)),
-                *(len(c.members), c.certainty, c.cohesion),
-                some((f"{u}/{t}" for u, t in c.members), MEMBERS),
-            )
-            for c in self.clusters[:SHOWN]
+        table = self.to_frame().head(SHOWN).rename(columns={"members": "user/time step"})
+        table["user/time step"] = [
+            some((f"{u}/{t}" for u, t in c.members), MEMBERS) for c in self.clusters[:SHOWN]
         ]
-        columns = ("parent", "composition", "datasets", "certainty", "cohesion", "user/time step")
+        rows, forms = list(table.itertuples(index=False)), {"certainty": ".2f", "cohesion": ".2f"}
         more = beyond(SHOWN, len(self.clusters), "clusters are shown.")
-        listing = Listing(columns, rows, {"certainty": ".2f", "cohesion": ".2f"}, more=more)
-        return Display(f"Representative clustering: {self._counted}", listings=[listing])
+        return Display(repr(self), listings=[Listing(tuple(table), rows, forms, more=more)])
 
 
 def representative(idata: "DataTree") -> Representative:
@@ -199,9 +189,7 @@ def representative(idata: "DataTree") -> Representative:
     code = code.reshape(-1, *draws.present.shape)
     modal, share = modes(code)
     together = shared_clusters(draws.assignment[:, :, draws.present])
-    above = np.zeros_like(modal)
-    above[:, 1:] = modal[:, :-1]
-    kind = np.stack([above[draws.present], modal[draws.present]], axis=1)
+    kind = np.stack([parents(modal)[draws.present], modal[draws.present]], axis=1)
     clusters = []
     for parent, composition in np.unique(kind, axis=0):
         alike = np.flatnonzero((kind == (parent, composition)).all(axis=1))
@@ -247,8 +235,8 @@ def expected_information(together: np.ndarray, label: np.ndarray) -> float:
 def best_partition(together: np.ndarray) -> np.ndarray:
     """Return the partition (n,) that minimises :func:`expected_information`, by local search.
 
-    The search starts from the best cuts of two dendrograms (average and complete linkage of 1 - P).
-    Single items are moved, and pairs of clusters merged, until no step is an improvement.
+    The search starts from the best cut of two dendrograms (average and complete linkage of 1 - P).
+    Single items are moved until no step is an improvement.
     """
     n = len(together)
     if n == 1:
@@ -256,20 +244,10 @@ def best_partition(together: np.ndarray) -> np.ndarray:
     distance = squareform(1 - together, checks=False)
     sizes = np.unique(np.linspace(1, n, min(n, CUTS)).round().astype(int))
     cuts = [cut_tree(linkage(distance, method), sizes).T for method in ("average", "complete")]
-    starts = np.unique(np.vstack(cuts), axis=0)
-    order = np.argsort([expected_information(together, start) for start in starts], kind="stable")
-    descents = [_descend(together, starts[i].copy()) for i in order[:STARTS]]
-    best = min(descents, key=lambda label: expected_information(together, label))
-    return np.unique(best, return_inverse=True)[1]
-
-
-def _descend(together: np.ndarray, label: np.ndarray) -> np.ndarray:
-    improved = True
-    while improved:
-        improved = _merge(together, label)
-        for item in range(len(label)):
-            improved |= _move(together, label, item)
-    return label
+    label = min(np.vstack(cuts), key=lambda cut: expected_information(together, cut)).copy()
+    while any([_move(together, label, item) for item in range(n)]):  # every item is tried
+        pass
+    return np.unique(label, return_inverse=True)[1]
 
 
 def _cost(together: np.ndarray, members: np.ndarray) -> float:
@@ -297,22 +275,6 @@ def _move(together: np.ndarray, label: np.ndarray, item: int) -> bool:
     return moved
 
 
-def _merge(together: np.ndarray, label: np.ndarray) -> bool:
-    """Merge the pair of clusters with the largest gain, if any; return whether it merged."""
-    clusters = [np.flatnonzero(label == k) for k in np.unique(label)]
-    costs = [_cost(together, members) for members in clusters]
-    best, pair = -1e-12, None
-    for i, first in enumerate(clusters):
-        for j, second in enumerate(clusters[:i]):
-            if together[np.ix_(first, second)].any():
-                joint = _cost(together, np.concatenate([first, second]))
-                if joint - costs[i] - costs[j] < best:
-                    best, pair = joint - costs[i] - costs[j], (first, second)
-    if pair is not None:
-        label[pair[0]] = label[pair[1][0]]
-    return pair is not None
-
-
 def shared_clusters(assignment: np.ndarray) -> np.ndarray:
     """Return the fraction of draws in which two datasets share a cluster (N, N).
 
@@ -327,13 +289,8 @@ def shared_clusters(assignment: np.ndarray) -> np.ndarray:
 
 def modes(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the most frequent value (U, T) over draws (S, U, T), and its relative frequency."""
-    modal = np.zeros(code.shape[1:], dtype=code.dtype)
-    share = np.zeros(code.shape[1:])
-    for place in np.ndindex(modal.shape):
-        counts = np.bincount(code[:, *place])
-        modal[place] = counts.argmax()
-        share[place] = counts.max() / len(code)
-    return modal, share
+    counts = np.apply_along_axis(np.bincount, 0, code, minlength=code.max() + 1)
+    return counts.argmax(axis=0), counts.max(axis=0) / len(code)
 
 
 def _cohesion(together: np.ndarray) -> float:

@@ -99,16 +99,13 @@ def stacking_weights(log_density: np.ndarray, prior: float = PRIOR) -> np.ndarra
     """
     # Observations that are impossible under every chain don't affect the weights.
     possible = log_density[np.isfinite(log_density.max(axis=1))]
-    chains = log_density.shape[1]
-    weights = np.full(chains, 1 / chains)
+    weights = np.full(log_density.shape[1], 1 / log_density.shape[1])
     density = np.exp(possible - possible.max(axis=1, keepdims=True))
     for _ in range(ITERATIONS):
         mixture = density * weights
-        responsibility = (mixture / mixture.sum(axis=1, keepdims=True)).sum(axis=0)
-        new = responsibility + (prior - 1)
-        total = new.sum()
-        new = new / total if total > 0 else weights
-        change, weights = np.abs(new - weights).max(), new
-        if change < TOLERANCE:
-            break
+        new = (mixture / mixture.sum(axis=1, keepdims=True)).sum(axis=0) + (prior - 1)
+        new /= new.sum()
+        if np.abs(new - weights).max() < TOLERANCE:
+            return new
+        weights = new
     return weights

@@ -1,10 +1,17 @@
-"""R-hat and effective sample sizes against ArviZ's, and what constants have."""
+"""R-hat and effective sample sizes against ArviZ's, of constants too; chains at one level."""
 
 import arviz as az
 import numpy as np
 import pytest
 
-from kem_pymc.diagnostics.convergence import RHAT, convergence, scalar_r_hats, summary
+from kem_pymc.diagnostics.convergence import (
+    RHAT,
+    convergence,
+    find_modes,
+    scalar_r_hats,
+    summary,
+)
+from kem_pymc.diagnostics.diagnosis import diagnose
 from kem_pymc.diagnostics.quantities import Draws
 from tests.diagnostics.conftest import levels, mixing, posterior_of
 
@@ -35,7 +42,7 @@ def test_chains_that_never_change_but_differ_are_infinitely_apart():
     assert summary(table).loc["inclusion", "r_hat_beyond"] == 4
 
 
-def test_r_hats_of_scalars_are_known_or_none():
+def test_r_hats_of_scalars_are_finite_or_left_out():
     inclusion, assignment = mixing()
     tree = posterior_of(inclusion, assignment, log_joint=levels(0, 0, 0, 5))
     found = scalar_r_hats(tree)
@@ -43,9 +50,8 @@ def test_r_hats_of_scalars_are_known_or_none():
     assert found["log_joint"] == pytest.approx(
         float(az.rhat(tree["posterior"]["log_joint"].values))
     )
-    assert found["n_clusters"] is None  # always two
-    single = tree.isel(chain=[0])
-    assert set(scalar_r_hats(single).values()) == {None}
+    assert "n_clusters" not in found  # always two
+    assert scalar_r_hats(tree.isel(chain=[0])) == {}
 
 
 def test_too_few_draws_or_chains_have_no_r_hat():
@@ -56,3 +62,29 @@ def test_too_few_draws_or_chains_have_no_r_hat():
     single = convergence(Draws.of(posterior_of(*mixing(chains=1, draws=50))))
     assert single["r_hat"].isna().all()
     assert single.loc[single["quantity"] == "log joint", "ess_bulk"].notna().all()
+
+
+def test_modes_are_chains_at_one_level():
+    inclusion, assignment = mixing()
+    tree = posterior_of(inclusion, assignment, log_joint=levels(0, -20, 0.1, -20.1))
+    modes = find_modes(Draws.of(tree))
+    assert [mode.chains for mode in modes] == [(0, 2), (1, 3)]
+    assert modes[0].log_joint == pytest.approx(0, abs=0.2)
+    message = diagnose(tree).warnings
+    assert "2 modes: chains 0, 2 at log joint" in message[0]
+    assert "kem.diagnostics.stack" in message[0]
+
+
+def test_no_mode_holds_chains_that_are_apart():
+    # Each is 0.8 from the next, so the ends are 1.6 apart.
+    tree = posterior_of(*mixing(chains=3), log_joint=levels(0, 0.8, 1.6))
+    modes = find_modes(Draws.of(tree))
+    assert len(modes) == 2
+    assert not any({0, 2} <= set(mode.chains) for mode in modes)
+
+
+def test_outlying_draws_do_not_hide_modes():
+    log_joint = levels(0, -20)
+    log_joint[:, ::50] -= 5000
+    modes = find_modes(Draws.of(posterior_of(*mixing(chains=2), log_joint=log_joint)))
+    assert [mode.chains for mode in modes] == [(0,), (1,)]
