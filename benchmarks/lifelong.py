@@ -39,8 +39,8 @@ from experiments.results import slug
 from kem_pymc._system.files import write_atomically
 from kem_pymc.lifelong import LifelongSampler, tasks
 from kem_pymc.lifelong.lbo import LBO
+from kem_pymc.lifelong.sampler import StudySampler
 from kem_pymc.lifelong.space import Space
-from kem_pymc.lifelong.studies import StudySampler
 
 SPACE: dict[str, BaseDistribution] = {
     name: FloatDistribution(*ends) for name, ends in RANGES.items()
@@ -132,7 +132,8 @@ def botorch(functions: list[Branin], seed: int) -> Iterator[list[Point]]:
     first, space = sampler("random", seed), Space(SPACE)
     rows: list[np.ndarray] = []
     values: list[np.ndarray] = []
-    unit = torch.tensor([[0.0] * space.columns, [1.0] * space.columns], dtype=torch.double)
+    unit = torch.zeros(2, len(space.numeric), dtype=torch.double)
+    unit[1] = 1.0
     for number, function in enumerate(functions):
         study = optuna.create_study(sampler=first)
         values.append(np.empty(0))

@@ -1,7 +1,7 @@
 """Samplers with which lifelong Bayesian optimisation is compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -13,14 +13,11 @@ from scipy.optimize import minimize
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.kernels.base import MATERN52
 from kem_pymc.lifelong import networks
-from kem_pymc.lifelong.adam import Adam
-from kem_pymc.lifelong.lbo import FIRST_LOG_PRECISIONS, NetworkModel
-from kem_pymc.lifelong.linear import LOG_PRECISIONS, dual, primal
-from kem_pymc.lifelong.sampler import LifelongSampler
+from kem_pymc.lifelong.lbo import FIRST_LOG_PRECISIONS, LBO, NetworkProcess
+from kem_pymc.lifelong.sampler import LifelongSampler, StudySampler, new_point
 from kem_pymc.lifelong.space import Space
-from kem_pymc.lifelong.studies import StudySampler, new_point
 from kem_pymc.lifelong.tasks import Task
-from kem_pymc.lifelong.training import TaskState
+from kem_pymc.lifelong.training import LOG_PRECISIONS, Adam, log_likelihoods
 
 #: Means and standard deviations of the normal priors of log lengthscales and of the log noise
 #: variance. Values are standardised, and columns are in [0, 1].
@@ -128,37 +125,22 @@ class TaskModel:
 
     Attributes
     ----------
-    process : TaskProcess
-    earlier : tuple of ndarray, shapes (n, D + 1) and (n,)
-        Evaluations of earlier tasks.
-    rows : ndarray, shape (m, D)
-    y : ndarray, shape (m,)
-        Evaluations of the last task.
+    posterior : Posterior
+        That of a :class:`TaskProcess`, given the evaluations of all tasks.
+    place : int
+        Place of the last task.
     """
 
-    process: TaskProcess
-    earlier: tuple[np.ndarray, np.ndarray]
-    rows: np.ndarray
-    y: np.ndarray
-
-    @cached_property
-    def posterior(self) -> Posterior:
-        """The posterior of the process."""
-        x, y = self.earlier
-        x = np.vstack([x, self._placed(self.rows)])
-        return Posterior.of(self.process, x, np.concatenate([y, self.y]))
-
-    def _placed(self, rows: np.ndarray) -> np.ndarray:
-        return np.column_stack([rows, np.full(len(rows), len(self.process.of_tasks) - 1)])
+    posterior: Posterior
+    place: int
 
     def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations (m,) of the function at points (m, D)."""
-        mean, variance = self.posterior.predict(self._placed(rows))
-        return mean, np.sqrt(np.maximum(variance, 0.0))
+        """Return means and variances (m,) of the function at points (m, D)."""
+        return self.posterior.predict(np.column_stack([rows, np.full(len(rows), self.place)]))
 
-    def conditioned(self, rows: np.ndarray, y: np.ndarray) -> "TaskModel":
-        """Return the model with other evaluations of the last task, and the same process."""
-        return TaskModel(self.process, self.earlier, rows, y)
+    def observe(self, x: np.ndarray, y: float) -> "TaskModel":
+        """Return the model with one more evaluation of the last task, at a point (D,)."""
+        return replace(self, posterior=self.posterior.observe(np.append(x, self.place), y))
 
 
 class MultiTaskGP(StudySampler):
@@ -208,9 +190,7 @@ class MultiTaskGP(StudySampler):
         best = min(optima, key=lambda optimum: optimum.fun)
         log_lengthscales, log_noise, factor = unpacked(best.x)
         process = TaskProcess(np.exp(log_lengthscales), np.exp(log_noise), factor @ factor.T)
-        others = places < count - 1
-        earlier = np.column_stack([rows, places])[others], y[others]
-        return TaskModel(process, earlier, tasks[-1].rows, tasks[-1].y)
+        return TaskModel(Posterior.of(process, np.column_stack([rows, places]), y), count - 1)
 
 
 class SingleTaskGP(MultiTaskGP):
@@ -251,43 +231,32 @@ class SharedTraining:
         self._y, self._used = pytensor.shared(np.zeros((1, 1))), pytensor.shared(np.zeros((1, 1)))
         self._columns = columns
 
-    def log_likelihoods(self, in_dual: bool) -> Any:
-        """Return log marginal likelihoods (T,) as an expression."""
+    @property
+    def log_likelihoods(self) -> Any:
+        """Log marginal likelihoods (T,) as an expression."""
         count, n = self._y.shape[0], self._y.shape[1]
         rows = self._rows.reshape((count * n, self._columns))
         maps = networks.features_in_pytensor(self.weights, rows, self._columns, self.units)
         phi = maps[0].reshape((count, n, self.units)) * self._used[:, :, None]
         logs = pt.clip(self.log_precisions, *LOG_PRECISIONS)
-        if in_dual:
-            gram = pt.matmul(phi, phi.transpose(0, 2, 1))
-            likelihood = dual(gram, self._y, logs[:, 0], logs[:, 1])
-        else:
-            cross = pt.matmul(phi.transpose(0, 2, 1), phi)
-            along = (phi * self._y[:, :, None]).sum(axis=1)
-            likelihood = primal(cross, along, self._y, logs[:, 0], logs[:, 1])
+        gram = pt.matmul(phi, phi.transpose(0, 2, 1))
+        likelihood = log_likelihoods(gram, self._y, *(logs[:, i, None, None] for i in range(2)))
         missing = (1.0 - self._used).sum(axis=1)
         return likelihood + 0.5 * missing * (np.log(2 * np.pi) - logs[:, 1])
 
-    def give(self, tasks: Sequence[Task]) -> bool:
-        """Give the evaluations of all tasks; return whether the dual form is the smaller one."""
+    def give(self, tasks: Sequence[Task]) -> None:
+        """Give the evaluations of all tasks."""
         n = max(len(task.y) for task in tasks)
         fill = [(0, n - len(task.y)) for task in tasks]
-        self._rows.set_value(
-            np.stack(
-                [np.pad(t.rows, (padding, (0, 0))) for t, padding in zip(tasks, fill, strict=True)]
-            )
-        )
-        self._y.set_value(
-            np.stack([np.pad(task.y, padding) for task, padding in zip(tasks, fill, strict=True)])
-        )
+        pairs = list(zip(tasks, fill, strict=True))
+        self._rows.set_value(np.stack([np.pad(task.rows, (end, (0, 0))) for task, end in pairs]))
+        self._y.set_value(np.stack([np.pad(task.y, end) for task, end in pairs]))
         self._used.set_value(np.stack([np.arange(n) < len(task.y) for task in tasks]).astype(float))
-        return n <= self.units
 
-    @cache  # noqa: B019  one object for each shape is kept
-    def adam(self, in_dual: bool) -> Adam:
-        """Return the compiled step for a form of the likelihoods."""
-        loss = -self.log_likelihoods(in_dual).sum()
-        return Adam(loss, [self.weights, self.log_precisions])
+    @cached_property
+    def adam(self) -> Adam:
+        """The compiled step."""
+        return Adam(-self.log_likelihoods.sum(), [self.weights, self.log_precisions])
 
 
 @cache
@@ -308,7 +277,6 @@ class ABLR(StudySampler):
         See :class:`StudySampler`.
     """
 
-    several = True
     rate, iterations = 0.01, 100
 
     def __init__(self, storage: Any = None, *, units: int = 50, **options: Any) -> None:
@@ -316,30 +284,37 @@ class ABLR(StudySampler):
         self.units = units
         self.weights, self.log_precisions = np.empty((0, 0)), np.empty((0, 2))
 
-    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> NetworkModel:
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
         """Train on the evaluations; see :class:`StudySampler`."""
-        columns = tasks[-1].rows.shape[1]
-        begins = len(tasks) > len(self.log_precisions)
-        if begins and (not self.several or not self.weights.size):
+        *_, last = tasks
+        columns = last.rows.shape[1]
+        if not self.weights.size:
             self.weights = networks.draw(1, columns, self.units, rng)
-        while len(self.log_precisions) < len(tasks):
-            self.log_precisions = np.vstack([self.log_precisions, FIRST_LOG_PRECISIONS])
-        used = tasks if self.several else tasks[-1:]
-        training = _training(columns, self.units)
-        adam = training.adam(training.give(used))
-        adam.begin([self.weights, self.log_precisions[-len(used) :]], self.rate)
+        new = len(tasks) - len(self.log_precisions)
+        first = np.tile(FIRST_LOG_PRECISIONS, (max(new, 0), 1))
+        self.log_precisions = np.vstack([self.log_precisions, first])
+        training, count = _training(columns, self.units), len(tasks)
+        training.give(tasks)
+        training.adam.begin([self.weights, self.log_precisions[-count:]], self.rate)
         for _ in range(self.iterations):
-            adam.step()
-        self.weights, log_precisions = adam.values()
-        self.log_precisions[-len(used) :] = np.clip(log_precisions, *LOG_PRECISIONS)
-        state = TaskState(self.weights, np.ones(1), self.log_precisions[-1])
-        return NetworkModel.of(state, self.units, tasks[-1].rows, tasks[-1].y)
+            training.adam.step()
+        self.weights, log_precisions = training.adam.values()
+        self.log_precisions[-count:] = np.clip(log_precisions, *LOG_PRECISIONS)
+        precisions = np.exp(self.log_precisions[-1])
+        process = NetworkProcess(self.weights, self.units, columns, *precisions)
+        return Posterior.of(process, last.rows, last.y)
 
 
-class DNGO(ABLR):
-    """A network for each task (Snoek et al. 2015)."""
+class DNGO(StudySampler):
+    """A network for each task (Snoek et al. 2015): LBO with one network and one task."""
 
-    several = False
+    def __init__(self, storage: Any = None, **options: Any) -> None:
+        super().__init__(storage, **options)
+        self.lbo = LBO(max_networks=1, seed=self.seed)
+
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
+        """Train on the evaluations of the last task; see :class:`StudySampler`."""
+        return self.lbo.fit(tasks[-1:], rng)
 
 
 def sampler(method: str, seed: int, **options: Any) -> StudySampler:

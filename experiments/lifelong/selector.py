@@ -1,30 +1,25 @@
 """Search by lifelong Bayesian optimisation, whose earlier tasks are the pilot users' data."""
 
-import time
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 from optuna.distributions import IntDistribution
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
-from kem_pymc.lifelong.sampler import LifelongSampler
+from kem_pymc.lifelong.sampler import LifelongSampler, whole
 from kem_pymc.lifelong.space import Space
-from kem_pymc.lifelong.studies import whole
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
-from kem_pymc.selection.scorer import Proposal, Scorer, normalised
-from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import Previous, as_composition
+from kem_pymc.selection.scorer import Proposal, Scorer, ranked
+from kem_pymc.selection.selector import PoolSelector, Previous, previous_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -36,7 +31,7 @@ STARTS = 6
 LOG_NOISE = -1.5
 
 
-class LifelongSelector:
+class LifelongSelector(PoolSelector):
     """Selector that searches for a composition by lifelong Bayesian optimisation.
 
     A point of the space is whether each candidate is in the composition; its value is the log
@@ -120,39 +115,14 @@ class LifelongSelector:
     def __repr__(self) -> str:
         return f"LifelongSelector(budget={self.budget})"
 
-    def select(self, x: npt.ArrayLike, y: npt.ArrayLike, previous: Previous = None) -> Selection:
-        """Search for a composition for one user's data up to now.
-
-        Parameters
-        ----------
-        x : array_like, shape (n, D), or (n,) if D is 1
-            All of the user's inputs so far, in the user's units.
-        y : array_like, shape (n,)
-        previous : Selection, Composition, str or None
-            Selection or composition of the previous time step; None at the first.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        InputError
-            If there are no points, the shapes don't match, a value isn't a finite number, or
-            `previous` has candidates that aren't in the pool.
-        """
-        started = time.perf_counter()
-        x, y = check_points(x, y, self.pool.dimension)
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        _, considered = self._search(x, y, previous)
-        run_time = time.perf_counter() - started
-        return Selection(tuple(considered), self.pool, self.scaling, x, y, run_time)
+    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+        return ranked([self._search(x, y, previous)[1]])
 
     def _search(
         self, x: np.ndarray, y: np.ndarray, previous: Previous
     ) -> tuple[Task, list[ScoredKernel]]:
-        """Return the evaluations of a data set, and its compositions, the best one first."""
-        included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
+        """Return the evaluations of a data set, and its compositions."""
+        included = self.pool.inclusion(previous_composition(previous, self.pool))
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         task, none = Task(np.empty((0, len(included))), np.empty(0)), np.empty((0, len(included)))
         rows: list[ScoredKernel] = []
@@ -166,11 +136,7 @@ class LifelongSelector:
             rows += self._scorer.consider([proposal], Composition(), previous, x, y)
             values = np.append(task.values, -rows[-1].score / len(y))
             task = Task(np.vstack([task.rows, row]), values)
-        rows.sort(key=lambda row: -row.score)
-        weights = normalised([row.score for row in rows])
-        return task, [
-            replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)
-        ]
+        return task, rows
 
     def _proposal(self, composition: Composition, rng: np.random.Generator) -> Proposal:
         """Return a composition with starting points of its fit."""

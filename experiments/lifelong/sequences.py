@@ -18,8 +18,7 @@ from experiments.lifelong.samplers import sampler
 from experiments.results import file_of, slug
 from experiments.settings import MethodName, Sequences
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.sampler import LifelongSampler
-from kem_pymc.lifelong.studies import StudySampler
+from kem_pymc.lifelong.sampler import LifelongSampler, StudySampler
 
 
 @dataclass(frozen=True)

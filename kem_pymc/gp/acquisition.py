@@ -34,8 +34,8 @@ type Height = Callable[[np.ndarray], np.ndarray]
 class Surrogate(Protocol):
     """A fitted model of a function."""
 
-    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations (m,) of the function at encoded points (m, D)."""
+    def predict(self, x: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances (m,) of the function at encoded points (m, D)."""
 
 
 class MixedSpace(Protocol):
@@ -132,7 +132,8 @@ def maximise(
     """
 
     def height(points: np.ndarray) -> np.ndarray:
-        return log_expected_improvement(*surrogate.predict(points), best)
+        mean, variance = surrogate.predict(points)
+        return log_expected_improvement(mean, np.sqrt(variance), best)
 
     numeric = space.numeric
     leaders = rows[np.argsort(values, kind="stable")[:BEST]]

@@ -6,6 +6,6 @@ from kem_pymc._system.lazy import lazily
 
 if TYPE_CHECKING:
     from kem_pymc.lifelong.sampler import LifelongSampler as LifelongSampler
-    from kem_pymc.lifelong.studies import unfinished as unfinished
+    from kem_pymc.lifelong.sampler import unfinished as unfinished
 
-__getattr__, __all__ = lazily(__name__, {"LifelongSampler": "sampler", "unfinished": "studies"})
+__getattr__, __all__ = lazily(__name__, {"LifelongSampler": "sampler", "unfinished": "sampler"})

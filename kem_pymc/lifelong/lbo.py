@@ -1,14 +1,14 @@
 """Lifelong Bayesian optimisation: networks that tasks share as far as it helps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import ibp, networks
-from kem_pymc.lifelong.linear import LinearPosterior
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import Neighbours, NetworkTraining, TaskState, training
 
@@ -26,47 +26,51 @@ FIRST_LOG_PRECISIONS = (0.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkModel:
-    """Active networks with a posterior of their output weights.
+class NetworkProcess:
+    """The Gaussian process of a sum of networks with normally distributed output weights.
+
+    With features Phi of all networks its covariance is ``Phi Phi' / lambda``. Zhang et al. (2019)
+    print the posterior covariance of output weights with a further factor lambda.
 
     Attributes
     ----------
     weights : ndarray, shape (K, P)
-        Weights of the active networks.
-    units : int
-    posterior : LinearPosterior
+        Weights of the networks.
+    units, dimension : int
+        Number of units of a layer, and of the columns D of a point.
+    precision, noise_precision : float
+        lambda and beta.
     """
 
     weights: np.ndarray
     units: int
-    posterior: LinearPosterior
+    dimension: int
+    precision: float
+    noise_precision: float
 
-    @classmethod
-    def of(cls, state: TaskState, units: int, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
-        """Return the model of a state, given values (n,) at points (n, D)."""
-        weights = state.weights[state.active]
-        precisions = np.exp(state.log_precisions)
-        return cls(weights, units, LinearPosterior(flat(weights, rows, units), y, *precisions))
+    def features(self, x: np.ndarray) -> np.ndarray:
+        """Return the features (K, n, units) of points (n, D)."""
+        return networks.features(self.weights, x, self.units)
 
-    def predict(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations (m,) of the function at points (m, D); eq. 4."""
-        return self.posterior.predict(flat(self.weights, rows, self.units))
+    def covariances(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the covariances (K, n, m) of each network's output."""
+        return self.features(x) @ self.features(z).transpose(0, 2, 1) / self.precision
 
-    def conditioned(self, rows: np.ndarray, y: np.ndarray) -> "NetworkModel":
-        """Return the model with other evaluations, and the same networks and precisions."""
-        posterior = replace(self.posterior, phi=flat(self.weights, rows, self.units), y=y)
-        return replace(self, posterior=posterior)
+    def mean(self, x: np.ndarray) -> np.ndarray:
+        """Return prior means, which are zero; see :class:`kem_pymc.gp.posterior.Process`."""
+        return np.zeros(len(x))
 
-    def outputs(self, rows: np.ndarray) -> np.ndarray:
-        """Return the outputs (K, m) of the networks, whose sum is the function's mean."""
-        maps = networks.features(self.weights, rows, self.units)
-        return np.einsum("knu,ku->kn", maps, self.posterior.coefficients.reshape(-1, self.units))
+    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return prior covariances; see :class:`kem_pymc.gp.posterior.Process`."""
+        return self.covariances(x, z).sum(axis=0)
 
+    def variance(self, x: np.ndarray) -> np.ndarray:
+        """Return prior variances; see :class:`kem_pymc.gp.posterior.Process`."""
+        return (self.features(x) ** 2).sum(axis=(0, 2)) / self.precision
 
-def flat(weights: np.ndarray, rows: np.ndarray, units: int) -> np.ndarray:
-    """Return the features of several networks side by side (n, K units)."""
-    maps = networks.features(weights, rows, units)
-    return maps.transpose(1, 0, 2).reshape(len(rows), -1)
+    def noise_at(self, x: np.ndarray) -> np.ndarray:
+        """Return noise variances; see :class:`kem_pymc.gp.posterior.Process`."""
+        return np.full(len(x), 1 / self.noise_precision)
 
 
 class Beginning(NamedTuple):
@@ -79,11 +83,14 @@ class Beginning(NamedTuple):
         Earlier tasks.
     strength : float
         Coefficient of the regulariser, until it is chosen.
+    number : int
+        Number of earlier tasks.
     """
 
     state: TaskState
     before: Neighbours
     strength: float
+    number: int
 
 
 class Learned(NamedTuple):
@@ -140,11 +147,11 @@ class LBO:
     ) -> None:
         self.alpha, self.max_networks, self.units = alpha, max_networks, units
         self.rate, self.iterations, self.seed = rate, iterations, seed
-        self._earlier: list[tuple[Task, Learned, Beginning]] = []
+        self._earlier: list[tuple[Task, Learned]] = []
         self._strengths: dict[tuple[int, bytes, bytes], float] = {}
 
-    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> NetworkModel:
-        """Return the model of the last task's function, trained on its evaluations.
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
+        """Return the posterior of the last task's function, trained on its evaluations.
 
         Parameters
         ----------
@@ -152,8 +159,9 @@ class LBO:
             All tasks so far. The earlier ones have values that differ.
         rng : numpy.random.Generator
         """
-        learned = self._learned(self._beginning(tasks), len(tasks), tasks[-1], rng)
-        return NetworkModel.of(learned.state, self.units, tasks[-1].rows, tasks[-1].y)
+        task = tasks[-1]
+        learned = self._learn(self._beginning(tasks), task, rng)
+        return self._posterior(learned.state, task.rows, task.y)
 
     def networks(self, tasks: Sequence[Task]) -> dict[str, np.ndarray]:
         """Return what was learned from each task, by name.
@@ -161,11 +169,10 @@ class LBO:
         See :meth:`kem_pymc.lifelong.sampler.LifelongSampler.networks`.
         """
         self._beginning([*tasks, tasks[-1]])
-        results = [learned for _, learned, _ in self._earlier[: len(tasks)]]
+        results = [learned for _, learned in self._earlier[: len(tasks)]]
         weight, correlation = np.zeros((2, len(tasks), self.max_networks))
         for place, (task, result) in enumerate(zip(tasks, results, strict=True)):
-            model = NetworkModel.of(result.state, self.units, task.rows, task.y)
-            outputs = model.outputs(task.rows)
+            outputs = _outputs(self._posterior(result.state, task.rows, task.y))
             varying = outputs.std(axis=1) > 0
             used = np.flatnonzero(result.state.active)[varying]
             weight[place, used] = outputs[varying].std(axis=1)
@@ -179,6 +186,12 @@ class LBO:
             "correlation": correlation,
         }
 
+    def _posterior(self, state: TaskState, rows: np.ndarray, y: np.ndarray) -> Posterior:
+        """Return the posterior of a state, given values (n,) at points (n, D)."""
+        weights, precisions = state.weights[state.active], np.exp(state.log_precisions)
+        process = NetworkProcess(weights, self.units, rows.shape[1], *precisions)
+        return Posterior.of(process, rows, y)
+
     def _training(self, columns: int) -> NetworkTraining:
         return training(self.max_networks, columns, self.units, self.alpha)
 
@@ -188,38 +201,35 @@ class LBO:
         Every training on a task begins there. If it went on from the last one, networks would fit
         the few values of a task ever more closely, and be certain of the rest of the function.
         """
-        odds = ibp.expected_log_odds(self.max_networks, self.alpha)
-        columns, rng = tasks[-1].rows.shape[1], np.random.default_rng([self.seed])
-        begun = Beginning(
-            TaskState(
-                networks.draw(self.max_networks, columns, self.units, rng),
-                odds,
-                np.array(FIRST_LOG_PRECISIONS),
-            ),
-            Neighbours.none(self.max_networks, self._training(columns).size),
-            STRENGTHS[-1],
-        )
-        for number, task in enumerate(tasks[:-1], start=1):
-            stored = self._earlier[number - 1][0] if number <= len(self._earlier) else None
-            if stored is not task:
-                del self._earlier[number - 1 :]
+        columns = tasks[-1].rows.shape[1]
+        for number, task in enumerate(tasks[:-1]):
+            if number == len(self._earlier) or self._earlier[number][0] is not task:
+                del self._earlier[number:]
                 self._strengths.clear()
-                rng = np.random.default_rng([self.seed, number, len(task.values)])
-                learned = self._learned(begun, number, task, rng)
-                state = learned.state._replace(log_odds=odds)
-                after = Beginning(state, begun.before.plus(learned.state), learned.strength)
-                self._earlier.append((task, learned, after))
-            begun = self._earlier[number - 1][2]
-        return begun
+                rng = np.random.default_rng([self.seed, number + 1, len(task.values)])
+                learned = self._learn(self._begin(number, columns), task, rng)
+                self._earlier.append((task, learned))
+        return self._begin(len(tasks) - 1, columns)
 
-    def _learned(
-        self, begun: Beginning, number: int, task: Task, rng: np.random.Generator
-    ) -> Learned:
-        """Train on the task of a number."""
-        strength = self._strength(begun, number, task)
-        return Learned(*self._trained(begun, task.rows, task.y, strength, rng), strength)
+    def _begin(self, number: int, columns: int) -> Beginning:
+        """Return where the training begins after a number of earlier tasks."""
+        earlier = [learned for _, learned in self._earlier[:number]]
+        before = Neighbours.of([one.state for one in earlier], self._training(columns).shape)
+        odds = ibp.expected_log_odds(self.max_networks, self.alpha)
+        if earlier:
+            state, strength = earlier[-1].state._replace(log_odds=odds), earlier[-1].strength
+            return Beginning(state, before, strength, number)
+        rng = np.random.default_rng([self.seed])
+        weights = networks.draw(self.max_networks, columns, self.units, rng)
+        state = TaskState(weights, odds, np.array(FIRST_LOG_PRECISIONS))
+        return Beginning(state, before, STRENGTHS[-1], number)
 
-    def _trained(
+    def _learn(self, begun: Beginning, task: Task, rng: np.random.Generator) -> Learned:
+        """Train on a task."""
+        strength = self._strength(begun, task)
+        return Learned(*self._train(begun, task.rows, task.y, strength, rng), strength)
+
+    def _train(
         self,
         begun: Beginning,
         rows: np.ndarray,
@@ -238,16 +248,16 @@ class LBO:
             rng=rng,
         )
 
-    def _strength(self, begun: Beginning, number: int, task: Task) -> float:
+    def _strength(self, begun: Beginning, task: Task) -> float:
         """Return the coefficient of the regulariser, chosen on the task's first evaluations."""
         if not begun.before.counts.any():
             return begun.strength
         for count in reversed(CHOSEN_AT):
             first = task.first(count)
             if len(first.values) == count and first.varies:
-                key = number, first.rows.tobytes(), first.values.tobytes()
+                key = begun.number, first.rows.tobytes(), first.values.tobytes()
                 if key not in self._strengths:
-                    rng = np.random.default_rng([self.seed, number, count, 1])
+                    rng = np.random.default_rng([self.seed, begun.number + 1, count, 1])
                     self._strengths[key] = self._chosen(begun, first.rows, first.y, rng)
                 return self._strengths[key]
         return begun.strength
@@ -258,15 +268,18 @@ class LBO:
         """Return the coefficient with the smallest error of cross-validation."""
         fold = rng.permutation(len(y)) % FOLDS
         seed = int(rng.integers(2**63))
-        errors = []
-        for strength in STRENGTHS:
-            error = 0.0
+        errors = np.zeros(len(STRENGTHS))
+        for i, strength in enumerate(STRENGTHS):
             for left_out in range(FOLDS):
                 kept, left = fold != left_out, fold == left_out
                 same = np.random.default_rng(seed)  # the same variates for every coefficient
-                state, _ = self._trained(begun, rows[kept], y[kept], strength, same)
-                model = NetworkModel.of(state, self.units, rows[kept], y[kept])
-                predicted, _ = model.predict(rows[left])
-                error += float(((predicted - y[left]) ** 2).sum())
-            errors.append(error)
+                state, _ = self._train(begun, rows[kept], y[kept], strength, same)
+                predicted = self._posterior(state, rows[kept], y[kept]).mean(rows[left])
+                errors[i] += ((predicted - y[left]) ** 2).sum()
         return STRENGTHS[int(np.argmin(errors))]
+
+
+def _outputs(posterior: Posterior) -> np.ndarray:
+    """Return the outputs (K, n) of networks at the data, whose sum is the function's mean."""
+    parts = posterior.process.covariances(posterior.x, posterior.x)
+    return np.array([posterior.conditional.moments(part)[0] for part in parts])

@@ -1,17 +1,275 @@
-"""The sampler of lifelong Bayesian optimisation."""
+"""Samplers for Optuna with which studies are tasks, and later ones learn from earlier ones."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol, Self
+from zlib import crc32
 
 import numpy as np
 import xarray as xr
 
+from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.errors import InputError
-from kem_pymc.lifelong.lbo import LBO, NetworkModel
-from kem_pymc.lifelong.space import Space
-from kem_pymc.lifelong.studies import StudySampler, whole
+from kem_pymc.gp.acquisition import Surrogate, maximise
+from kem_pymc.gp.posterior import Posterior
+from kem_pymc.lifelong.lbo import LBO
 from kem_pymc.lifelong.tasks import Task
+
+try:
+    import optuna
+except ImportError:
+    raise InputError(
+        "Lifelong optimisation needs Optuna, which isn't installed. Install kem-pymc[optuna]."
+    ) from None
+
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.storages import BaseStorage
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from kem_pymc.lifelong.space import Space
+
+#: Attribute of a study with its number among the tasks, from 1 on.
+TASK = "kem_pymc:task"
+
+#: Held while a point is chosen, so that threads see each other's points.
+ASKING = Lock()
+
+#: States of trials that have ended.
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+#: Number of random points, one of which is to be new.
+DRAWS = 256
+
+#: Largest number of points of a space that are looked through if all of these are known.
+POINTS = 4096
+
+
+class Model(Surrogate, Protocol):
+    """A model of a task's function, such as :class:`~kem_pymc.gp.posterior.Posterior`."""
+
+    def observe(self, x: np.ndarray, y: float) -> Self:
+        """Return the model with one more evaluation of the task, at a point (D,)."""
+
+
+class StudySampler(BaseSampler):
+    """Base of samplers for which every study is a task; a model learns from all of them.
+
+    A study becomes a task with its first trial, or by :meth:`learn`, and is numbered in a user
+    attribute. What is proposed is a function of the seed, of the trials in the storage, and of the
+    trial's number, so that a process that was killed can be replaced by another one.
+
+    The search space is what all completed trials of the study have in common, or, before there is
+    one, those of the last task; other parameters are drawn at random. Of earlier studies, trials
+    with the same distributions are learned from. Pruned and failed trials are as bad as the worst
+    one, so that points near them are avoided. Running trials count with the value that the model
+    expects.
+
+    Parameters
+    ----------
+    storage : str or optuna.storages.BaseStorage, optional
+        Storage in which studies of other processes, and of earlier ones, are found. Without one,
+        tasks are the studies that this sampler was used for.
+    seed : int
+    n_startup_trials : int
+        Number of points with which a study begins, random ones unless others are enqueued.
+
+    Raises
+    ------
+    InputError
+        If an option isn't a whole number, or is too small.
+    """
+
+    def __init__(
+        self,
+        storage: str | BaseStorage | None = None,
+        *,
+        seed: int = 0,
+        n_startup_trials: int = 5,
+    ) -> None:
+        whole("seed", seed, at_least=0)
+        whole("n_startup_trials", n_startup_trials, at_least=1)
+        self.seed, self.n_startup_trials = seed, n_startup_trials
+        self.storage = None if storage is None else optuna.storages.get_storage(storage)
+        self._studies: dict[tuple[int, str], Study] = {}
+        self._tasks: dict[tuple[int, str], tuple[Any, Task]] = {}
+        # Points of trials by study and number: Optuna stores a point only after it was chosen.
+        self._proposed: dict[tuple[str, int], dict[str, Any]] = {}
+
+    @abstractmethod
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Model | None:
+        """Return a model of the last task's function; None to draw a point at random.
+
+        Earlier tasks have values that differ; those of the last one do, too.
+        """
+
+    def startup(
+        self, tasks: Sequence[Task], space: Space, seen: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray | None:
+        """Return a point (D,) with which the last task begins; None if all were seen."""
+        return new_point(space, seen, rng)
+
+    def learn(self, study: Study) -> None:
+        """Make a study the next task, unless it is one.
+
+        It is needed only for studies without trials that were asked for, such as last year's.
+
+        Raises
+        ------
+        InputError
+            If the study has several objectives.
+        """
+        if len(study.directions) > 1:
+            raise InputError(
+                f"The study {study.study_name} has {len(study.directions)} objectives. Give it one."
+            )
+        number = study.user_attrs.get(TASK)
+        if number is None or (number, study.study_name) not in self._studies:
+            self._find_studies()
+        if number is None:
+            number = 1 + max((task for task, _ in self._studies), default=0)
+            study.set_user_attr(TASK, number)
+        self._studies[number, study.study_name] = study
+
+    def _find_studies(self) -> None:
+        """Find the tasks in the storage."""
+        if self.storage is None:
+            return
+        for summary in optuna.get_all_study_summaries(self.storage, include_best_trial=False):
+            if TASK in summary.user_attrs:
+                study = optuna.load_study(study_name=summary.study_name, storage=self.storage)
+                self._studies.setdefault((summary.user_attrs[TASK], summary.study_name), study)
+
+    # --- Optuna's interface -----------------------------------------------------------------------
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Make the study a task; see :meth:`learn`."""
+        self.learn(study)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Return the parameters that the model proposes."""
+        return self._search_space([*self._earlier(study), study])
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the next point; nothing if all were tried, and the study stops."""
+        if not search_space:
+            return {}
+        space = Space(search_space)
+        with ASKING:
+            tasks = [self._task(task, space) for task in [*self._earlier(study), study]]
+            row = self.propose(
+                tasks,
+                space,
+                space.encode(self._running(study, trial, space)),
+                np.random.default_rng([self.seed, study.user_attrs[TASK], trial.number]),
+            )
+            if row is not None:
+                point = space.decode(row)
+                self._proposed[study.study_name, trial.number] = point
+                return point
+        with suppress(RuntimeError):  # outside of Study.optimize
+            study.stop()
+        return {}
+
+    def _running(self, study: Study, trial: FrozenTrial, space: Space) -> list[dict[str, Any]]:
+        """Return the points of a study's running trials other than this one."""
+        points = [
+            other.params
+            if _has_point(other, space)
+            else self._proposed.get((study.study_name, other.number), {})
+            for other in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            if other.number != trial.number
+        ]
+        return [point for point in points if point.keys() >= space.distributions.keys()]
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """Return a random value of a parameter that isn't in the search space."""
+        place = [self.seed, study.user_attrs[TASK], trial.number, crc32(param_name.encode())]
+        (seed,) = np.random.SeedSequence(place).generate_state(1).tolist()
+        return RandomSampler(seed).sample_independent(study, trial, param_name, param_distribution)
+
+    # --- Tasks ------------------------------------------------------------------------------------
+
+    def _earlier(self, study: Study) -> list[Study]:
+        """Return the studies before a study, in their order."""
+        number = study.user_attrs[TASK]
+        return [self._studies[key] for key in sorted(self._studies) if key[0] < number]
+
+    def _search_space(self, studies: Sequence[Study]) -> dict[str, BaseDistribution]:
+        """Return the common parameters of the last study that has a completed trial."""
+        for study in reversed(studies):
+            trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if trials:
+                distributions = optuna.search_space.intersection_search_space(trials)
+                return {name: one for name, one in distributions.items() if not one.single()}
+        return {}
+
+    def _task(self, study: Study, space: Space) -> Task:
+        """Return the finished trials of a study; the same object as long as these are the same."""
+        trials = [
+            trial
+            for trial in study.get_trials(deepcopy=False, states=FINISHED)
+            if _has_point(trial, space)
+        ]
+        key = study.user_attrs[TASK], study.study_name
+        content = space.distributions, [trial.number for trial in trials]
+        stored, task = self._tasks.get(key, (None, None))
+        if task is None or stored != content:
+            sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+            values = np.array([_value(trial) for trial in trials], dtype=float)
+            task = Task(space.encode([trial.params for trial in trials]), sign * values)
+            self._tasks[key] = content, task
+        return task
+
+    @one_blas_thread()  # matrices are small
+    def propose(
+        self, tasks: Sequence[Task], space: Space, running: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray | None:
+        """Return the point of the last task to evaluate next.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+        space : Space
+        running : ndarray, shape (m, D)
+            Encoded points whose values aren't known yet.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray, shape (D,), or None
+            None if all points of the space were tried.
+        """
+        current = tasks[-1]
+        tasks = [*(task for task in tasks[:-1] if task.varies), current]
+        seen = np.concatenate([current.rows, running])
+        if len(seen) < self.n_startup_trials:
+            return self.startup(tasks, space, seen, rng)
+        # Where all values are equal, nothing is better than chance.
+        model = self.fit(tasks, rng) if current.varies else None
+        if model is None:
+            return new_point(space, seen, rng)
+        y = current.y
+        for row in running:
+            expected, _ = model.predict(row[None])
+            y = np.append(y, expected)
+            model = model.observe(row, float(expected[0]))
+        best = maximise(model, space, float(y.min()), seen, y, rng, seen)
+        return new_point(space, seen, rng) if best is None else best
 
 
 class LifelongSampler(StudySampler):
@@ -19,12 +277,12 @@ class LifelongSampler(StudySampler):
 
     Points are chosen by expected improvement under a model of the function: a sum of networks that
     earlier studies share as far as it helps. See
-    :class:`kem_pymc.lifelong.studies.StudySampler` for what a study's trials are taken for.
+    :class:`StudySampler` for what a study's trials are taken for.
 
     Parameters
     ----------
     storage, seed, n_startup_trials
-        See :class:`kem_pymc.lifelong.studies.StudySampler`.
+        See :class:`StudySampler`.
     alpha : float
         Expected number of networks that a task uses.
     max_networks : int
@@ -54,7 +312,7 @@ class LifelongSampler(StudySampler):
             raise InputError(f"alpha is {alpha!r}. Give a positive number.")
         self.lbo = LBO(alpha=float(alpha), max_networks=max_networks, seed=self.seed)
 
-    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> NetworkModel:
+    def fit(self, tasks: Sequence[Task], rng: np.random.Generator) -> Posterior:
         """Train networks on the last task; see :class:`StudySampler`."""
         return self.lbo.fit(tasks, rng)
 
@@ -92,3 +350,64 @@ class LifelongSampler(StudySampler):
                 "seed": self.seed,
             },
         )
+
+
+def new_point(space: Space, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """Return a random point (D,) that isn't among those seen (m, D); None if there is none."""
+    evaluated = {row.tobytes() for row in seen}
+    for row in space.draw(DRAWS, rng):
+        if row.tobytes() not in evaluated:
+            return row
+    # Some points may be rare, as large numbers with a logarithm are.
+    every = space.every(POINTS)
+    rows = space.draw(POINTS, rng) if every is None else rng.permutation(every)
+    return next((row for row in rows if row.tobytes() not in evaluated), None)
+
+
+def unfinished(study: Study) -> list[Trial]:
+    """Return the trials of a study that were asked for and have no value.
+
+    After a process was killed, evaluate these first, and tell their values: the study goes on as it
+    would have done. Other processes that are at work have unfinished trials, too.
+
+    Parameters
+    ----------
+    study : optuna.Study
+
+    Examples
+    --------
+    >>> for trial in unfinished(study):
+    ...     study.tell(trial, objective(trial))
+    """
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    return [Trial(study, trial._trial_id) for trial in running]
+
+
+def whole(name: str, value: Any, *, at_least: int) -> None:
+    """Check that an option is a whole number, and not too small.
+
+    Raises
+    ------
+    InputError
+        If it isn't.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name}={value!r} isn't a whole number. Give one.")
+    if value < at_least:
+        raise InputError(f"{name}={value} is too small. Give {at_least} or more.")
+
+
+def _has_point(trial: FrozenTrial, space: Space) -> bool:
+    """Return whether a trial has all parameters of a space, with the same distributions."""
+    return all(
+        trial.distributions.get(name) == distribution
+        and distribution._contains(distribution.to_internal_repr(trial.params[name]))
+        for name, distribution in space.distributions.items()
+    )
+
+
+def _value(trial: FrozenTrial) -> float:
+    """Return the value of a trial; NaN if it failed, was pruned, or has an infinite value."""
+    if trial.state != TrialState.COMPLETE or trial.value is None or not np.isfinite(trial.value):
+        return np.nan
+    return trial.value

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -22,10 +23,11 @@ from scipy.stats import qmc
 class _Number:
     """A number in a range: its place in the range, or in that of its logarithm, is one column."""
 
+    columns = 1
+
     def __init__(self, distribution: FloatDistribution | IntDistribution) -> None:
         self.low, self.high, self.log = distribution.low, distribution.high, distribution.log
         self.step: float = distribution.step or 0.0  # zero without a step
-        self.columns = 1
         self.ends = self._scaled(np.array([self.low, self.high], dtype=float))
 
     def _scaled(self, values: np.ndarray) -> np.ndarray:
@@ -42,9 +44,8 @@ class _Number:
 
     def beside(self, value: float) -> list[float]:
         """Return the values that are one step away."""
-        if not self.step:
-            return []
-        return [v for v in (value - self.step, value + self.step) if self.low <= v <= self.high]
+        near = (value - self.step, value + self.step) if self.step else ()
+        return [v for v in near if self.low <= v <= self.high]
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Return the columns (n, 1) of values (n,)."""
@@ -54,8 +55,7 @@ class _Number:
     def decode(self, columns: np.ndarray) -> np.ndarray:
         """Return the values (n,) nearest to columns (n, 1)."""
         low, high = self.ends
-        place = columns[:, 0]
-        return self._nearest((1.0 - place) * low + place * high)
+        return self._nearest((1.0 - columns[:, 0]) * low + columns[:, 0] * high)
 
     def spread(self, uniform: np.ndarray) -> np.ndarray:
         """Return values (n,) at places (n,) in [0, 1].
@@ -79,6 +79,8 @@ class _Number:
 
 class _Choice:
     """A choice without an order: each one has a column, which is 1 where it is chosen."""
+
+    low = 0.0
 
     def __init__(self, distribution: CategoricalDistribution) -> None:
         self.count = self.columns = len(distribution.choices)
@@ -116,51 +118,37 @@ class Space:
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
         self.dimensions: list[_Number | _Choice] = [
-            _Choice(distribution)
-            if isinstance(distribution, CategoricalDistribution)
-            else _Number(distribution)  # type: ignore[arg-type]
-            for distribution in self.distributions.values()
+            _Choice(one) if isinstance(one, CategoricalDistribution) else _Number(one)  # type: ignore[arg-type]
+            for one in self.distributions.values()
         ]
-        ends = np.cumsum([dim.columns for dim in self.dimensions]).tolist()
-        self._slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
-        #: Number of columns D of encoded points.
-        self.columns: int = ends[-1]
+        widths = [dim.columns for dim in self.dimensions]
+        self._ends = np.cumsum(widths)
         #: Which of the D columns are of numbers.
-        self.numeric = np.repeat(
-            [isinstance(dim, _Number) for dim in self.dimensions],
-            [dim.columns for dim in self.dimensions],
-        )
+        self.numeric = np.repeat([isinstance(dim, _Number) for dim in self.dimensions], widths)
 
     def encode(self, points: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """Return points, parameters by name, as rows (n, D)."""
         values = [
-            [
-                distribution.to_internal_repr(point[name])
-                for name, distribution in self.distributions.items()
-            ]
+            [one.to_internal_repr(point[name]) for name, one in self.distributions.items()]
             for point in points
         ]
-        return self._rows(np.array(values, dtype=float).reshape(len(points), len(self.dimensions)))
+        return self._rows(values)
 
     def decode(self, row: np.ndarray) -> dict[str, Any]:
         """Return the parameters of the point that is nearest to a row (D,)."""
-        (values,) = self._values(row[None])
-        return {
-            name: distribution.to_external_repr(value)
-            for (name, distribution), value in zip(
-                self.distributions.items(), values.tolist(), strict=True
-            )
-        }
+        pairs = zip(self.distributions.items(), self._values(row[None])[0].tolist(), strict=True)
+        return {name: one.to_external_repr(value) for (name, one), value in pairs}
 
-    def _rows(self, values: np.ndarray) -> np.ndarray:
+    def _rows(self, points: npt.ArrayLike) -> np.ndarray:
         """Return points (n, number of dimensions) as rows (n, D)."""
+        values = np.array(points, dtype=float).reshape(-1, len(self.dimensions))
         parts = [dim.encode(v) for dim, v in zip(self.dimensions, values.T, strict=True)]
         return np.concatenate(parts, axis=1)
 
     def _values(self, rows: np.ndarray) -> np.ndarray:
         """Return the points (n, number of dimensions) that are nearest to rows (n, D)."""
-        pairs = zip(self.dimensions, self._slices, strict=True)
-        return np.column_stack([dim.decode(rows[:, columns]) for dim, columns in pairs])
+        pairs = zip(self.dimensions, np.split(rows, self._ends[:-1], axis=1), strict=True)
+        return np.column_stack([dim.decode(columns) for dim, columns in pairs])
 
     def nearest(self, rows: np.ndarray) -> np.ndarray:
         """Return the encoded points nearest to rows (n, D)."""
@@ -175,19 +163,33 @@ class Space:
             A category has all others as steps, a number with a step those before and after, and
             other numbers none.
         """
-        neighbours = [
-            [*values[:place], value, *values[place + 1 :]]
-            for values in self._values(rows)
-            for place, dim in enumerate(self.dimensions)
-            for value in dim.beside(values[place])
-        ]
-        return self._rows(np.array(neighbours).reshape(-1, len(self.dimensions)))
+        return self._rows(
+            [
+                [*values[:place], value, *values[place + 1 :]]
+                for values in self._values(rows)
+                for place, dim in enumerate(self.dimensions)
+                for value in dim.beside(values[place])
+            ]
+        )
 
     def every(self, at_most: int) -> np.ndarray | None:
         """Return all points as rows (n, D); None if there are more than `at_most`."""
         if math.prod(dim.count for dim in self.dimensions) > at_most:
             return None
-        return self._rows(np.array(list(product(*(dim.every() for dim in self.dimensions)))))
+        return self._rows(list(product(*(dim.every() for dim in self.dimensions))))
+
+    def combinations(self, at_most: int) -> np.ndarray | None:
+        """Return columns of all combinations of choices; None if there are more than `at_most`.
+
+        Returns
+        -------
+        ndarray, shape (m, D), or None
+            Columns of numbers are zero.
+        """
+        choices = [d.every() if isinstance(d, _Choice) else [d.low] for d in self.dimensions]
+        if math.prod(map(len, choices)) > at_most:
+            return None
+        return self._rows(list(product(*choices)))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return n random points as rows (n, D)."""
@@ -202,21 +204,3 @@ class Space:
         """Return the points at places (n, number of dimensions) in [0, 1] as rows (n, D)."""
         pairs = zip(self.dimensions, uniform.T, strict=True)
         return self._rows(np.column_stack([dim.spread(places) for dim, places in pairs]))
-
-    def combinations(self, at_most: int) -> np.ndarray | None:
-        """Return columns of all combinations of choices; None if there are more than `at_most`.
-
-        Returns
-        -------
-        ndarray, shape (m, D), or None
-            Columns of numbers are zero.
-        """
-        choices = [dim.every() if isinstance(dim, _Choice) else [0] for dim in self.dimensions]
-        if math.prod(map(len, choices)) > at_most:
-            return None
-        pairs = zip(self.dimensions, np.array(list(product(*choices))).T, strict=True)
-        parts = [
-            dim.encode(places) if isinstance(dim, _Choice) else np.zeros((len(places), 1))
-            for dim, places in pairs
-        ]
-        return np.concatenate(parts, axis=1)

@@ -16,7 +16,7 @@ def window():
 
 def test_the_space_has_nine_dimensions():
     assert len(SPACE) == 9
-    point = Space(SPACE).decode(np.zeros(Space(SPACE).columns))
+    point = Space(SPACE).decode(np.zeros(len(Space(SPACE).numeric)))
     assert classifier(point).get_params()["max_depth"] == point["xgboost.max_depth"] == 1
 
 

@@ -1,6 +1,7 @@
 """Optimisers on sequences of functions: tasks, stored results, and the figures."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ from experiments.settings import Optimiser, RegistryTable, Sequences, default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.errors import InputError
+from kem_pymc.lifelong import sampler
+from kem_pymc.lifelong.lbo import LBO
 
 SETTINGS = default().sequences
 
@@ -29,6 +32,14 @@ SMALL = Sequences(
     quick_evaluations=6,
     quick_trials=1,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Networks that are trained quickly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampler, "LBO", partial(LBO, units=6, iterations=2))
+        yield
 
 
 def test_tasks_of_the_packages_settings():

@@ -44,7 +44,7 @@ class Bowl:
     def predict(self, rows):
         inside = rows[:, 3] > 0.5  # the category "b"
         mean = np.where(inside, 0.0, 0.5) + 40 * (rows[:, 0] - 0.3141) ** 2 + rows[:, 1]
-        return mean, np.full(len(rows), 1e-3)
+        return mean, np.full(len(rows), 1e-6)
 
 
 SPACE = Space(
@@ -90,7 +90,7 @@ def test_whole_numbers_are_moved_by_one():
 
     class Agreement:
         def predict(self, rows):
-            return ((rows > 0.5) != best).sum(axis=1), np.full(len(rows), 0.1)
+            return ((rows > 0.5) != best).sum(axis=1), np.full(len(rows), 0.01)
 
     rng = np.random.default_rng(0)
     rows = own.draw(5, rng)
@@ -107,7 +107,7 @@ def test_more_categories_than_can_be_combined():
 
     class Agreement:
         def predict(self, rows):
-            return 5 - rows @ last, np.full(len(rows), 0.1)
+            return 5 - rows @ last, np.full(len(rows), 0.01)
 
     rng = np.random.default_rng(0)
     rows = own.draw(5, rng)

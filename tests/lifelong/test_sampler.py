@@ -14,8 +14,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from kem_pymc.lifelong import LifelongSampler, unfinished
-from kem_pymc.lifelong import studies as module
-from kem_pymc.lifelong.studies import TASK, StudySampler
+from kem_pymc.lifelong import sampler as module
+from kem_pymc.lifelong.sampler import TASK, StudySampler
 from tests.refusals import refused
 from tests.runs.runs import in_child
 
@@ -52,10 +52,10 @@ class Nearest:
 
     def predict(self, rows):
         squares = ((rows[:, None] - self.rows[None]) ** 2).sum(axis=-1)
-        return self.y[squares.argmin(axis=1)], 0.1 + np.sqrt(squares.min(axis=1))
+        return self.y[squares.argmin(axis=1)], (0.1 + np.sqrt(squares.min(axis=1))) ** 2
 
-    def conditioned(self, rows, y):
-        return Nearest(rows, y)
+    def observe(self, x, y):
+        return Nearest(np.vstack([self.rows, x]), np.append(self.y, y))
 
 
 class NearestSampler(StudySampler):

@@ -31,7 +31,6 @@ def test_encoding_by_hand():
     assert back == point | {"rate": pytest.approx(1e-2, rel=0.1), "shift": pytest.approx(0.08)}
     assert [type(value) for value in back.values()] == [float, int, str, float, int, float]
     assert MIXED.numeric.tolist() == [True, True, False, False, False, True, True, True]
-    assert MIXED.columns == 8
 
 
 @pytest.mark.parametrize("method", ["draw", "sobol"])

@@ -5,12 +5,20 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from scipy.special import expit
+from scipy.stats import multivariate_normal
 
+from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import ibp, networks
-from kem_pymc.lifelong.lbo import LBO, NetworkModel
-from kem_pymc.lifelong.linear import LOG_PRECISIONS
+from kem_pymc.lifelong.lbo import LBO, NetworkProcess, _outputs
 from kem_pymc.lifelong.tasks import Task
-from kem_pymc.lifelong.training import FASTER, Neighbours, NetworkTraining, TaskState
+from kem_pymc.lifelong.training import (
+    FASTER,
+    LOG_PRECISIONS,
+    Neighbours,
+    NetworkTraining,
+    TaskState,
+    log_likelihoods,
+)
 
 M, D, UNITS, N = 3, 2, 4, 7
 
@@ -39,8 +47,32 @@ def test_features_are_those_of_pytensor():
     np.testing.assert_allclose(found[1], np.tanh(values @ third[:4] + third[4]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("in_dual", [True, False])
-def test_bound_and_gradient(own, in_dual):
+def test_likelihoods_are_normal_densities():
+    """With values and precisions of each matrix of features."""
+    rng = np.random.default_rng(3)
+    phi, y, logs = rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5)), rng.normal(size=(2, 2))
+    gram = phi @ phi.transpose(0, 2, 1)
+    found = log_likelihoods(*map(pt.as_tensor, (gram, y, *logs.T[:, :, None, None]))).eval()
+    exact = [
+        multivariate_normal(cov=g / np.exp(a) + np.eye(5) / np.exp(b)).logpdf(v)
+        for g, v, (a, b) in zip(gram, y, logs, strict=True)
+    ]
+    np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+def test_predictions_in_closed_form():
+    """Posterior mean and covariance of output weights by inversion; eq. 4 with its 1 / lambda."""
+    rng = np.random.default_rng(4)
+    process = NetworkProcess(networks.draw(2, D, UNITS, rng), UNITS, D, 0.7, 12.0)
+    rows, new, y = rng.random((N, D)), rng.random((5, D)), rng.normal(size=N)
+    phi, ahead = (np.hstack([*process.features(x)]) for x in (rows, new))
+    covariance = np.linalg.inv(0.7 * np.eye(2 * UNITS) + 12.0 * phi.T @ phi)
+    mean, variance = Posterior.of(process, rows, y).predict(new)
+    np.testing.assert_allclose(mean, 12.0 * ahead @ covariance @ phi.T @ y, rtol=1e-9)
+    np.testing.assert_allclose(variance, np.diag(ahead @ covariance @ ahead.T), rtol=1e-8)
+
+
+def test_bound_and_gradient(own):
     """The bound by hand for given samples, and its gradient by finite differences."""
     rng = np.random.default_rng(2)
     state, rows, y = state_of(0), rng.random((N, D)), rng.normal(size=N)
@@ -49,7 +81,7 @@ def test_bound_and_gradient(own, in_dual):
     own._y.set_value(y)
     for variable, value in zip(own._state, state, strict=True):
         variable.set_value(value)
-    bound, _ = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks), in_dual)
+    bound, _ = own.elbo(pt.as_tensor(uniform), pt.as_tensor(sticks))
     evaluate = pytensor.function([], [bound, *pt.grad(bound, list(own._state))])
     found, *slopes = evaluate()
     log_odds = FASTER * state.log_odds
@@ -89,9 +121,7 @@ def test_bound_and_gradient(own, in_dual):
 def test_regulariser_is_the_double_sum(own):
     """Sums over tasks in place of equation 9, over tasks and networks that both use."""
     states = [state_of(seed) for seed in (1, 2, 3)]
-    before = Neighbours.none(M, own.size)
-    for state in states:
-        before = before.plus(state)
+    before = Neighbours.of(states, own.shape)
     current, rng = state_of(4), np.random.default_rng(5)
     for variable, value in zip((*own._state, *own._before), (*current, *before), strict=True):
         variable.set_value(value)
@@ -113,7 +143,7 @@ def test_training_begins_anew(own):
     rng = np.random.default_rng(6)
     rows = rng.random((N, D))
     y = np.sin(5 * rows[:, 0])
-    before = Neighbours.none(M, own.size)
+    before = Neighbours.of([], own.shape)
 
     def train(seed):
         rng = np.random.default_rng(seed)
@@ -132,7 +162,7 @@ def test_training_begins_anew(own):
     ends = [
         own.train(
             begun,
-            before.plus(begun),
+            Neighbours.of([begun], own.shape),
             rows,
             y,
             strength=strength,
@@ -152,7 +182,7 @@ def test_precisions_stay_where_matrices_can_be_factorised(own):
     rows = rng.random((12, D))
     far = state_of(0)._replace(log_precisions=np.array([-30.0, 60.0]))
     options = {"strength": 0.0, "rate": 0.01, "iterations": 3, "rng": rng}
-    state, _ = own.train(far, Neighbours.none(M, own.size), rows, rows[:, 0] - 0.5, **options)
+    state, _ = own.train(far, Neighbours.of([], own.shape), rows, rows[:, 0] - 0.5, **options)
     np.testing.assert_array_equal(
         np.clip(state.log_precisions, *LOG_PRECISIONS), state.log_precisions
     )
@@ -170,7 +200,7 @@ def lbo(**options):
 
 
 def fitted(model, tasks):
-    return model.fit(tasks, np.random.default_rng(12)).posterior
+    return model.fit(tasks, np.random.default_rng(12)).process
 
 
 def test_what_is_learned_is_a_function_of_the_tasks():
@@ -182,11 +212,11 @@ def test_what_is_learned_is_a_function_of_the_tasks():
     found = fitted(model, [*tasks[:2], tasks[2].first(6)])
     other = [Task(own.rows, own.values) for own in tasks]
     again = fitted(lbo(), [*other[:2], other[2].first(6)])
-    np.testing.assert_array_equal(found.phi, again.phi)
+    np.testing.assert_array_equal(found.weights, again.weights)
     changed = [Task(ROWS, VALUES[1]), tasks[1]]  # values of an earlier task came late
     found = fitted(model, changed)
-    np.testing.assert_array_equal(found.phi, fitted(lbo(), changed).phi)
-    assert not np.array_equal(found.phi, fitted(lbo(seed=1), changed).phi)
+    np.testing.assert_array_equal(found.weights, fitted(lbo(), changed).weights)
+    assert not np.array_equal(found.weights, fitted(lbo(seed=1), changed).weights)
 
 
 def test_a_task_begins_with_the_last_ones_networks():
@@ -194,7 +224,7 @@ def test_a_task_begins_with_the_last_ones_networks():
     tasks = [Task(ROWS[:4], own[:4]) for own in VALUES]  # too few to choose the regulariser
     model = lbo()
     begun = model._beginning(tasks[:2])
-    (_, learned, _), *_ = model._earlier
+    (_, learned), *_ = model._earlier
     np.testing.assert_array_equal(begun.state.weights, learned.state.weights)
     np.testing.assert_array_equal(begun.state.log_odds, ibp.expected_log_odds(2, 2.0))
     np.testing.assert_array_equal(begun.before.counts, learned.state.active)
@@ -208,7 +238,7 @@ def test_noise_is_learned_to_be_small():
     rows = np.random.default_rng(14).random((30, D))
     task = Task(rows, np.sin(3 * rows[:, 0]) + rows[:, 1])
     model = LBO(max_networks=3).fit([task], np.random.default_rng(15))
-    assert model.posterior.noise_precision**-0.5 < 0.03
+    assert model.process.noise_precision**-0.5 < 0.03
 
 
 def test_the_regulariser_is_chosen_once_at_each_number_of_values(monkeypatch):
@@ -237,10 +267,10 @@ def test_networks_of_tasks():
     assert used.any(axis=1).all()
     assert ((found["correlation"] != 0) == used).all()
     state = model._earlier[2][1].state
-    own = NetworkModel.of(state, UNITS, ROWS[:4], tasks[2].y)
-    outputs = own.outputs(ROWS)
-    np.testing.assert_allclose(outputs.sum(axis=0), own.predict(ROWS)[0], rtol=1e-9)
-    np.testing.assert_allclose(found["weight"][2][used[2]], outputs[:, :4].std(axis=1))
-    exact = [np.corrcoef(one, tasks[2].y)[0, 1] for one in outputs[:, :4]]
+    posterior = model._posterior(state, ROWS[:4], tasks[2].y)
+    outputs = _outputs(posterior)
+    np.testing.assert_allclose(outputs.sum(axis=0), posterior.mean(ROWS[:4]), rtol=1e-9)
+    np.testing.assert_allclose(found["weight"][2][used[2]], outputs.std(axis=1))
+    exact = [np.corrcoef(one, tasks[2].y)[0, 1] for one in outputs]
     np.testing.assert_allclose(found["correlation"][2][used[2]], exact)
     assert len(model.networks(tasks[:2])["elbo"]) == 2
