@@ -24,10 +24,10 @@ import numpy as np
 from measure import Row, at_least, in_turns
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from kem_pymc.search.evocov.growth import random_tree
 from kem_pymc.search.evocov.objective import TreeObjective
-from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import PsdCheck
 from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
+from kem_pymc.search.evocov.variation import random_tree
 
 POINTS, TREES = 129, 6
 

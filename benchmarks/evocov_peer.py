@@ -167,7 +167,7 @@ def compared(
         objective.evaluate(values)
         return 1
 
-    fitter, offspring = Fitter(x, y, "lml", EVALUATIONS), Offspring(tree, natural)
+    fitter, offspring = Fitter(x, y, EVALUATIONS), Offspring(tree, natural)
 
     def fit() -> int:
         return sum(fitter.evaluate(offspring, 0).outcomes.values())

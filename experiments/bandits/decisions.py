@@ -157,7 +157,7 @@ class RegressionTask:
             y = truth[place] + made.noises * rng.normal(size=len(made.noises))
             decomposed.observe(points[place], y)
             plain = plain.observe(points[place], float(y.sum()))
-            mean, variance = decomposed.moments()
+            mean, variance = decomposed.at_points
             plain_mean, plain_variance = plain.at_points
             rows.append(
                 {

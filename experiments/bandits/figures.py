@@ -70,7 +70,7 @@ def illustration(_: pd.DataFrame) -> Output:
         decomposed.observe(x[place], truth[place])
         plain = plain.observe(x[place], float(truth[place].sum()))
     rows = pd.DataFrame({"x": x[:, 0], "f": truth.sum(axis=1)})
-    parts = {"decomposed": decomposed.moments(), "plain": plain.at_points}
+    parts = {"decomposed": decomposed.at_points, "plain": plain.at_points}
     for j, (posterior,) in enumerate(decomposed.posteriors):
         rows[f"f{j + 1}"] = truth[:, j]
         parts[f"f{j + 1}"] = posterior.at_points

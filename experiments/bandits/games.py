@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
 
 from experiments.data.influenza import AGES, epidemic
 from experiments.data.weather import perceived_temperature, stations
-from kem_pymc.bandits.objective import Nonlinear, Weighted, differentiated_bounds
+from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.space import Box, Points
 from kem_pymc.gp.process import GaussianProcess
 
@@ -32,8 +34,9 @@ JITTER = 1e-8
 #: standard deviations of the components.
 PILOT, BUDGET, REPRODUCTION, SUSCEPTIBILITY, RELATIVE = 150, 0.3, (1.4, 2.0), (0.7, 1.3), 0.05
 
-#: Weather: number of stations from which kernels are learned, out of a third of all.
-LEARNED = 200
+#: Weather: number of stations from which kernels are learned, out of a third of all; numbers of
+#: points of a box at which derivatives are computed, and from which larger ones are searched for.
+LEARNED, SAMPLES, STARTS = 200, 4096, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +164,7 @@ def _weather(rng: np.random.Generator) -> Game:
     components = [
         GaussianProcess.fit(kernel, places[few], values, seed=seed) for values in weather[few].T
     ]
-    bounds = differentiated_bounds(
-        _perceived, weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed=seed
-    )
+    bounds = derivative_bounds(weather[pilot].min(axis=0), weather[pilot].max(axis=0), seed)
     objective = Nonlinear(perceived_temperature, bounds)
     values = perceived_temperature(*weather.T)
     whole = GaussianProcess.fit(kernel, places[few], values[few], seed=seed)
@@ -177,7 +178,28 @@ def _weather(rng: np.random.Generator) -> Game:
     return Game(space, components, objective, truth, np.zeros(3), 1.0, optimum, whole)
 
 
-def _perceived(temperature, humidity, wind):
+def derivative_bounds(low: np.ndarray, high: np.ndarray, seed: int) -> np.ndarray:
+    """Return the largest derivatives (3,) of the perceived temperature over a box.
+
+    Differences would be far larger where it jumps. The largest derivatives are searched for by
+    L-BFGS from the best of random points and corners.
+    """
+    import pytensor
     import pytensor.tensor as pt
 
-    return perceived_temperature(temperature, humidity, wind, pt)
+    x = pt.matrix("x")
+    value = perceived_temperature(*(x[:, j] for j in range(3)), pt)
+    derivative = pytensor.function([x], pytensor.grad(pt.sum(value), x))
+    ends = list(zip(low, high, strict=True))
+    unit = qmc.Sobol(3, rng=np.random.default_rng(seed)).random(SAMPLES)
+    corners = np.array(np.meshgrid(*ends)).reshape(3, -1).T
+    points = np.vstack([low + unit * (high - low), corners])
+    slopes = np.abs(derivative(points))
+    bounds = slopes.max(axis=0)
+    for j in range(3):
+        for start in points[np.argsort(-slopes[:, j])[:STARTS]]:
+            best = minimize(
+                lambda at, j=j: -abs(float(derivative(at[None])[0, j])), start, bounds=ends
+            )
+            bounds[j] = max(bounds[j], -float(best.fun))
+    return bounds

@@ -37,16 +37,13 @@ from kem_pymc.search.evaluation import Evaluation
 from kem_pymc.search.evocov.fitting import Fitter, coordinates_of
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.objective import TreeObjective
-from kem_pymc.search.evocov.psd import PsdCheck
 from kem_pymc.search.evocov.result import EvolutionResult
-from kem_pymc.search.evocov.run import EVALUATIONS
-from kem_pymc.search.evocov.screening import KERNELS, POINTS, SHARE, finalists, screening
-from kem_pymc.search.evocov.strategies import GENERATION
+from kem_pymc.search.evocov.run import EVALUATIONS, KERNELS, POINTS, screening
+from kem_pymc.search.evocov.strategies import GENERATION, PsdCheck, finalists
 from kem_pymc.search.evocov.strategies import Evolution as Generations
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.exploration import Strategy, explore
 from kem_pymc.search.hyperpriors import Hyperpriors
-from kem_pymc.search.result import SearchResult
 from kem_pymc.search.run import search
 
 #: Number of points for which the number of evaluations per kernel is stated.
@@ -55,6 +52,9 @@ REFERENCE = 350
 #: About how many kernels are fitted in a second to 200 points, and the power of the number of
 #: points by which it falls; sizes of populations depend on it if only the time is limited.
 PER_SECOND, POWER = 25, -2.5
+
+#: Share of the time of a first search on some of the points.
+SHARE = 0.6
 
 #: Largest number of kernels that are screened for each one that is fitted to all points.
 SCREENED = 9
@@ -167,13 +167,8 @@ class CompositionTask:
         result = search(
             data.x, data.y, "cks", budget=self.models, seed=self.seed, progressbar=False
         )
-        original = _best_tree(_compositions(result), data.x, data.y)
+        original = _best_tree(result.evaluations, data.x, data.y)
         return pd.DataFrame([{"data": self.data, "original": original.to_json()}])
-
-
-def _compositions(result: SearchResult | EvolutionResult) -> list[Evaluation]:
-    """Return the evaluated compositions of a search."""
-    return [evaluation for evaluation in result.evaluations if isinstance(evaluation, Evaluation)]
 
 
 def _best_tree(evaluations: Sequence[Evaluation], x: np.ndarray, y: np.ndarray) -> Individual:
@@ -295,7 +290,7 @@ def _explored(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, obj
     if task.reference is not None:
         evaluations = max(1, round(task.reference * (REFERENCE / len(data.y)) ** 2))
     seed = 1000 * task.seed + task.trial
-    fitter = Fitter(data.x, data.y, METRICS[task.metric], evaluations, seed)
+    fitter = Fitter(data.x, data.y, evaluations, seed, METRICS[task.metric])
     rng = np.random.default_rng(seed)
     replace(fitter, evaluations=1).evaluate(Offspring.of(COMPILING))  # compile outside the time
     mutating = task.strategy == "mutations"
@@ -340,7 +335,7 @@ def _spikes(data: ScaledSeries, task: ExtrapolationTask) -> list[dict[str, objec
     seed = 1000 * task.seed + task.trial
     series = data.series
     result = search(series.x, series.y, starts=STARTS, seed=seed, **options)
-    (fitted,) = _compositions(result)
+    (fitted,) = result.evaluations
     mean = result.selection.predict(series.x_test, single=True).mean
     row = {
         "kernels": 1,

@@ -10,10 +10,11 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from experiments.data.series import TSDL, published_errors
 from experiments.evocov import published, ranks
+from experiments.evocov.extrapolations import SHARE
 from experiments.results import panels, unique
 from kem_pymc.comparison.output import Output
 from kem_pymc.plots import style
-from kem_pymc.search.evocov.screening import MANY, POINTS, SHARE
+from kem_pymc.search.evocov.run import MANY, POINTS
 
 #: Names in our tables of the published methods.
 NAMES = {

@@ -1,4 +1,7 @@
-"""Metrics of EvoCov's table 4 that hold out points (Roman et al. 2019, section 6.3).
+"""Metrics of EvoCov's table 4, beside the likelihood (Roman et al. 2019, section 6.3).
+
+- loocv: sum_i log p(y_i | all others). With a = C^-1 y, y_i has the mean y_i - a_i / (C^-1)_ii and
+  the variance 1 / (C^-1)_ii there.
 
 With the last t of n points held out, and the mean m and the variances s^2 of the prediction of
 these from the others:
@@ -12,17 +15,34 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from kem_pymc.gp.likelihood import HALF_LOG_2PI
-from kem_pymc.search.evocov.metrics import Metric, conditionals, upper
-from kem_pymc.search.evocov.metrics import MetricName as LibraryName
+from kem_pymc.search.evocov.objective import Metric, conditionals, lml
 
 MetricName = Literal["lml", "loocv", "posterior_lml", "sopl", "rmse"]
 
 #: Share of the points that is held out, as in the experiments' test sets. They are the last ones in
 #: the order of the data, which should be that of time.
 HELD_OUT = 0.1
+
+
+def loocv(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
+    """Return the log likelihood of leave-one-out predictions (eq. 9); see :func:`lml`."""
+    n = len(y)
+    lower, failed = dpotrf(c.T[:n], lower=1, clean=0)
+    if failed:
+        return -math.inf
+    half = np.tril(dpotri(lower, lower=1)[0])
+    inverse = half + np.tril(half, -1).T
+    a, precision = inverse @ y, np.diag(inverse)
+    value = (0.5 * np.log(precision) - 0.5 * a**2 / precision).sum() - n * HALF_LOG_2PI
+    to_a = -a / precision
+    to_precision = 0.5 * (a / precision) ** 2 + 0.5 / precision
+    # dC^-1 = -C^-1 dC C^-1
+    every = -np.outer(inverse @ to_a, a) - (inverse * to_precision) @ inverse
+    adjoint[:, :n] = upper(0.5 * (every + every.T))
+    return float(value)
 
 
 def n_held_out(n: int) -> int:
@@ -61,10 +81,17 @@ def rmse(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
     return -size
 
 
-#: What hyperparameters may be fitted to, by name: the library's metrics by their names, too.
-METRICS: dict[MetricName, LibraryName | Metric] = {
-    "lml": "lml",
-    "loocv": "loocv",
+def upper(adjoint: np.ndarray) -> np.ndarray:
+    """Return derivatives in the upper triangle from symmetric ones in all entries."""
+    doubled = 2.0 * adjoint
+    np.fill_diagonal(doubled, np.diag(adjoint))
+    return doubled
+
+
+#: What hyperparameters may be fitted to, by name.
+METRICS: dict[MetricName, Metric] = {
+    "lml": lml,
+    "loocv": loocv,
     "posterior_lml": posterior_lml,
     "sopl": sopl,
     "rmse": rmse,

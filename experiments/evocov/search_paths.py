@@ -10,7 +10,7 @@ from experiments.data.series import Series
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.selection import EvolvedSelection, predict
+from kem_pymc.search.evocov.result import EvolvedSelection, predict
 from kem_pymc.search.points import scaled
 from kem_pymc.selection.selection import Selection
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from kem_pymc.bandits.objective import Nonlinear as Nonlinear
     from kem_pymc.bandits.objective import Propagated as Propagated
     from kem_pymc.bandits.objective import Weighted as Weighted
-    from kem_pymc.bandits.objective import differentiated_bounds as differentiated_bounds
     from kem_pymc.bandits.objective import sampled_bounds as sampled_bounds
     from kem_pymc.bandits.regression import ComposedProcess as ComposedProcess
     from kem_pymc.bandits.regression import DecomposedPosterior as DecomposedPosterior
@@ -30,7 +29,6 @@ __getattr__, __all__ = lazily(
         "GaussianProcess": "kem_pymc.gp.process",
         "Propagated": "objective",
         "Weighted": "objective",
-        "differentiated_bounds": "objective",
         "exploration": "bandit",
         "sampled_bounds": "objective",
     },

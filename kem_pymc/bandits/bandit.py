@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,11 @@ from scipy.special import log_ndtr
 from kem_pymc._system.folder import RunFolder
 from kem_pymc.bandits.objective import Nonlinear, Weighted
 from kem_pymc.bandits.regression import Component, ComposedProcess, DecomposedPosterior
-from kem_pymc.bandits.space import Space, numbers
+from kem_pymc.bandits.space import Space
+from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 from kem_pymc.gp.acquisition import log_expected_improvement
-from kem_pymc.gp.posterior import Posterior
-from kem_pymc.gp.process import GaussianProcess
+from kem_pymc.gp.posterior import Process
 
 #: Policies by name.
 PolicyName = Literal["d-gpucb", "gp-ucb", "ei", "mpi", "random"]
@@ -147,7 +147,7 @@ class Bandit:
         objective: Weighted | Nonlinear,
         policy: PolicyName = "d-gpucb",
         *,
-        whole: GaussianProcess | None = None,
+        whole: Process | None = None,
         direction: Direction = "maximize",
         beta: Callable[[int], float] | None = None,
         delta: float = 0.05,
@@ -155,12 +155,12 @@ class Bandit:
         seed: int = 0,
         out: str | PathLike[str] | None = None,
     ) -> None:
-        if policy not in ("d-gpucb", "gp-ucb", "ei", "mpi", "random"):
-            raise InputError(
-                f"There is no policy {policy!r}. Use d-gpucb, gp-ucb, ei, mpi, or random."
-            )
-        if direction not in ("maximize", "minimize"):
-            raise InputError(f"There is no direction {direction!r}. Use maximize or minimize.")
+        for name, value, choices in (
+            ("policy", policy, get_args(PolicyName)),
+            ("direction", direction, get_args(Direction)),
+        ):
+            if value not in choices:
+                raise InputError(f"There is no {name} {value!r}. Use one of {', '.join(choices)}.")
         if not (0 < delta < 1 and scale > 0 and math.isfinite(scale) and seed >= 0):
             raise InputError(
                 f"delta is {delta}, scale {scale}, and the seed {seed}. Give a delta between 0 and "
@@ -169,38 +169,32 @@ class Bandit:
         self.space, self.objective, self.policy = space, objective, policy
         self.direction, self.delta, self.scale, self.seed = direction, delta, scale, seed
         self._beta = beta
-        self.decomposed = DecomposedPosterior(components, objective, space.points)
-        if self.decomposed.dimension != space.dimension:
+        #: The posterior of what the policy observes: of the components, or of the values alone.
+        self.model = DecomposedPosterior(components, objective, space.points)
+        if self.model.dimension != space.dimension:
             raise InputError(
-                f"The components have {self.decomposed.dimension} inputs, and the space "
+                f"The components have {self.model.dimension} inputs, and the space "
                 f"{space.dimension}. Give all of them the same."
             )
-        self._whole: Posterior | None = None
-        if policy in ("gp-ucb", "ei", "mpi"):
-            self._whole = Posterior.unobserved(self._composed(components, whole), space.points)
+        self._values_only = policy in ("gp-ucb", "ei", "mpi")
+        if self._values_only:
+            process = self._composed(components, whole)
+            self.model = DecomposedPosterior([process], Weighted(1), space.points)
         self.rounds: list[Round] = []
         self.pending: list[np.ndarray] = []
-        options = {
-            "space": space.to_dict(),
-            "components": objective.count,
-            "policy": policy,
-            "direction": direction,
-            "delta": delta,
-            "scale": scale,
-            "seed": seed,
-        }
+        names = ("policy", "direction", "delta", "scale", "seed")
+        options = {"space": space.to_dict(), "components": objective.count}
+        options |= {name: getattr(self, name) for name in names}
         self._folder = RunFolder(out, "bandit", SETTINGS, options)
         self._log = self._folder.log(EVENTS, _event)
         for event in self._log.events:
             self._apply(event)
 
-    def _composed(
-        self, components: Sequence[Component], whole: GaussianProcess | None
-    ) -> GaussianProcess | ComposedProcess:
+    def _composed(self, components: Sequence[Component], whole: Process | None) -> Process:
         """Return the process of the values of the objective."""
         if whole is not None:
             return whole
-        processes = [c for c in components if isinstance(c, GaussianProcess)]
+        processes = [c for c in components if not isinstance(c, Sequence)]
         if not isinstance(self.objective, Weighted) or len(processes) < len(components):
             raise InputError(
                 f"The policy {self.policy} needs a process of the values: the objective isn't a "
@@ -248,11 +242,14 @@ class Bandit:
             shapes don't match, an observation is infinite, or it contradicts an earlier one without
             noise.
         """
-        x = np.atleast_1d(numbers(x, "The coordinates of the point"))
+        x = np.atleast_1d(number_array("coordinates of the point", x))
         self.space.check(x)
         count = self.objective.count
         given = [None] * count if components is None else np.ravel(np.asarray(components, object))
-        observed = numbers([math.nan if y is None else y for y in given], "The components")
+        try:
+            observed = np.array([math.nan if y is None else y for y in given], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"The components aren't numbers: {error}. Give numbers.") from None
         if len(observed) != count:
             raise InputError(
                 f"There are {len(observed)} components at {x.tolist()}, and the objective has "
@@ -281,9 +278,8 @@ class Bandit:
 
         For a nonlinear objective the variance is the bound of algorithm 4.
         """
-        points = numbers(x, "The inputs")
-        points = points[:, None] if points.ndim == 1 else points
-        return (self._whole or self.decomposed).predict(points)
+        points = number_array("inputs", x)
+        return self.model.predict(points[:, None] if points.ndim == 1 else points)
 
     @property
     def best(self) -> tuple[np.ndarray, float]:
@@ -311,25 +307,22 @@ class Bandit:
         Group ``rounds`` has the points (round, input), the components (round, component), and the
         values (round).
         """
-        x = np.reshape([played.x for played in self.rounds], (-1, self.space.dimension))
+        x = [played.x for played in self.rounds]
         components = [played.components for played in self.rounds]
         data = {
-            "x": (("round", "input"), x),
+            "x": (("round", "input"), np.reshape(x, (-1, self.space.dimension))),
             "components": (
                 ("round", "component"),
                 np.reshape(components, (-1, self.objective.count)),
             ),
             "value": ("round", self.values),
         }
-        attrs = {
-            "policy": self.policy,
-            "direction": self.direction,
-            "seed": self.seed,
+        attrs = {name: getattr(self, name) for name in ("policy", "direction", "seed")}
+        attrs |= {
             "inference_library": "kem_pymc",
             "inference_library_version": version("kem-pymc"),
         }
-        rounds = np.arange(1, len(self.rounds) + 1)
-        table = xr.Dataset(data, coords={"round": rounds}, attrs=attrs)
+        table = xr.Dataset(data, {"round": np.arange(1, len(self.rounds) + 1)}, attrs)
         return xr.DataTree.from_dict({"rounds": table})
 
     # --- Choice -----------------------------------------------------------------------------------
@@ -342,37 +335,23 @@ class Bandit:
         """Return the point that the policy chooses."""
         if self.policy == "random":
             return self.space.draw(rng)
-        return self.space.best(self._score(self._moments), rng)
+        return self.space.best(self._score, rng)
 
-    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of the objective at points."""
-        if x is self.space.points:
-            if self._whole is None:
-                return self.decomposed.moments()
-            return self._whole.at_points
-        return (self._whole or self.decomposed).predict(x)
-
-    def _score(
-        self, moments: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the score of points that the policy makes as large as possible."""
-        t = len(self.rounds) + 1
+    def _score(self, x: np.ndarray) -> np.ndarray:
+        """Return the scores (m,) of points, which the policy makes as large as possible."""
+        at_points = x is self.space.points
+        mean, variance = self.model.at_points if at_points else self.model.predict(x)
+        mean, sd = self._sign * mean, np.sqrt(variance)
+        if self.policy in ("d-gpucb", "gp-ucb"):
+            return mean + math.sqrt(self.scale * self._exploration(len(self.rounds) + 1)) * sd
         observed = self._sign * self.values
         observed = observed[np.isfinite(observed)]
-
-        def score(x: np.ndarray) -> np.ndarray:
-            mean, variance = moments(x)
-            mean, sd = self._sign * mean, np.sqrt(variance)
-            if self.policy in ("d-gpucb", "gp-ucb"):
-                return mean + math.sqrt(self.scale * self._exploration(t)) * sd
-            if not len(observed):
-                return sd
-            if self.policy == "ei":
-                return log_expected_improvement(-mean, sd, -float(observed.max()))
-            ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
-            return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
-
-        return score
+        if not len(observed):
+            return sd
+        if self.policy == "ei":
+            return log_expected_improvement(-mean, sd, -float(observed.max()))
+        ahead = observed.max() + LEAST_IMPROVEMENT * max(float(observed.std()), 1e-12)
+        return log_ndtr((mean - ahead) / np.maximum(sd, 1e-12))
 
     def _exploration(self, t: int) -> float:
         """Return beta_t, without the factor."""
@@ -405,10 +384,7 @@ class Bandit:
         x = np.array(event["tell"])
         observed = [math.nan if y is None else y for y in event["components"]]
         value = math.nan if event["value"] is None else event["value"]
-        if self._whole is None:
-            self.decomposed.observe(x, observed)
-        elif not math.isnan(value):
-            self._whole = self._whole.observe(x, value)
+        self.model.observe(x, [value] if self._values_only else observed)
         self.pending = [asked for asked in self.pending if not np.array_equal(asked, x)]
         self.rounds.append(Round(x, np.array(observed), value))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from kem_pymc.errors import InputError
@@ -17,9 +16,6 @@ type Weight = float | Callable[[np.ndarray], np.ndarray]
 #: Number of quasi-random points at which derivatives are computed, the step relative to the ranges,
 #: and by how much the largest one is enlarged.
 SAMPLES, STEP, MARGIN = 4096, 1e-5, 1.05
-
-#: Number of points from which the largest derivative is searched for.
-STARTS = 5
 
 
 class Weighted:
@@ -92,7 +88,7 @@ class Nonlinear:
         Function of J arrays (m,), with values (m,).
     bounds : array_like, shape (J,)
         Bounds B_j of the absolute derivatives of g by its arguments. They may be estimated by
-        :func:`sampled_bounds` or :func:`differentiated_bounds`.
+        :func:`sampled_bounds`.
 
     Raises
     ------
@@ -216,63 +212,18 @@ def sampled_bounds(
     InputError
         If the box is empty, or g isn't finite somewhere.
     """
-    points, width = _box(low, high, seed)
-    return _checked(MARGIN * np.abs(_slopes(g, points, STEP * width)).max(axis=0))
-
-
-def differentiated_bounds(
-    g: Callable[..., Any], low: npt.ArrayLike, high: npt.ArrayLike, seed: int = 0
-) -> np.ndarray:
-    """Return the largest derivatives of a function over a box, by automatic differentiation.
-
-    They are searched for by L-BFGS from the best of random points and corners; the result has no
-    margin.
-
-    Parameters
-    ----------
-    g : callable
-        Function of J PyTensor vectors.
-    low, high, seed
-        As for :func:`sampled_bounds`.
-
-    Returns
-    -------
-    ndarray, shape (J,)
-
-    Raises
-    ------
-    InputError
-        If the box is empty, or a derivative isn't finite somewhere.
-    """
-    import pytensor
-    import pytensor.tensor as pt
-
-    points, _ = _box(low, high, seed)
-    count = points.shape[1]
-    x = pt.matrix("x")
-    gradient = pytensor.grad(pt.sum(g(*(x[:, j] for j in range(count)))), x)
-    derivative = pytensor.function([x], gradient)
-    corners = np.array(np.meshgrid(*zip(np.ravel(low), np.ravel(high), strict=True)))
-    points = np.vstack([points, corners.reshape(count, -1).T]) if count <= 10 else points
-    slopes = np.abs(derivative(points))
-    bounds = _checked(slopes.max(axis=0))
-    ends = list(zip(np.ravel(low), np.ravel(high), strict=True))
-    for j in range(count):
-        for start in points[np.argsort(-slopes[:, j])[:STARTS]]:
-            best = minimize(
-                lambda at, j=j: -abs(float(derivative(at[None])[0, j])), start, bounds=ends
-            )
-            bounds[j] = max(bounds[j], -float(best.fun))
+    low, high = (np.atleast_1d(np.array(ends, dtype=float)) for ends in (low, high))
+    if low.shape != high.shape or not (low < high).all():
+        raise InputError(f"The box from {low} to {high} is empty. Give larger upper ends.")
+    unit = qmc.Sobol(len(low), rng=np.random.default_rng(seed)).random(SAMPLES)
+    slopes = _slopes(g, low + unit * (high - low), STEP * (high - low))
+    bounds = MARGIN * np.abs(slopes).max(axis=0)
+    if not np.isfinite(bounds).all():
+        raise InputError(
+            f"The derivative of g by component {int(np.argmax(~np.isfinite(bounds))) + 1} isn't "
+            "finite somewhere in the box. Give a smaller box, or bounds."
+        )
     return bounds
-
-
-def _box(low: npt.ArrayLike, high: npt.ArrayLike, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return quasi-random points (m, J) of a box, and its widths (J,)."""
-    ends = np.atleast_1d(np.array(low, dtype=float)), np.atleast_1d(np.array(high, dtype=float))
-    if ends[0].shape != ends[1].shape or not (ends[0] < ends[1]).all():
-        raise InputError(f"The box from {ends[0]} to {ends[1]} is empty. Give larger upper ends.")
-    unit = qmc.Sobol(len(ends[0]), rng=np.random.default_rng(seed)).random(SAMPLES)
-    return ends[0] + unit * (ends[1] - ends[0]), ends[1] - ends[0]
 
 
 def _slopes(g: Callable[..., Any], points: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -283,12 +234,3 @@ def _slopes(g: Callable[..., Any], points: np.ndarray, steps: np.ndarray) -> np.
             ends = [np.asarray(g(*(points + s * np.eye(len(steps))[j]).T)) for s in (step, -step)]
             slopes[:, j] = (ends[0] - ends[1]) / (2 * step)
     return slopes
-
-
-def _checked(bounds: np.ndarray) -> np.ndarray:
-    if not np.isfinite(bounds).all():
-        raise InputError(
-            f"The derivative of g by component {int(np.argmax(~np.isfinite(bounds))) + 1} isn't "
-            "finite somewhere in the box. Give a smaller box, or bounds."
-        )
-    return bounds

@@ -8,10 +8,9 @@ import numpy.typing as npt
 from kem_pymc.bandits.objective import Objective, Weighted
 from kem_pymc.errors import InputError
 from kem_pymc.gp.posterior import Posterior, Process
-from kem_pymc.gp.process import GaussianProcess
 
 #: A component: a Gaussian process, or draws of one, which have the same weight.
-type Component = GaussianProcess | Sequence[GaussianProcess]
+type Component = Process | Sequence[Process]
 
 #: Means and variances.
 type Moments = tuple[np.ndarray, np.ndarray]
@@ -40,8 +39,7 @@ class ComposedProcess:
 
     def mean(self, x: np.ndarray) -> np.ndarray:
         """Return prior means; see :class:`kem_pymc.gp.posterior.Process`."""
-        means = np.column_stack([process.mean(x) for process in self.processes])
-        return (self.objective.weights(x) * means).sum(axis=1)
+        return self.objective.value(x, self._columns("mean", x))
 
     def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return prior covariances; see :class:`kem_pymc.gp.posterior.Process`."""
@@ -51,21 +49,26 @@ class ComposedProcess:
 
     def variance(self, x: np.ndarray) -> np.ndarray:
         """Return prior variances; see :class:`kem_pymc.gp.posterior.Process`."""
-        variances = np.column_stack([process.variance(x) for process in self.processes])
-        return (self.objective.weights(x) ** 2 * variances).sum(axis=1)
+        return (self.objective.weights(x) ** 2 * self._columns("variance", x)).sum(axis=1)
 
     def noise_at(self, x: np.ndarray) -> np.ndarray:
         """Return noise variances; see :class:`kem_pymc.gp.posterior.Process`."""
-        noises = np.column_stack([process.noise_at(x) for process in self.processes])
-        return (self.objective.weights(x) ** 2 * noises).sum(axis=1)
+        return (self.objective.weights(x) ** 2 * self._columns("noise_at", x)).sum(axis=1)
+
+    def _columns(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Return what a method of the processes returns, as columns (n, J)."""
+        return np.column_stack([getattr(process, name)(x) for process in self.processes])
 
 
 class DecomposedPosterior:
     """Posteriors of the components, and what follows for the objective (algorithms 2 and 4).
 
+    The paper prints the posterior covariance of a weighted sum with squared weights on both sides;
+    that of a :class:`ComposedProcess` of the posteriors is right.
+
     Parameters
     ----------
-    components : sequence of GaussianProcess, or of sequences of GaussianProcess, length J
+    components : sequence of Process, or of sequences of Process, length J
         Processes of the components; a sequence in place of one contains draws of it.
     objective : Objective
     points : ndarray, shape (m, D), optional
@@ -84,7 +87,7 @@ class DecomposedPosterior:
         points: np.ndarray | None = None,
     ) -> None:
         drawn = [
-            [component] if isinstance(component, GaussianProcess) else list(component)
+            list(component) if isinstance(component, Sequence) else [component]
             for component in components
         ]
         if len(drawn) != objective.count or not all(drawn):
@@ -126,8 +129,9 @@ class DecomposedPosterior:
             for draws, y in observed
         ]
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (m,) of the objective at the points."""
+    @property
+    def at_points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (m,) of the objective at the points."""
         each = [_mixed([draw.at_points for draw in draws]) for draws in self.posteriors]
         return self.objective.moments(self.points, *_columns(each))  # type: ignore[arg-type]
 
@@ -138,24 +142,6 @@ class DecomposedPosterior:
     def predict_components(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (m, J) of the components at inputs (m, D), without noise."""
         return _columns([_mixed([draw.predict(x) for draw in draws]) for draws in self.posteriors])
-
-    def covariance(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return covariances (n, m) of a weighted sum at inputs (n, D) and (m, D) (algorithm 2).
-
-        The paper prints the weights squared, on both sides.
-
-        Raises
-        ------
-        InputError
-            If the objective isn't a weighted sum, or a component has several draws.
-        """
-        several = any(len(draws) > 1 for draws in self.posteriors)
-        if several or not isinstance(self.objective, Weighted):
-            raise InputError(
-                "There is a covariance of weighted sums of components with one process each only."
-            )
-        composed = ComposedProcess([posterior for (posterior,) in self.posteriors], self.objective)
-        return composed.covariance(x, z)
 
 
 def _mixed(moments: Sequence[Moments]) -> Moments:

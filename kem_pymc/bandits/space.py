@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.optimize import LinearConstraint, linprog, minimize
 from scipy.stats import qmc
 
+from kem_pymc.data.validation import number_array
 from kem_pymc.errors import InputError
 
 #: Scores (m,) of points (m, D).
@@ -23,20 +24,6 @@ ITERATIONS, STEP = 60, 1e-6
 SLACK = 1e-9
 
 
-def numbers(values: Any, what: str) -> np.ndarray:
-    """Return values as an array of floats.
-
-    Raises
-    ------
-    InputError
-        If they aren't numbers, or rows differ in length.
-    """
-    try:
-        return np.array(values, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{what} aren't numbers: {error}. Give an array of numbers.") from None
-
-
 class Points:
     """A discrete space.
 
@@ -48,49 +35,40 @@ class Points:
     ------
     InputError
         If there are no points, or a value isn't finite.
+
+    Attributes
+    ----------
+    points : ndarray, shape (m, D)
+    dimension : int
+        Number of inputs D.
+    width : float
+        Largest range of an input.
     """
 
     def __init__(self, x: npt.ArrayLike) -> None:
-        rows = numbers(x, "The points")
+        rows = number_array("points", x)
         rows = rows[:, None] if rows.ndim == 1 else rows
-        if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-            raise InputError(
-                f"The points have shape {rows.shape} or values that aren't finite. Give one row of "
-                "finite numbers for each point."
-            )
-        self._x = rows
-
-    @property
-    def dimension(self) -> int:
-        """Number of inputs D."""
-        return self._x.shape[1]
-
-    @property
-    def width(self) -> float:
-        """Largest range of an input."""
-        return float(np.ptp(self._x, axis=0).max())
-
-    @property
-    def points(self) -> np.ndarray:
-        """All points (m, D)."""
-        return self._x
+        if rows.ndim != 2 or not rows.size:
+            raise InputError(f"The points have shape {rows.shape}. Give a row for each point.")
+        self.points, self.dimension = rows, rows.shape[1]
+        self.width = float(np.ptp(rows, axis=0).max())
 
     def best(self, score: Score, rng: np.random.Generator) -> np.ndarray:
         """Return the first point (D,) with the largest score."""
-        return self._x[int(np.argmax(score(self._x)))]
+        return self.points[int(np.argmax(score(self.points)))]
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """Return a random point (D,)."""
-        return self._x[rng.integers(len(self._x))]
+        return self.points[rng.integers(len(self.points))]
 
     def check(self, x: np.ndarray) -> None:
         """Raise an error if it isn't one of the points."""
-        if not (self._x == x).all(axis=1).any():
+        if not (self.points == x).all(axis=1).any():
             raise InputError(f"{x.tolist()} isn't one of the points of the space.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the points as plain data, for JSON."""
-        return {"points": self._x.tolist()}
+        return {"points": self.points.tolist()}
 
 
 class Box:
@@ -108,7 +86,18 @@ class Box:
     InputError
         If the box is empty or infinite, shapes don't match, or no point with an interior meets the
         constraints.
+
+    Attributes
+    ----------
+    points : None
+        The space is continuous.
+    dimension : int
+        Number of inputs D.
+    width : float
+        Largest range of an input.
     """
+
+    points = None
 
     def __init__(
         self,
@@ -116,26 +105,23 @@ class Box:
         high: npt.ArrayLike,
         constraints: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> None:
-        ends = (numbers(v, "The ends of the box") for v in (low, high))
+        ends = (number_array("ends of the box", v) for v in (low, high))
         self.low, self.high = map(np.atleast_1d, ends)
-        sound = self.low.ndim == 1 and self.low.shape == self.high.shape
-        if not (
-            sound and np.isfinite([self.low, self.high]).all() and (self.low < self.high).all()
-        ):
+        same = self.low.ndim == 1 and self.low.shape == self.high.shape
+        if not (same and (self.low < self.high).all()):
             raise InputError(
-                f"The box from {self.low} to {self.high} is empty or infinite. Give as many finite "
-                "upper ends as lower ones, each above its lower end."
+                f"The box from {self.low} to {self.high} is empty. Give as many upper ends as "
+                "lower ones, each above its lower end."
             )
+        self.dimension, self.width = len(self.low), float((self.high - self.low).max())
         given = (np.empty((0, self.dimension)), np.empty(0)) if constraints is None else constraints
-        self.a = np.atleast_2d(numbers(given[0], "The constraints"))
-        self.b = np.atleast_1d(numbers(given[1], "The constraints"))
+        self.a = np.atleast_2d(number_array("constraints", given[0]))
+        self.b = np.atleast_1d(number_array("limits of the constraints", given[1]))
         if self.a.shape != (len(self.b), self.dimension):
             raise InputError(
                 f"The constraints have {self.a.shape} coefficients and {self.b.shape} limits. Give "
                 f"a row of {self.dimension} coefficients and one limit for each."
             )
-        if not (np.isfinite(self.a).all() and np.isfinite(self.b).all()):
-            raise InputError("The constraints have values that aren't finite.")
         self._centre = self._inside()
 
     def _inside(self) -> np.ndarray:
@@ -155,21 +141,6 @@ class Box:
                 "budget, or leave out dimensions that can't vary."
             )
         return self.low + width * solution.x[:-1]
-
-    @property
-    def dimension(self) -> int:
-        """Number of inputs D."""
-        return len(self.low)
-
-    @property
-    def width(self) -> float:
-        """Largest range of an input."""
-        return float((self.high - self.low).max())
-
-    @property
-    def points(self) -> None:
-        """None: the space is continuous."""
-        return None
 
     def best(self, score: Score, rng: np.random.Generator) -> np.ndarray:
         """Return the best point of local searches (SLSQP) from the best of many; see `Space`."""

@@ -1,7 +1,7 @@
 """``kem search``: search for the kernel of one data set."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from kem_pymc.search.evocov.result import EvolutionResult
-    from kem_pymc.search.result import Found, SearchResult
+    from kem_pymc.search.result import SearchResult
 
 EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --out found"
 
@@ -93,7 +92,6 @@ def search(
     (formula.tex).
     """
     from kem_pymc.search.hyperpriors import Hyperpriors
-    from kem_pymc.search.result import SearchResult
     from kem_pymc.search.run import search as run
 
     points = _read(table, target, options.listed(features), future, missing == "drop")
@@ -112,10 +110,10 @@ def search(
         out=out,
     )
     screen.console.print(found)
-    if isinstance(found, SearchResult):
-        _write_composition(found, points, out)
-    else:
+    if method == "evocov":
         _write_formula(found, points, out)
+    else:
+        _write_composition(found, points, out)
     _write_predictions(found, points, out)
     screen.info(f"Results: {out}")
 
@@ -245,7 +243,7 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
     _draw(components(found.selection, study=points)[0], out / "components.png")
 
 
-def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
+def _write_formula(found: "SearchResult", points: _Points, out: Path) -> None:
     """Write the values, the formula and a picture of the best evolved kernel."""
     from kem_pymc._system.files import write_atomically
     from kem_pymc.plots.evolved import evolved_kernel
@@ -255,7 +253,7 @@ def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None
     _draw(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
 
 
-def _write_predictions(found: "Found[Any, Any]", points: _Points, out: Path) -> None:
+def _write_predictions(found: "SearchResult", points: _Points, out: Path) -> None:
     """Write the path of the search, and predictions at all points, with dates as given."""
     import pandas as pd
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from kem_pymc.errors import InputError
 from kem_pymc.plots import style
-from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.result import EvolvedSelection
 from kem_pymc.selection.selection import Selection
 
 #: Number of points of each curve.

@@ -6,7 +6,8 @@ from kem_pymc.plots import style
 from kem_pymc.plots.curves import CROSSES, FINE, column_of, draw_band, points_of, section
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.objective import covariances
-from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.result import EvolvedSelection
+from kem_pymc.search.evocov.tape import lower
 
 #: Number of inputs along each side of the covariance, and number of draws from the prior.
 COARSE, DRAWS = 100, 4
@@ -88,4 +89,4 @@ def _covariance(selection: EvolvedSelection, x: np.ndarray) -> np.ndarray:
     """Return the covariance of the best kernel at inputs in the user's units, scaled targets."""
     best = selection.best
     values = coordinates_of(best.natural, np.array([*best.tree.positive, True]))
-    return covariances(best.tree, selection.scaling.inputs(x), values)[0]
+    return covariances(lower(best.tree), selection.scaling.inputs(x), values)[0]

@@ -1,17 +1,16 @@
 """Plot of the best score of a search against the number of models evaluated."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from kem_pymc.plots import style
-from kem_pymc.search.result import SCORES, Found
+from kem_pymc.search.result import SCORES, SearchResult
 
 
 def search_path(
-    results: Found[Any, Any] | Mapping[str, Found[Any, Any]], *, ax: Axes | None = None
+    results: SearchResult | Mapping[str, SearchResult], *, ax: Axes | None = None
 ) -> Axes:
     """Draw the best score per point against the number of models evaluated.
 
@@ -29,7 +28,7 @@ def search_path(
     -------
     Axes
     """
-    named = {results.method: results} if isinstance(results, Found) else results
+    named = {results.method: results} if isinstance(results, SearchResult) else results
     ax = style.axes_or_new(ax, 5.5, 3.4)
     looks = style.line_styles(list(named))
     for name, result in named.items():

@@ -46,7 +46,7 @@ from kem_pymc.search.hyperpriors import Hyperpriors
 #: Number of inputs at which priors are compared, and of draws of hyperparameters.
 POINTS, DRAWS = 20, 100
 
-#: Number of entries of a row that are computed together.
+#: Number of pivots whose product is taken before its logarithm.
 BLOCK = 4
 
 #: Variance of the noise. With that of the models' priors, which is 1e-4, the distances of most
@@ -214,30 +214,12 @@ def log_determinants(one, other, shift, out):
         left, right = one[g], other[g ^ shift]
         out[g] = 0.0
         for k in range(n):
-            for j in range(k, n, BLOCK):
-                p = start[k] + j
-                if j + BLOCK <= n:
-                    r0 = _mean(left, right, p)
-                    r1 = _mean(left, right, p + 1)
-                    r2 = _mean(left, right, p + 2)
-                    r3 = _mean(left, right, p + 3)
-                    for r in range(k):
-                        factor, q = load(multipliers, start[r] + k, 0), start[r] + j
-                        r0 = add_product(r0, factor, load(rows, q, 0))
-                        r1 = add_product(r1, factor, load(rows, q + 1, 0))
-                        r2 = add_product(r2, factor, load(rows, q + 2, 0))
-                        r3 = add_product(r3, factor, load(rows, q + 3, 0))
-                    store(rows, p, 0, r0)
-                    store(rows, p + 1, 0, r1)
-                    store(rows, p + 2, 0, r2)
-                    store(rows, p + 3, 0, r3)
-                    continue
-                for last in range(j, n):
-                    r0 = _mean(left, right, start[k] + last)
-                    for r in range(k):
-                        factor = load(multipliers, start[r] + k, 0)
-                        r0 = add_product(r0, factor, load(rows, start[r] + last, 0))
-                    store(rows, start[k] + last, 0, r0)
+            for j in range(k, n):
+                row = _mean(left, right, start[k] + j)
+                for r in range(k):
+                    factor = load(multipliers, start[r] + k, 0)
+                    row = add_product(row, factor, load(rows, start[r] + j, 0))
+                store(rows, start[k] + j, 0, row)
             diagonal = start[k] + k
             for s in range(LANES):
                 product[s] *= rows[diagonal, s]

@@ -5,8 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 from zlib import crc32
 
 import numpy as np
@@ -16,7 +15,7 @@ from kem_pymc.gp.fit import Fit, aic, bic, fit
 from kem_pymc.gp.laplace import curvature_at, log_volume
 from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.base import base_kernel
-from kem_pymc.kernels.composition import Candidate, Composition, Factor
+from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.periodogram import periods
@@ -73,10 +72,32 @@ class Evaluation:
     seconds: float
     elapsed: float = 0.0
 
+    def __str__(self) -> str:
+        return str(self.expression)
+
     @property
     def model(self) -> str:
         """The expression as text."""
-        return str(self.expression)
+        return str(self)
+
+    def to_line(self) -> dict[str, Any]:
+        """Return what a file contains of the evaluation, with the values as a list."""
+        return {**vars(self), "expression": str(self), "values": self.values.tolist()}
+
+    @classmethod
+    def from_line(cls, line: dict[str, Any], dimension: int) -> Self:
+        """Return the evaluation that :meth:`to_line` wrote, for a number of input columns D.
+
+        Raises
+        ------
+        ValueError, TypeError or LookupError
+            If it isn't one.
+        """
+        expression = Composition.parse(line["expression"], dimension)
+        values = np.array(line["values"], dtype=float)
+        if len(values) != len(coordinates_of(expression, dimension)):
+            raise ValueError("another number of values")
+        return cls(**{**line, "expression": expression, "values": values})
 
 
 #: A model that a search evaluated.
@@ -169,14 +190,13 @@ class Evaluator:
         """Return draws from the prior, half of them with periods that the data suggest."""
         points = self.hyperpriors.draw(coordinates, count, rng)
         half = points[1::2]
-        for product in _products(coordinates, half.T).values():
-            for factor, place in product.places:
-                kinds = base_kernel(factor.base).hyperparameters
+        for parts in _parts(coordinates).values():
+            for factor, place in parts[1:]:
+                kinds = list(base_kernel(factor.base).hyperparameters)
                 suggested = self.periods[factor.dimension]
                 if "period" in kinds and len(suggested):
-                    product.values[place][kinds.index("period")] = np.log(
-                        rng.choice(suggested, len(half))
-                    )
+                    drawn = rng.choice(suggested, len(half))
+                    half[:, place.start + kinds.index("period")] = np.log(drawn)
         return points
 
     def objective(self, expression: Composition) -> Objective:
@@ -217,46 +237,6 @@ class Evaluator:
         return fitted.height + log_volume(curvature)
 
 
-class _Product:
-    """Values of a product: its log amplitude, and those of the hyperparameters of each factor.
-
-    They are a view of values (k + 1,), or of several values (k + 1, s), one in each column.
-    """
-
-    def __init__(self, candidate: Candidate, values: np.ndarray) -> None:
-        self.factors = candidate.factors
-        self.values = values
-
-    @cached_property
-    def places(self) -> list[tuple[Factor, slice]]:
-        """Every factor with hyperparameters of its own, and where its values are."""
-        places, first = [], 1
-        for factor in self.factors:
-            if not factor.tie:
-                size = len(base_kernel(factor.base).hyperparameters)
-                places.append((factor, slice(first, first + size)))
-                first += size
-        return places
-
-    def overlap(self, other: "_Product") -> int:
-        """Return the number of factors in common."""
-        left = list(other.factors)
-        for factor in self.factors:
-            if factor in left:
-                left.remove(factor)
-        return len(other.factors) - len(left)
-
-    def inherit(self, other: "_Product") -> None:
-        """Take the amplitude and the values of common factors from another product."""
-        self.values[0] = other.values[0]
-        left = list(other.places)
-        for factor, place in self.places:
-            match = next((item for item in left if item[0] == factor), None)
-            if match is not None:
-                left.remove(match)
-                self.values[place] = other.values[match[1]]
-
-
 def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluation) -> np.ndarray:
     """Return starting points with the values of a similar model where there are common parts.
 
@@ -272,34 +252,49 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
     -------
     ndarray, shape (m, k + 1)
     """
-    dimension = coordinates.pool.dimension
-    theirs = _products(coordinates_of(similar.expression, dimension), similar.values)
-    points = completed.copy()
-    points[:, -1] = similar.values[-1]
-    common = {name: i for i, name in enumerate(coordinates.names) if "@" in name.partition(".")[0]}
-    their_names = coordinates_of(similar.expression, dimension).names
-    for point in points:
-        for name, place in common.items():
-            if name in their_names:
-                point[place] = similar.values[their_names.index(name)]
-        for candidate, product in _products(coordinates, point).items():
-            if candidate in theirs:
-                product.inherit(theirs[candidate])
-                continue
-            other = max(theirs.values(), key=product.overlap)
+    other = coordinates_of(similar.expression, coordinates.pool.dimension)
+    ours, theirs = _parts(coordinates), _parts(other)
+    points, values = completed.copy(), similar.values
+    points[:, -1] = values[-1]
+    for place, name in enumerate(coordinates.names):
+        if "@" in name.partition(".")[0] and name in other.names:  # of a change point
+            points[:, place] = values[other.names.index(name)]
+    for candidate, parts in ours.items():
+        nearest = candidate
+        if candidate not in theirs:
+            nearest = max(theirs, key=lambda one, own=candidate: _overlap(own, one))
             # A further copy of a product with the same values would be at a saddle.
-            if product.overlap(other) and product.factors != other.factors:
-                product.inherit(other)
+            if not _overlap(candidate, nearest) or candidate.factors == nearest.factors:
+                continue
+        left = list(theirs[nearest])
+        for factor, place in parts:
+            match = next((item for item in left if item[0] == factor), None)
+            if match is not None:
+                left.remove(match)
+                points[:, place] = values[match[1]]
     return points
 
 
-def _products(coordinates: Coordinates, values: np.ndarray) -> dict[Candidate, _Product]:
-    """Return views of the values (k + 1,) or (k + 1, s) of every product."""
-    starts = coordinates.pool.layout.hyper_start
-    return {
-        candidate: _Product(candidate, values[first:last])
-        for candidate, first, last in zip(coordinates.pool, starts[:-1], starts[1:], strict=True)
-    }
+def _overlap(one: Candidate, other: Candidate) -> int:
+    """Return the number of factors in common."""
+    return (Counter(one.factors) & Counter(other.factors)).total()
+
+
+def _parts(coordinates: Coordinates) -> dict[Candidate, list[tuple[Any, slice]]]:
+    """Return for each product where its amplitude is (for None), and the values of its factors.
+
+    Factors that share their hyperparameters with others have none of their own.
+    """
+    parts: dict[Candidate, list[tuple[Any, slice]]] = {}
+    starts = coordinates.pool.layout.hyper_start[:-1]
+    for candidate, first in zip(coordinates.pool, starts, strict=True):
+        parts[candidate] = [(None, slice(first, first + 1))]
+        for factor in candidate.factors:
+            if not factor.tie:
+                first = parts[candidate][-1][1].stop
+                size = len(base_kernel(factor.base).hyperparameters)
+                parts[candidate].append((factor, slice(first, first + size)))
+    return parts
 
 
 def most_similar(expression: Composition, evaluations: Sequence[Evaluation]) -> Evaluation | None:

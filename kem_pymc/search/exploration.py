@@ -1,15 +1,19 @@
 """Exploration: evaluate what a strategy proposes, in this process or in others."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from textwrap import shorten
+from typing import Protocol
 
-from kem_pymc._system.executors import Serial, Workers, make_executor
+from kem_pymc._system.executors import Serial, Workers, in_order, make_executor
+from kem_pymc._system.progress import Progress
 from kem_pymc._system.resources import one_blas_thread
-from kem_pymc.search.evaluation import Evaluated
+from kem_pymc.search.evaluation import Evaluated, best
 from kem_pymc.search.record import Record
+
+#: Largest number of characters of a model that are shown.
+LONGEST = 60
 
 #: Number of models per task: a fit to few points takes as long as sending it to another process.
 BLOCK = 8
@@ -49,9 +53,8 @@ def explore[P, C, E: Evaluated](
     callback: Callable[[E], object] = lambda _: None,
     *,
     first: Sequence[P] = (),
-    seconds: float = math.inf,
     before: float = 0.0,
-    record: Record[Any, P, E] | None = None,
+    record: Record[E] | None = None,
 ) -> list[E]:
     """Evaluate what a strategy proposes until the budget is spent, or there is nothing new.
 
@@ -67,8 +70,6 @@ def explore[P, C, E: Evaluated](
         Called with every evaluation, on arrival.
     first : sequence
         Models to evaluate one by one before those that the strategy proposes.
-    seconds : float
-        Time after which no more models are evaluated, but for the first ones.
     before : float
         Seconds that were spent before; times include them.
     record : Record, optional
@@ -91,41 +92,57 @@ def explore[P, C, E: Evaluated](
     def evaluate(block: list[tuple[P, C]]) -> list[E]:
         return [procedure.evaluate(proposed, context) for proposed, context in block]
 
+    def arrived(block: list[E]) -> None:
+        for evaluation in block:
+            callback(evaluation)
+
     evaluations: list[E] = []
     waiting = list(dict.fromkeys(first))
     began = time.perf_counter() - before
-    while not evaluations or (len(evaluations) < budget and time.perf_counter() - began < seconds):
+    while len(evaluations) < budget:
         proposed = [waiting.pop(0)] if waiting else strategy.propose()[: budget - len(evaluations)]
         if not proposed:
             break
-        evaluated: dict[int, E] = {}
-        for number, model in enumerate(proposed):
-            stored = None if record is None else record.evaluation(len(evaluations) + number, model)
-            if stored is not None:
-                evaluated[number] = stored
-                began = time.perf_counter() - stored.elapsed  # the clock goes on where it stopped
-                callback(stored)
-        start = len(evaluated)
-        over = (evaluations or evaluated) and time.perf_counter() - began >= seconds
+        numbered = list(enumerate(proposed, len(evaluations)))
+        stored = [] if record is None else [record.evaluation(*each) for each in numbered]
+        generation = [evaluation for evaluation in stored if evaluation is not None]
+        arrived(generation)
+        if generation:  # the clock goes on where it stopped
+            began = time.perf_counter() - generation[-1].elapsed
         tasks = [
-            (model, procedure.context(model, len(evaluations) + number, evaluations))
-            for number, model in enumerate([] if over else proposed[start:], start)
+            (model, procedure.context(model, number, evaluations))
+            for number, model in numbered[len(generation) :]
         ]
         blocks = [tasks[i : i + BLOCK] for i in range(0, len(tasks), BLOCK)]
-        for number, block in executor.map_unordered(evaluate, blocks):
-            elapsed = time.perf_counter() - began
-            for i, evaluation in enumerate(block, start + number * BLOCK):
-                evaluated[i] = replace(evaluation, elapsed=elapsed)
-                callback(evaluated[i])
-            if elapsed >= seconds and (evaluations or 0 in evaluated):
-                break
-        # Workers may have skipped models when the time was over.
-        complete = next((i for i in range(len(proposed)) if i not in evaluated), len(proposed))
-        generation = [evaluated[i] for i in range(complete)]
-        if not generation:  # those that workers evaluated in time aren't the first ones
-            break
+        new = in_order(executor, evaluate, blocks, arrived)
+        elapsed = time.perf_counter() - began
+        fresh = [replace(evaluation, elapsed=elapsed) for block in new for evaluation in block]
         if record is not None:
-            record.add(generation[start:])
-        evaluations += generation
-        strategy.observe(generation)
+            record.add(fresh)
+        evaluations += generation + fresh
+        strategy.observe(generation + fresh)
     return evaluations
+
+
+def best_so_far(
+    progress: Progress, budget: int, title: str = "Search"
+) -> Callable[[Evaluated], None]:
+    """Return a function that shows the progress of a search with each of its evaluations.
+
+    Parameters
+    ----------
+    progress : Progress
+    budget : int
+        Number of models to evaluate.
+    title : str
+        What is shown before the bar.
+    """
+    task, highest = progress.add(title, budget), list[Evaluated]()
+
+    def show(evaluation: Evaluated) -> None:
+        highest[:] = [best([*highest, evaluation])]
+        model, score = highest[0].model, highest[0].score
+        model = shorten(model, LONGEST, placeholder="...")
+        progress.advance(task, text=f"best so far: {model} ({score:.1f})")
+
+    return show

@@ -8,7 +8,7 @@ own. Expressions that are equal up to the order of sums and products, or by dist
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,44 +38,23 @@ STOP = 1 / 3
 #: Factors of the products of an expression.
 type Products = tuple[tuple[Factor, ...], ...]
 
-#: Rule of the grammar: the results of combining an expression with a base kernel in every place.
-type Rule = Callable[[Products, Factor], Iterator[Products]]
 
-
-def _add(products: Products, factor: Factor) -> Iterator[Products]:
-    """S to S + B."""
-    yield (*products, (factor,))
-
-
-def _multiply_all(products: Products, factor: Factor) -> Iterator[Products]:
-    """S to S x B, for the whole expression."""
-    yield tuple((*product, factor) for product in products)
-
-
-def _multiply_product(products: Products, factor: Factor) -> Iterator[Products]:
-    """S to S x B, for one product."""
-    for i, product in enumerate(products):
+def _steps(products: Products, factor: Factor) -> Iterator[Products]:
+    """Yield the results of combining an expression with a base kernel B, in every place."""
+    yield (*products, (factor,))  # S to S + B
+    yield tuple((*product, factor) for product in products)  # S to S x B, the whole expression
+    for i, product in enumerate(products):  # S to S x B, one product
         yield (*products[:i], (*product, factor), *products[i + 1 :])
-
-
-def _add_to_factor(products: Products, factor: Factor) -> Iterator[Products]:
-    """S to S + B, for one factor of a product: (A + B) x C is A x C + B x C."""
-    for product in products:
-        for j in _replaceable(product):
-            yield (*products, (*product[:j], factor, *product[j + 1 :]))
-
-
-def _replace(products: Products, factor: Factor) -> Iterator[Products]:
-    """A to B, for one factor."""
-    for i, product in enumerate(products):
-        for j in _replaceable(product):
-            replaced = (*product[:j], factor, *product[j + 1 :])
-            yield (*products[:i], replaced, *products[i + 1 :])
-
-
-def _replaceable(product: tuple[Factor, ...]) -> list[int]:
-    """Return the places of the factors that aren't of a change point or window."""
-    return [j for j, factor in enumerate(product) if not factor.tie]
+    replaced = [
+        (i, (*product[:j], factor, *product[j + 1 :]))
+        for i, product in enumerate(products)
+        for j, other in enumerate(product)
+        if not other.tie  # which is of a change point or window
+    ]
+    for _, product in replaced:  # S to S + B, one factor: (A + B) x C is A x C + B x C
+        yield (*products, product)
+    for i, product in replaced:  # A to B, one factor
+        yield (*products[:i], product, *products[i + 1 :])
 
 
 def _change(products: Products, factor: Factor) -> Iterator[Products]:
@@ -94,10 +73,6 @@ def _change(products: Products, factor: Factor) -> Iterator[Products]:
                 *((*product, one) for product in first),
                 *((*product, other) for product in second),
             )
-
-
-#: Rules of the grammar. An expression's neighbours are the results of all rules.
-RULES: tuple[Rule, ...] = (_add, _multiply_all, _multiply_product, _add_to_factor, _replace)
 
 
 @dataclass(frozen=True)
@@ -129,7 +104,6 @@ class Grammar:
     changes: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bases", tuple(self.bases))
         if self.changes:
             # Registered only where they are used, because all registered kernels are compiled.
             from kem_pymc.kernels.changes import register_changes
@@ -137,8 +111,6 @@ class Grammar:
             register_changes()
         if self.dimension < 1:
             raise InputError(f"A grammar can't have dimension {self.dimension}. Give at least 1.")
-        if self.dimensions is None:
-            object.__setattr__(self, "dimensions", tuple(range(self.dimension)))
         if not self._used or not {*self._used} <= {*range(self.dimension)}:
             raise InputError(
                 f"The grammar has the dimensions {self.dimensions}. "
@@ -158,7 +130,7 @@ class Grammar:
 
     @property
     def _used(self) -> tuple[int, ...]:
-        return self.dimensions or ()
+        return tuple(range(self.dimension)) if self.dimensions is None else self.dimensions
 
     @cached_property
     def starts(self) -> tuple[Composition, ...]:
@@ -205,8 +177,8 @@ class Grammar:
         Their number is the same for all factors.
         """
         products = tuple(candidate.factors for candidate in expression)
-        rules = (*RULES, _change) if self.changes else RULES
-        return [made for rule in rules for made in rule(products, factor)]
+        made = list(_steps(products, factor))
+        return [*made, *_change(products, factor)] if self.changes else made
 
     def within(self, steps: int, largest: int, rng: np.random.Generator) -> list[Composition]:
         """Return expressions at most `steps` steps away from a single base kernel.

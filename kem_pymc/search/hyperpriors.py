@@ -126,9 +126,7 @@ class Hyperpriors:
             If its kind has no prior.
         """
         kind = hyperparameter.kind
-        base = hyperparameter.base
-        if base is None and hyperparameter.name.startswith("CONST"):
-            base = "CONST"
+        base = hyperparameter.base or hyperparameter.name.partition(".")[0]  # CONST has no base
         for name in (f"{base}.{kind}", kind):
             if name in self.table:
                 return self.table[name]

@@ -25,8 +25,7 @@ class ModelGP:
     """A Gaussian process over models, with a constant mean.
 
     The covariance is the sum of squared exponentials of the expected Hellinger distance (eq. 4) and
-    of the structural distance (:mod:`kem_pymc.search.distances`). Scores are standardised. When
-    hyperparameters aren't fitted anew, a further model adds a row to the Cholesky factor.
+    of the structural distance (:mod:`kem_pymc.search.distances`). Scores are standardised.
 
     Parameters
     ----------
@@ -39,7 +38,6 @@ class ModelGP:
         self._distances = np.empty((0, 0, 2))
         self._scores = np.empty(0)
         self._logs = MEANS.copy()
-        self._root = np.empty((0, 0))
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -52,10 +50,9 @@ class ModelGP:
         grown[m, :m] = grown[:m, m] = distances
         self._distances = grown
         self._scores = np.append(self._scores, score)
-        if (m + 1) % self.every == 0:
-            self._fit()
-        else:
-            self._extend(distances)
+        if (m + 1) % self.every == 0:  # the constant mean is profiled out
+            fitted = minimize(self._loss, self._logs, self._standardised(), method="L-BFGS-B")
+            self._logs = fitted.x
 
     def expected_improvement(self, distances: np.ndarray) -> np.ndarray:
         """Return the expected improvement of models over the best score, in standardised units.
@@ -74,7 +71,7 @@ class ModelGP:
 
     def predict(self, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean (c,) and sd (c,) of the standardised scores of models, without noise."""
-        given, ones, level = _with_level(self._root, self._standardised())
+        given, ones, level = self._conditional(self._standardised())
         cross = self._covariance(distances).T
         added, explained = given.moments(cross)
         # The last term is due to the estimated mean (Rasmussen & Williams 2006, eq. 2.42).
@@ -96,49 +93,27 @@ class ModelGP:
         sd, _, structural, _, _ = np.exp(self._logs)
         return float(sd**2 + structural**2)
 
-    @property
-    def _nugget(self) -> float:
-        """Variance of the noise, with jitter."""
-        return float(np.exp(2 * self._logs[-1])) + JITTER * self._variance
-
     def _covariance(self, distances: np.ndarray) -> np.ndarray:
         sd, lengthscale, structural, length, _ = np.exp(self._logs)
         hellinger = sd**2 * np.exp(-0.5 * distances[..., 0] / lengthscale**2)
         return hellinger + structural**2 * np.exp(-0.5 * distances[..., 1] / length**2)
 
-    def _full(self) -> np.ndarray:
-        return self._covariance(self._distances) + self._nugget * np.eye(len(self))
+    def _conditional(self, scores: np.ndarray) -> tuple[Conditional, np.ndarray, float]:
+        """Return what scores (m,) say, with their mean estimated by generalised least squares.
 
-    def _extend(self, distances: np.ndarray) -> None:
-        cross = self._covariance(distances)[:, None]
-        corner = np.array([[self._variance + self._nugget]])
-        before = Conditional(self._root, np.zeros(len(self._root)))
-        try:
-            self._root = before.extended(cross, corner, np.zeros(1)).root
-        except np.linalg.LinAlgError:  # by rounding
-            self._root = _cholesky(self._full())
-
-    def _fit(self) -> None:
-        """Maximise the density of the hyperparameters, with the constant mean profiled out."""
-        fitted = minimize(self._loss, self._logs, self._standardised(), method="L-BFGS-B")
-        self._logs = fitted.x
-        self._root = _cholesky(self._full())
+        The second is the whitened vector of ones (m,), and the third the estimate.
+        """
+        nugget = float(np.exp(2 * self._logs[-1])) + JITTER * self._variance
+        full = self._covariance(self._distances) + nugget * np.eye(len(self))
+        given = Conditional.of_root(_cholesky(full), scores)
+        ones = given.whiten(np.ones(len(scores)))
+        level = float(ones @ given.white) / float(ones @ ones)
+        return replace(given, white=given.white - level * ones), ones, level
 
     def _loss(self, logs: np.ndarray, scores: np.ndarray) -> float:
         self._logs = logs
-        given, _, _ = _with_level(_cholesky(self._full()), scores)
+        given, _, _ = self._conditional(scores)
         return -given.log_density + 0.5 * float((((logs - MEANS) / SDS) ** 2).sum())
-
-
-def _with_level(root: np.ndarray, scores: np.ndarray) -> tuple[Conditional, np.ndarray, float]:
-    """Return what scores (n,) say, with their mean estimated by generalised least squares.
-
-    The second is the whitened vector of ones (n,), and the third the estimate.
-    """
-    given = Conditional.of_root(root, scores)
-    ones = given.whiten(np.ones(len(scores)))
-    level = float(ones @ given.white) / float(ones @ ones)
-    return replace(given, white=given.white - level * ones), ones, level
 
 
 def _cholesky(covariance: np.ndarray) -> np.ndarray:

@@ -1,24 +1,18 @@
 """Files of a search: its settings, and one line of JSON per evaluation, written as it is done."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from kem_pymc._system.folder import RunFolder
 from kem_pymc.errors import InputError
-from kem_pymc.kernels.composition import Composition
-from kem_pymc.search.evaluation import Evaluation, coordinates_of
+from kem_pymc.search.evaluation import Evaluated
 
 #: Files in the folder of a search.
 SETTINGS, EVALUATIONS = "search.json", "evaluations.jsonl"
-
-#: Fields that an evaluation of an expression and its line have in common.
-COPIED = ("log_likelihood", "log_prior", "score", "gradients", "seconds", "elapsed")
 
 
 def search_folder(
@@ -45,23 +39,15 @@ def search_folder(
     return RunFolder(out, "search", SETTINGS, {**options, "data": digest})
 
 
-class Line(BaseModel):
-    """Base of what a line of the file of evaluations contains."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    seconds: float
-    elapsed: float
-
-
-class Record[L: Line, P, E](ABC):
-    """Evaluations E in the folder of a search; without a folder nothing is read or written.
-
-    Subclasses convert evaluations of what is proposed, P, to lines of the file, L, and back.
+class Record[E: Evaluated]:
+    """Evaluations in the folder of a search; without a folder nothing is read or written.
 
     Parameters
     ----------
     folder : RunFolder
+    parse : callable
+        Returns the evaluation of which `to_line` gave what a line contains.
+    file : str
 
     Raises
     ------
@@ -69,18 +55,17 @@ class Record[L: Line, P, E](ABC):
         If the file of evaluations is damaged before its last line.
     """
 
-    line: type[L]
-    file = EVALUATIONS
-
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(
+        self, folder: RunFolder, parse: Callable[[dict[str, Any]], E], file: str = EVALUATIONS
+    ) -> None:
         self._version = folder.version
-        self._log = folder.log(self.file, self.line.model_validate)
+        self._log = folder.log(file, parse)
 
     def __len__(self) -> int:
         """Return the number of evaluations that were in the file."""
         return len(self._log.events)
 
-    def evaluation(self, number: int, proposed: P) -> E | None:
+    def evaluation(self, number: int, proposed: object) -> E | None:
         """Return an evaluation from the file by its number; None if the file ends before it.
 
         Raises
@@ -90,20 +75,12 @@ class Record[L: Line, P, E](ABC):
         """
         if number >= len(self):
             return None
-        line = self._log.events[number]
-        there, expected = self.model_of(line), str(proposed)
-        if there != expected:
+        evaluation = self._log.events[number]
+        if str(evaluation) != str(proposed):
             raise InputError(
-                f"Evaluation {number + 1} in {self._log.path} is of {there}, but this version of "
-                f"kem_pymc would evaluate {expected}. Use version {self._version}, which began the "
-                "search, or start anew in another folder."
-            )
-        evaluation = self.evaluation_of(line, proposed)
-        if evaluation is None:
-            raise InputError(
-                f"Line {number + 1} of {self._log.path} doesn't have the hyperparameters of "
-                f"{there}. Delete it and the lines after it; these evaluations are then computed "
-                "again."
+                f"Evaluation {number + 1} in {self._log.path} is of {evaluation}, but this version "
+                f"of kem_pymc would evaluate {proposed}. Use version {self._version}, which began "
+                "the search, or start anew in another folder."
             )
         return evaluation
 
@@ -115,66 +92,4 @@ class Record[L: Line, P, E](ABC):
         OSError
             If the file can't be written.
         """
-        self._log.add([self.line_of(evaluation).model_dump() for evaluation in evaluations])
-
-    @abstractmethod
-    def model_of(self, line: L) -> str:
-        """Return the text of the model in a line."""
-
-    @abstractmethod
-    def line_of(self, evaluation: E) -> L:
-        """Return the line of an evaluation."""
-
-    @abstractmethod
-    def evaluation_of(self, line: L, proposed: P) -> E | None:
-        """Return the evaluation in a line; None if its values aren't those of the model."""
-
-
-class CompositionLine(Line):
-    """One evaluation in a file, with the fitted coordinates by name, in scaled units."""
-
-    model: str
-    coordinates: dict[str, float]
-    log_likelihood: float
-    log_prior: float
-    score: float
-    gradients: int
-
-
-class CompositionRecord(Record[CompositionLine, Composition, Evaluation]):
-    """Evaluations of expressions of the grammar.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    dimension : int
-        Number of input columns D.
-    """
-
-    line = CompositionLine
-
-    def __init__(self, folder: RunFolder, dimension: int) -> None:
-        self._dimension = dimension
-        super().__init__(folder)
-
-    def model_of(self, line: CompositionLine) -> str:
-        """Return the text of the expression in a line; see :class:`Record`."""
-        return line.model
-
-    def line_of(self, evaluation: Evaluation) -> CompositionLine:
-        """Return the line of an evaluation; see :class:`Record`."""
-        names = coordinates_of(evaluation.expression, self._dimension).names
-        return CompositionLine(
-            model=str(evaluation.expression),
-            coordinates=dict(zip(names, evaluation.values.tolist(), strict=True)),
-            **{name: getattr(evaluation, name) for name in COPIED},
-        )
-
-    def evaluation_of(self, line: CompositionLine, proposed: Composition) -> Evaluation | None:
-        """Return the evaluation in a line; see :class:`Record`."""
-        names = coordinates_of(proposed, self._dimension).names
-        if set(names) != set(line.coordinates):
-            return None
-        values = np.array([line.coordinates[name] for name in names])
-        copied = {name: getattr(line, name) for name in COPIED}
-        return Evaluation(expression=proposed, values=values, **copied)
+        self._log.add([evaluation.to_line() for evaluation in evaluations])

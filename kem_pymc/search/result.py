@@ -1,11 +1,10 @@
 """Result of a search: the evaluated models, and the best one, which predicts."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +15,10 @@ from kem_pymc.gp.fit import Fit
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.description import left_out_errors
-from kem_pymc.search.evaluation import Evaluated, Evaluation, Evaluator, best
+from kem_pymc.search.evaluation import Evaluated, Evaluation, best
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.scorer import normalised
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-
-if TYPE_CHECKING:
-    from kem_pymc.search.evocov.fitting import Fitter
-    from kem_pymc.search.evocov.selection import EvolvedSelection
 
 #: Names of the scores, by criterion.
 SCORES = {"laplace": "log evidence", "bic": "-BIC / 2", "aic": "-AIC / 2"}
@@ -33,26 +28,26 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
-    """Base of the results of searches: the evaluated models.
+class SearchResult(Displayed):
+    """The models that a search evaluated.
 
     Attributes
     ----------
-    evaluations : tuple
+    evaluations : tuple of Evaluation
         Evaluated models, in the order of evaluation.
-    method : str
+    method : {"cks", "boms", "random"}
     scaling : Scaling
     seed : int
         Seed of the search.
-    evaluator : Evaluator or Fitter
+    evaluator : Evaluator
         The scaled data, and the procedure that evaluated the models.
     """
 
-    evaluations: tuple[E, ...]
+    evaluations: tuple[Any, ...]
     method: str
     scaling: Scaling
     seed: int
-    evaluator: P
+    evaluator: Any
 
     @property
     def data(self) -> tuple[np.ndarray, np.ndarray]:
@@ -60,9 +55,24 @@ class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
         return self.evaluator.x, self.evaluator.y
 
     @property
-    @abstractmethod
-    def selection(self) -> "Selection | EvolvedSelection":
-        """The best model, which predicts."""
+    def best(self) -> Composition:
+        """The expression with the largest score."""
+        return best(self.evaluations).expression
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The best model, which predicts.
+
+        Predictions average over all models with at least 1 % of the weight, which is proportional
+        to exp(score), and over draws of their hyperparameters.
+        """
+        rows = [
+            self._considered(evaluation, weight)
+            for evaluation, weight in weighted(self.evaluations)
+        ]
+        candidates = dict.fromkeys(c for row in rows for c in row.composition)
+        pool = CandidatePool(candidates, len(self.scaling.feature_low))
+        return Selection(tuple(rows), pool, self.scaling, *self.data, self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -70,10 +80,14 @@ class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
         return max(evaluation.elapsed for evaluation in self.evaluations)
 
     @property
+    def fitting(self) -> float:
+        """Seconds spent on evaluating models."""
+        return sum(evaluation.seconds for evaluation in self.evaluations)
+
+    @property
     def overhead(self) -> float:
         """Fraction of the duration that wasn't spent on evaluating models."""
-        evaluating = sum(evaluation.seconds for evaluation in self.evaluations)
-        return max(1 - evaluating / self.seconds, 0.0) if self.seconds > 0 else 0.0
+        return max(1 - self.fitting / self.seconds, 0.0) if self.seconds > 0 else 0.0
 
     @cached_property
     def path(self) -> pd.DataFrame:
@@ -93,6 +107,10 @@ class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
 
     def _facts(self) -> dict[str, str]:
         """Return facts for the display, by name."""
+        sd = float(left_out_errors(self.selection).std())
+        return self._common_facts() | {"Sd of leave-one-out errors": number(sd)}
+
+    def _common_facts(self) -> dict[str, str]:
         return {
             "Points": str(len(self.data[1])),
             "Models evaluated": str(len(self.evaluations)),
@@ -122,46 +140,6 @@ class Found[E: Evaluated, P: Evaluator | Fitter](Displayed, ABC):
         )
         title = f"Search for a kernel ({self.method}): {best(self.evaluations).model}"
         return Display(title, self._facts(), [listing])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SearchResult(Found[Evaluation, Evaluator]):
-    """The models that a search among compositions evaluated.
-
-    Attributes
-    ----------
-    evaluations : tuple of Evaluation
-        Evaluated models, in the order of evaluation.
-    method : {"cks", "boms", "random"}
-    scaling : Scaling
-    seed : int
-    evaluator : Evaluator
-        The scaled data, and the procedure that evaluated the models.
-    """
-
-    @property
-    def best(self) -> Composition:
-        """The expression with the largest score."""
-        return best(self.evaluations).expression
-
-    @cached_property
-    def selection(self) -> Selection:
-        """The best model, which predicts.
-
-        Predictions average over all models with at least 1 % of the weight, which is proportional
-        to exp(score), and over draws of their hyperparameters.
-        """
-        rows = [
-            self._considered(evaluation, weight)
-            for evaluation, weight in weighted(self.evaluations)
-        ]
-        candidates = dict.fromkeys(c for row in rows for c in row.composition)
-        pool = CandidatePool(candidates, len(self.scaling.feature_low))
-        return Selection(tuple(rows), pool, self.scaling, *self.data, self.seconds)
-
-    def _facts(self) -> dict[str, str]:
-        sd = float(left_out_errors(self.selection).std())
-        return super()._facts() | {"Sd of leave-one-out errors": number(sd)}
 
     def _considered(self, evaluation: Evaluation, weight: float) -> ScoredKernel:
         objective = self.evaluator.objective(evaluation.expression)

@@ -1,8 +1,9 @@
 """Search for the kernel of one data set."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,21 +14,15 @@ from kem_pymc.errors import InputError
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.distances import DRAWS
 from kem_pymc.search.evaluation import Criterion, Evaluation, Evaluator
-from kem_pymc.search.exploration import Strategy, explore
+from kem_pymc.search.exploration import Strategy, best_so_far, explore
 from kem_pymc.search.grammar import BASES, Grammar
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.points import check_numbers, scaled
-from kem_pymc.search.progress import BestSoFar
-from kem_pymc.search.record import CompositionRecord, search_folder
+from kem_pymc.search.record import Record, search_folder
 from kem_pymc.search.result import SearchResult
 from kem_pymc.search.strategies import Boms, Greedy, Random
 
-if TYPE_CHECKING:
-    from kem_pymc.search.evocov.result import EvolutionResult
-
-#: Methods of search among compositions, and criteria.
-METHODS, CRITERIA = ("cks", "boms", "random"), ("laplace", "bic", "aic")
-
+#: Methods of search among compositions.
 Method = Literal["cks", "boms", "random"]
 
 #: Default numbers of models to evaluate, and of starting points of a fit.
@@ -52,7 +47,7 @@ def search(
     cluster: Workers | None = None,
     out: str | PathLike[str] | None = None,
     progressbar: bool = True,
-) -> "SearchResult | EvolutionResult":
+) -> SearchResult:
     """Search for the kernel of one data set.
 
     Inputs are scaled to [0, 1] and targets are standardised. Every model has Gaussian noise, and,
@@ -102,8 +97,8 @@ def search(
 
     Returns
     -------
-    SearchResult or EvolutionResult
-        EvolutionResult for "evocov".
+    SearchResult
+        For "evocov" an :class:`~kem_pymc.search.evocov.result.EvolutionResult`.
 
     Raises
     ------
@@ -180,9 +175,9 @@ def search(
             make_strategy(method, grammar, x, hyperpriors, rng, draws),
             evaluator,
             budget,
-            callback=BestSoFar(bars, budget).add,
+            callback=best_so_far(bars, budget),
             first=first,
-            record=CompositionRecord(folder, grammar.dimension),
+            record=Record(folder, partial(Evaluation.from_line, dimension=grammar.dimension)),
         )
     return SearchResult(tuple(evaluations), method, scaling, seed, evaluator)
 
@@ -195,11 +190,11 @@ def check_options(method: str, criterion: str, seed: int, **numbers: int) -> Non
     InputError
         If an option is unknown or out of range.
     """
-    if method not in METHODS:
-        methods = ", ".join([*METHODS, "evocov"])
-        raise InputError(f"There is no method {method!r}. Use one of {methods}.")
-    if criterion not in CRITERIA:
-        raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(CRITERIA)}.")
+    methods, criteria = get_args(Method), get_args(Criterion)
+    if method not in methods:
+        raise InputError(f"There is no method {method!r}. Use one of {', '.join(methods)}, evocov.")
+    if criterion not in criteria:
+        raise InputError(f"There is no criterion {criterion!r}. Use one of {', '.join(criteria)}.")
     check_numbers(seed, **numbers)
 
 

@@ -50,11 +50,11 @@ def test_random_points_meet_the_constraints():
 def test_what_is_refused():
     with pytest.raises(InputError, match="No point of the box meets"):
         Box([0, 0], [1, 1], ([[1, 1]], [-0.5]))
-    with pytest.raises(InputError, match="empty or infinite"):
+    with pytest.raises(InputError, match="is empty"):
         Box([0, 1], [1, 1])
     with pytest.raises(InputError, match="a row of 2 coefficients"):
         Box([0, 0], [1, 1], ([[1, 1, 1]], [1]))
-    with pytest.raises(InputError, match="points aren't numbers"):
+    with pytest.raises(InputError, match="points have rows of unequal length"):
         Points([[1.0], [1.0, 2.0]])
     with pytest.raises(InputError, match="points have shape"):
         Points([])

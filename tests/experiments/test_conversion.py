@@ -7,6 +7,7 @@ from experiments.evocov.conversion import converted
 from kem_pymc.search.evaluation import Evaluation, coordinates_of
 from kem_pymc.search.evocov.fitting import coordinates_of as coordinates_of_tree
 from kem_pymc.search.evocov.objective import covariances
+from kem_pymc.search.evocov.tape import lower
 from kem_pymc.search.grammar import Grammar
 from tests.refusals import refused
 
@@ -37,12 +38,12 @@ def test_covariances_are_equal(text, count):
     model = evaluated(text)
     found = converted(model)
     assert len(found.tree.hyperparameters) == count
-    assert found.tree.numbered() == found.tree
+    assert found.tree.hyperparameters == tuple(f"h{i}" for i in range(len(found.inherited) - 1))
     values, noise = coordinates_of(model.expression, 1).named(model.values)
     assert found.inherited[-1] == noise
     x = np.random.default_rng(1).uniform(-1, 1, (12, 1))
     positive = np.array([*found.tree.positive, True])
-    c, _ = covariances(found.tree, x, coordinates_of_tree(found.inherited, positive))
+    c, _ = covariances(lower(found.tree), x, coordinates_of_tree(found.inherited, positive))
     expected = model.expression.to_pymc(values, 1)(x).eval()
     np.testing.assert_allclose(c, expected, rtol=1e-10, atol=1e-12)
 

@@ -10,7 +10,7 @@ import pytest
 from experiments.bandits import decisions
 from experiments.bandits.decisions import POLICIES, GameTask, RegressionTask
 from experiments.bandits.figures import MAKERS, make
-from experiments.bandits.games import game, synthetic
+from experiments.bandits.games import derivative_bounds, game, synthetic
 from experiments.results import Options
 from experiments.settings import Decisions, default
 from kem_pymc._system.executors import Serial
@@ -100,6 +100,14 @@ def test_games_with_data(name):
     errors = np.array([own.mean(x) for own in made.components]).T - made.truth(x)
     scale = [np.sqrt(own.variance(x).mean()) for own in made.components]
     assert (np.abs(errors).mean(axis=0) < 4 * np.array(scale)).all()
+
+
+def test_bounds_of_derivatives_of_the_perceived_temperature():
+    """Where it is the wind chill: largest in the strongest wind, and nothing for the humidity."""
+    bounds = derivative_bounds(np.array([0.0, 20.0, 5.0]), np.array([40.0, 80.0, 30.0]), 0)
+    assert bounds[0] == pytest.approx(0.6215 + 0.4275 * 30**0.16)
+    assert bounds[1] == 0.0
+    assert bounds[2] == pytest.approx(35.75 * 0.16 * 5**-0.84, rel=1e-6)
 
 
 def test_unknown_problems_are_refused():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from experiments.evocov.strategies import GoWithTheFirst, RandomSearch
-from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import PsdCheck
 from tests.search.evocov.test_strategies import fitted
 
 

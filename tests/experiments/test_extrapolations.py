@@ -16,8 +16,7 @@ from experiments.settings import default
 from kem_pymc._system.executors import Serial
 from kem_pymc.comparison.stored import run_tasks
 from kem_pymc.search.evocov.fitting import Fitter
-from kem_pymc.search.evocov.psd import PsdCheck
-from kem_pymc.search.evocov.strategies import Evolution
+from kem_pymc.search.evocov.strategies import Evolution, PsdCheck
 from kem_pymc.search.exploration import explore
 
 SETTINGS = default()
@@ -117,7 +116,7 @@ class TestLimited:
     def test_one_by_one_finds_what_generations_do(self):
         """Fails where a strategy is shown part of a generation."""
         x = np.linspace(0, 1, 20)[:, None]
-        fitter = Fitter(x, np.sin(9 * x[:, 0]), "lml", 10)
+        fitter = Fitter(x, np.sin(9 * x[:, 0]), 10)
         found = explore(self.generations()(), fitter, 20)
         limited = explore(strategies.Limited(self.generations(), None), fitter, 20)
         assert [own.to_json() for own in limited] == [own.to_json() for own in found]

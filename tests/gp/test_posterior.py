@@ -18,7 +18,7 @@ from kem_pymc.gp.process import GaussianProcess
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.selection import predict
+from kem_pymc.search.evocov.result import predict
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.model_gp import ModelGP
 from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
@@ -133,9 +133,10 @@ def component():
     own = DecomposedPosterior([process("SE0"), process("LIN1")], Weighted([1.0, 0.0]), Z)
     for x, y in zip(X, Y, strict=True):
         own.observe(x, [y, 7.0])
-    mean, variance = own.moments()
+    mean, variance = own.at_points
     np.testing.assert_allclose(own.predict(Z), [mean, variance], rtol=1e-10)
-    return case(se, {"mean": mean, "variance": variance, "covariance": own.covariance(Z, X[:3])})
+    (first,), _ = own.posteriors
+    return case(se, {"mean": mean, "variance": variance, "covariance": first.covariance(Z, X[:3])})
 
 
 def evolved():

@@ -22,7 +22,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.search.evaluation import Evaluation, Evaluator
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.selection import EvolvedSelection
+from kem_pymc.search.evocov.result import EvolvedSelection
 from kem_pymc.search.evocov.tree import Tree
 from kem_pymc.search.hyperpriors import Hyperpriors
 from kem_pymc.search.result import SearchResult

@@ -67,16 +67,6 @@ class TestEmbeddings:
         for group in own:
             np.testing.assert_allclose(group, packed(np.array([exact] * LANES))[0], rtol=1e-9)
 
-    def test_draws_have_the_prior(self):
-        """Mean of the prior variance at a point, for amplitude and noise alone."""
-        found = distances(1000)
-        variances = found.embed(GRAMMAR.parse("SE0")).covariances[:, 0]
-        mean, sd = Hyperpriors().table["amplitude"]
-        # Tails beyond the outermost of 1000 evenly spread draws are missing.
-        logs = np.log(variances - 1 - NOISE)
-        assert logs.mean() == pytest.approx(mean, abs=0.1)
-        assert np.quantile(logs, 0.9) == pytest.approx(mean + 1.2816 * sd, abs=0.15)
-
 
 class TestDistances:
     def test_are_symmetric_and_give_a_positive_definite_covariance(self):
@@ -88,15 +78,6 @@ class TestDistances:
         np.fill_diagonal(matrix, 0.0)
         for lengthscale in (0.3, 1.0, 5.0):
             assert np.linalg.eigvalsh(np.exp(-0.5 * matrix / lengthscale**2)).min() > 0
-
-    def test_of_all_base_kernels_rq_is_nearest_to_se(self):
-        """As in the paper's fig. 1."""
-        found = distances()
-        se, rq, per, lin = (found.embed(GRAMMAR.parse(t)) for t in ("SE0", "RQ0", "PER0", "LIN0"))
-        apart = {
-            k: found.between(se, own)[0] for k, own in (("rq", rq), ("per", per), ("lin", lin))
-        }
-        assert apart["rq"] == min(apart.values())
 
     @pytest.mark.parametrize("texts", [("SE0", "LIN0"), ("SE0", "SE0")])
     def test_against_independent_draws(self, texts):

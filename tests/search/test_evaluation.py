@@ -34,54 +34,6 @@ def hessian(objective, values):
 
 
 class TestLaplace:
-    def test_hessian_is_that_of_the_density(self, evaluator):
-        """Of a sum of products, at a point that isn't an optimum: by differences of the density.
-
-        The density is written with PyMC's kernels and NumPy. Formulas of fourth order leave an
-        error of 1e-5.
-        """
-        expression = GRAMMAR.parse("LIN0 x SE0 + RQ0")
-        coordinates = coordinates_of(expression, 1)
-        means, sds = evaluator.hyperpriors.of(coordinates)
-        at = means + 0.1 * np.arange(len(means))
-        x = evaluator.x[:, 0]
-
-        def density(v):
-            h, noise = coordinates.named(v)
-            shift, length = h["LIN0 x SE0.LIN0.shift"], h["LIN0 x SE0.SE0.lengthscale"]
-            square = (x[:, None] - x) ** 2
-            k = np.outer(x - shift, x - shift) * np.exp(-square / (2 * length**2))
-            k = h["CONST.amplitude"] + h["LIN0 x SE0.amplitude"] * k + noise * np.eye(len(x))
-            rough = 1 + square / (2 * h["RQ0.mixture"] * h["RQ0.lengthscale"] ** 2)
-            k += h["RQ0.amplitude"] * rough ** -h["RQ0.mixture"]
-            prior = stats.norm(means, sds).logpdf(v).sum()
-            return stats.multivariate_normal(cov=k).logpdf(evaluator.y) + prior
-
-        def second(i, j, step=2e-3):
-            weights = {-2: 1 / 12, -1: -2 / 3, 1: 2 / 3, 2: -1 / 12}
-            e = step * np.eye(len(at))
-            terms = (
-                weights[a] * weights[b] * density(at + a * e[i] + b * e[j])
-                for a in weights
-                for b in weights
-            )
-            return sum(terms) / step**2
-
-        # The constant's amplitude has a prior so narrow that differences don't resolve it.
-        free = [i for i, name in enumerate(coordinates.names) if "CONST" not in name]
-        exact = np.array([[-second(i, j) for j in free] for i in free])
-        found = hessian(evaluator.objective(expression), at)[np.ix_(free, free)]
-        np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
-
-    def test_evidence_of_a_normal_density_is_exact(self, evaluator):
-        """With a prior so narrow that the likelihood is flat over it, it is the likelihood."""
-        table = {name: (mean, 1e-4) for name, (mean, _) in Hyperpriors().table.items()}
-        narrow = Evaluator(evaluator.x, evaluator.y, Hyperpriors(table))
-        expression = GRAMMAR.parse("SE0 + LIN0")
-        coordinates = coordinates_of(expression, 1)
-        likelihood, _ = narrow.objective(expression).terms(narrow.hyperpriors.of(coordinates)[0])
-        assert narrow.evaluate(expression).score == pytest.approx(likelihood, abs=1e-3)
-
     def test_evidence_against_brute_force(self):
         """Importance sampling from the approximation itself, with heavy tails."""
         x, y, _ = scaled(*series(40))
@@ -106,18 +58,6 @@ class TestLaplace:
 
 
 class TestEvaluations:
-    def test_constant_mean_has_a_standard_normal_prior(self, evaluator):
-        """The likelihood is that of a covariance with one added everywhere."""
-        found = evaluator.evaluate(GRAMMAR.parse("SE0"))
-        coordinates = coordinates_of(found.expression, 1)
-        values, noise = coordinates.named(found.values)
-        k = 1.0 + values["SE0.amplitude"] * np.exp(
-            -0.5 * ((evaluator.x - evaluator.x.T) / values["SE0.lengthscale"]) ** 2
-        )
-        k += noise * np.eye(len(k))
-        exact = stats.multivariate_normal(cov=k).logpdf(evaluator.y)
-        assert found.log_likelihood == pytest.approx(exact, rel=1e-4)
-
     def test_criteria(self, evaluator):
         expression = GRAMMAR.parse("SE0 + LIN0")
         x, y = evaluator.x, evaluator.y

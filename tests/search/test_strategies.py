@@ -55,12 +55,6 @@ class TestGreedy:
         smaller = run(Greedy(grammar, np.random.default_rng(0)), lambda e: -len(str(e)), 30)
         assert len(smaller) == 30
 
-    def test_order_of_neighbours_depends_on_the_generator(self):
-        paths = [
-            run(Greedy(Grammar(), np.random.default_rng(s)), likes_rhythms, 20) for s in (0, 1)
-        ]
-        assert paths[0] != paths[1]
-
 
 class TestBoms:
     def test_begins_with_se(self):
@@ -106,28 +100,23 @@ class TestBoms:
         assert neighbours <= admitted
 
 
-@pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
+STRATEGIES = {
+    "greedy": lambda grammar: Greedy(grammar, np.random.default_rng(0)),
+    "boms": boms,
+    "random": lambda grammar: Random(grammar, np.random.default_rng(0)),
+}
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
 def test_searches_end_where_there_are_no_more_expressions(kind):
-    grammar = Grammar(1, ("SE",))
-    rng = np.random.default_rng(0)
-    strategy = {
-        "greedy": lambda: Greedy(grammar, rng),
-        "boms": lambda: boms(grammar),
-        "random": lambda: Random(grammar, rng),
-    }[kind]()
+    strategy = STRATEGIES[kind](Grammar(1, ("SE",)))
     assert {*map(str, run(strategy, len, 10))} == {"SE0", "SE0 + SE0 #2"}
 
 
-@pytest.mark.parametrize("kind", ["greedy", "boms", "random"])
+@pytest.mark.parametrize("kind", STRATEGIES)
 def test_evaluations_of_other_expressions_are_used(kind):
-    grammar = Grammar()
-    rng = np.random.default_rng(0)
-    strategy = {
-        "greedy": lambda: Greedy(grammar, rng),
-        "boms": lambda: boms(grammar),
-        "random": lambda: Random(grammar, rng),
-    }[kind]()
-    given = grammar.parse("LIN0 x PER0 + RQ0 x SE0")
+    strategy = STRATEGIES[kind](Grammar())
+    given = Grammar().parse("LIN0 x PER0 + RQ0 x SE0")
     strategy.observe([evaluated(given, 10.0), evaluated(Composition.parse("SE0"), 0.0)])
     proposed = run(strategy, likes_rhythms, 6)
     assert given not in proposed

@@ -15,8 +15,7 @@ from kem_pymc._system.resources import one_blas_thread
 from kem_pymc.gp.fit import bic
 from kem_pymc.search.evocov.individual import Individual, Offspring
 from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
-from kem_pymc.search.evocov.metrics import Metric, MetricName
-from kem_pymc.search.evocov.objective import TreeObjective
+from kem_pymc.search.evocov.objective import Metric, TreeObjective, lml
 from kem_pymc.search.periodogram import periods
 
 #: Bounds of the logs of positive hyperparameters, of shifts, and of the log noise variance. Those
@@ -48,21 +47,21 @@ class Fitter:
         Inputs, scaled to [0, 1].
     y : ndarray, shape (n,)
         Standardised targets.
-    metric : {"lml", "loocv"} or callable
-        What the hyperparameters are fitted to (:mod:`kem_pymc.search.evocov.metrics`). Kernels are
-        compared by BIC, whatever it is.
     evaluations : int
         Number of evaluations of the metric with its gradient, per kernel. The last search may take
         a few more, to the end of its step.
     seed : int
         Seed of the starts.
+    metric : callable
+        What the hyperparameters are fitted to (:mod:`kem_pymc.search.evocov.objective`). Kernels
+        are compared by BIC, whatever it is.
     """
 
     x: np.ndarray
     y: np.ndarray
-    metric: MetricName | Metric
     evaluations: int
     seed: int = 0
+    metric: Metric = lml
 
     #: Criterion of the scores.
     criterion: ClassVar[str] = "bic"
@@ -109,7 +108,7 @@ class Fitter:
             box = Bounds(low, high)
             minimize(search, start, jac=True, method="L-BFGS-B", bounds=box, options=left)
         values, likelihood = search.best
-        if self.metric != "lml":
+        if self.metric is not lml:
             likelihood = TreeObjective(tree, self.x, self.y).evaluate(values).height
         score = math.inf
         if likelihood > -math.inf:

@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from annotated_types import Gt, Lt
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt
 
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.tree import Tree
@@ -43,10 +44,10 @@ class FittedKernel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kernel: str
-    hyperparameters: dict[str, float]
-    noise: float
-    log_likelihood: float
-    bic: float
+    hyperparameters: dict[str, FiniteFloat]
+    noise: Annotated[FiniteFloat, Gt(0)]
+    log_likelihood: Annotated[float, Lt(math.inf)]
+    bic: Annotated[float, Gt(-math.inf)]
     outcomes: dict[str, NonNegativeInt]
 
 
@@ -81,6 +82,9 @@ class Individual:
     seconds: float = 0.0
     elapsed: float = 0.0
 
+    def __str__(self) -> str:
+        return str(self.tree)
+
     @property
     def model(self) -> str:
         """The kernel as a formula, without noise."""
@@ -96,49 +100,34 @@ class Individual:
         """Number of evaluations of the metric with its gradient."""
         return sum(self.outcomes.values())
 
-    def to_file(self) -> FittedKernel:
-        """Return what files contain of the individual."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel, its values, its scores and outcomes as plain data."""
         *hyperparameters, noise = self.natural.tolist()
-        return FittedKernel(
-            kernel=str(self.tree),
-            hyperparameters=dict(zip(self.tree.hyperparameters, hyperparameters, strict=True)),
-            noise=noise,
-            log_likelihood=self.log_likelihood,
-            bic=self.bic,
-            outcomes=dict(self.outcomes),
-        )
-
-    def to_json(self) -> str:
-        """Return the individual as a JSON object."""
-        return json.dumps(self.to_file().model_dump())
+        return {
+            "kernel": str(self),
+            "hyperparameters": dict(zip(self.tree.hyperparameters, hyperparameters, strict=True)),
+            "noise": noise,
+            "log_likelihood": self.log_likelihood,
+            "bic": self.bic,
+            "outcomes": dict(self.outcomes),
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the individual that :meth:`to_json` wrote.
+    def from_dict(cls, data: Any) -> Self:
+        """Return the individual that :meth:`to_dict` returned.
 
         Raises
         ------
         InputError
-            If the text isn't a JSON object of an individual, the kernel is invalid, or values are
-            missing or out of range.
+            If the data aren't an individual, the kernel is invalid, or values are missing or out of
+            range.
         """
         try:
-            file = FittedKernel.model_validate(json.loads(text))
-        except (ValueError, RecursionError) as error:
+            file = FittedKernel.model_validate(data)
+        except ValueError as error:
             raise InputError(
-                f"This isn't an evolved kernel: {error}. Give the text that to_json returned."
+                f"This isn't an evolved kernel: {error}. Give what to_json or to_dict returned."
             ) from None
-        return cls.from_file(file)
-
-    @classmethod
-    def from_file(cls, file: FittedKernel) -> Self:
-        """Return the individual in a file.
-
-        Raises
-        ------
-        InputError
-            If the kernel is invalid, or values are missing or out of range.
-        """
         tree = Tree.parse(file.kernel)
         if set(file.hyperparameters) != set(tree.hyperparameters):
             given = ", ".join(file.hyperparameters) or "no hyperparameters"
@@ -147,19 +136,33 @@ class Individual:
                 f"There are values of {given}; the kernel's hyperparameters are {needed}. "
                 "Give one value of each."
             )
-        values = [file.hyperparameters[name] for name in tree.hyperparameters]
-        natural = np.array([*values, file.noise])
-        wrong = ~np.isfinite(natural) | (np.array([*tree.positive, True]) & (natural <= 0))
-        if wrong.any():
-            name = [*tree.hyperparameters, "noise"][int(np.argmax(wrong))]
-            raise InputError(
-                f"{name} of {file.kernel} is {natural[np.argmax(wrong)]}. "
-                "Give a finite value, positive unless it is a shift."
-            )
-        if not (file.log_likelihood < math.inf and file.bic > -math.inf):
-            raise InputError(
-                f"{file.kernel} has the log likelihood {file.log_likelihood} and the BIC "
-                f"{file.bic}. Give numbers; {-math.inf} and {math.inf} are for kernels that can't "
-                "be evaluated."
-            )
+        values = {name: file.hyperparameters[name] for name in tree.hyperparameters}
+        for (name, value), positive in zip(values.items(), tree.positive, strict=True):
+            if positive and value <= 0:
+                raise InputError(f"{name} of {file.kernel} is {value}. Give a positive value.")
+        natural = np.array([*values.values(), file.noise])
         return cls(tree, natural, file.log_likelihood, file.bic, file.outcomes)
+
+    def to_json(self) -> str:
+        """Return the individual as a JSON object."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the individual that :meth:`to_json` wrote; see :meth:`from_dict`."""
+        try:
+            return cls.from_dict(json.loads(text))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(
+                f"This isn't an evolved kernel: {error}. Give the text that to_json returned."
+            ) from None
+
+    def to_line(self) -> dict[str, Any]:
+        """Return what a line in the file of a search contains."""
+        return {"fitted": self.to_dict(), "seconds": self.seconds, "elapsed": self.elapsed}
+
+    @classmethod
+    def from_line(cls, line: dict[str, Any]) -> Self:
+        """Return the individual of which :meth:`to_line` gave a line."""
+        individual = cls.from_dict(line["fitted"])
+        return replace(individual, seconds=line["seconds"], elapsed=line["elapsed"])

@@ -1,23 +1,75 @@
-"""The objective of fits: a metric of one data set under a tree, with its gradient."""
+"""The objective of fits: a metric of one data set under a tree, with its gradient.
 
+A metric is a function of the covariance of the targets, noise included, and larger where the fit is
+better. The log marginal likelihood is one; the experiments have those of Roman et al. (2019).
+"""
+
+import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
-from kem_pymc.search.evocov.interpreter import (
-    FINE,
-    INDEFINITE,
-    OVERFLOW,
-    covariance,
-    cross_covariance,
-    natural,
-    pullback,
-)
-from kem_pymc.search.evocov.metrics import METRICS, Metric, MetricName
+from kem_pymc.gp.cholesky import cholesky, forward_substitution, reverse_cholesky
+from kem_pymc.gp.lapack import log_likelihood
+from kem_pymc.gp.likelihood import HALF_LOG_2PI
+from kem_pymc.gp.objective import LARGE
+from kem_pymc.search.evocov.interpreter import FINE, INDEFINITE, OVERFLOW, covariance, pullback
 from kem_pymc.search.evocov.tape import Tape, lower
 from kem_pymc.search.evocov.tree import Tree
+
+#: The value of a metric for a covariance (n, padded(n)) and targets (n,); see :func:`lml`.
+type Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+
+
+@compiled
+def conditionals(a, y, weights, adjoint):
+    """Return a weighted sum of log p(y_i | y_1, ..., y_i-1); write its derivatives to `adjoint`.
+
+    Parameters
+    ----------
+    a : (n, padded(n)) float64
+        Covariance, of which the upper triangle is read. It is overwritten by its factor.
+    y, weights : (n,) float64
+    adjoint : (n, padded(n)) float64
+        Derivatives in the upper triangle.
+    """
+    n = y.shape[0]
+    if cholesky(a, n, 0) < n:
+        return -math.inf
+    v = np.empty(n)
+    forward_substitution(a, y, n, v)
+    total = 0.0
+    for i in range(n):
+        total -= weights[i] * (0.5 * v[i] * v[i] + math.log(a[i, i]) + HALF_LOG_2PI)
+    reverse_cholesky(a, v, n, weights, adjoint)
+    return total
+
+
+def lml(c: np.ndarray, y: np.ndarray, adjoint: np.ndarray) -> float:
+    """Return the log marginal likelihood (eq. 8).
+
+    Parameters
+    ----------
+    c : ndarray, shape (n, padded(n))
+        Covariance, of which the upper triangle is read. It is overwritten.
+    y : ndarray, shape (n,)
+        Targets.
+    adjoint : ndarray, shape (n, padded(n))
+        Derivatives in the entries C[i, j], i <= j, are written here; what is below the diagonal has
+        no meaning.
+
+    Returns
+    -------
+    float
+        Minus infinity where the covariance isn't positive definite.
+    """
+    if len(y) < LARGE:
+        return conditionals(c, y, np.ones(len(y)), adjoint)
+    value = log_likelihood(c, y, adjoint)
+    return -math.inf if value is None else value
 
 
 class MetricValue(NamedTuple):
@@ -51,20 +103,19 @@ class TreeObjective:
         Inputs.
     y : ndarray, shape (n,)
         Targets.
-    metric : {"lml", "loocv"} or callable
+    metric : callable
+        See :func:`lml`.
     """
 
-    def __init__(
-        self, tree: Tree, x: np.ndarray, y: np.ndarray, metric: MetricName | Metric = "lml"
-    ) -> None:
+    def __init__(self, tree: Tree, x: np.ndarray, y: np.ndarray, metric: Metric = lml) -> None:
         self.tape = lower(tree)
         self.x = np.array(x.T, dtype=np.float64, order="C")
         self.y = np.array(y, dtype=np.float64)
-        self.metric = METRICS[metric] if isinstance(metric, str) else metric
-        self._waves = np.empty((2, len(self.tape.frequencies), *self.x.shape))
-        self._natural = np.empty(len(self.tape.positive))
+        self.metric = metric
         # New matrices of this size in every evaluation would take a twentieth of its time.
+        self._features = _features(self.tape, self.x)
         self._matrices = np.zeros((2, len(y), padded(len(y))))
+        self._diagonal = np.einsum("ii->i", self._matrices[0][:, : len(y)])
 
     @property
     def size(self) -> int:
@@ -73,77 +124,30 @@ class TreeObjective:
 
     def evaluate(self, values: np.ndarray) -> MetricValue:
         """Return the metric and its gradient at coordinates (k + 1,)."""
-        gradient = np.zeros(len(values))
-        sines, cosines = self._waves
+        gradient, noise = np.zeros(len(values)), math.exp(values[-1])
+        h = _natural(self.tape, values)
         c, adjoint = self._matrices
-        outcome = noisy_covariance(self.tape, values, self.x, self._natural, sines, cosines, c)
+        outcome = covariance(self.tape, h, self.x, self._features, c)
         if outcome != FINE:
-            return MetricValue(-np.inf, gradient, outcome)
+            return MetricValue(-math.inf, gradient, outcome)
+        self._diagonal += noise
         height = self.metric(c, self.y, adjoint)
-        if height == -np.inf:
+        if height == -math.inf:
             return MetricValue(height, gradient, INDEFINITE)
-        finite = noisy_pullback(
-            self.tape, values, self.x, self._natural, sines, cosines, adjoint, gradient
-        )
-        if not (finite and np.isfinite(height)):
-            return MetricValue(-np.inf, np.zeros(len(values)), OVERFLOW)
+        pullback(self.tape, h, self._features, adjoint, gradient)
+        gradient[-1] = np.trace(adjoint[:, : len(self.y)]) * noise
+        if not (math.isfinite(height) and np.isfinite(gradient).all()):
+            return MetricValue(-math.inf, np.zeros(len(values)), OVERFLOW)
         return MetricValue(height, gradient, FINE)
 
-    def cross_covariances(self, values: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return covariances of other points with themselves and with the data, without noise.
 
-        Parameters
-        ----------
-        values : ndarray, shape (k + 1,)
-            Coordinates.
-        z : ndarray, shape (m, D)
-            Other points.
-
-        Returns
-        -------
-        covariances : ndarray, shape (m, 1 + n)
-            Variances, then covariances with the data.
-        outcome : int
-            `FINE`, or why they aren't finite.
-        """
-        out = np.zeros((len(z), 1 + len(self.y)))
-        natural(self.tape, values, self._natural)
-        others = np.array(z.T, dtype=np.float64, order="C")
-        return out, cross_covariance(self.tape, self._natural, self.x, others, out)
-
-
-@compiled
-def noisy_covariance(tape, values, x, h, sines, cosines, out):
-    """Write covariance plus noise at coordinates to `out`; see :func:`covariance`."""
-    natural(tape, values, h)
-    outcome = covariance(tape, h, x, sines, cosines, out)
-    noise = np.exp(values[h.shape[0]])
-    for i in range(x.shape[1]):
-        out[i, i] += noise
-    return outcome
-
-
-@compiled
-def noisy_pullback(tape, values, x, h, sines, cosines, adjoint, gradient):
-    """Write the gradient in all coordinates; return whether it is finite; see :func:`pullback`."""
-    k = h.shape[0]
-    pullback(tape, h, x, sines, cosines, adjoint, gradient)
-    trace = 0.0
-    for i in range(x.shape[1]):
-        trace += adjoint[i, i]
-    gradient[k] = trace * np.exp(values[k])
-    finite = True
-    for i in range(k + 1):
-        finite = finite and np.isfinite(gradient[i])
-    return finite
-
-
-def covariances(tree: Tree, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
+def covariances(tape: Tape, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the covariance of a kernel, without noise, and the outcome.
 
     Parameters
     ----------
-    tree : Tree
+    tape : Tape
+        The kernel, from :func:`kem_pymc.search.evocov.tape.lower`.
     x : ndarray, shape (n, D)
         Inputs.
     values : ndarray, shape (at least k,)
@@ -155,14 +159,19 @@ def covariances(tree: Tree, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarr
     outcome : int
         `FINE`, or why the covariance isn't finite.
     """
-    return tape_covariances(lower(tree), np.array(x.T, dtype=np.float64, order="C"), values)
-
-
-def tape_covariances(tape: Tape, x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the covariance of a tape at points (D, n); see :func:`covariances`."""
-    sines, cosines = np.empty((2, len(tape.frequencies), *x.shape))
-    h = np.empty(len(tape.positive))
+    x = np.array(x.T, dtype=np.float64, order="C")
     out = np.zeros((x.shape[1], x.shape[1]))
-    natural(tape, values, h)
-    outcome = covariance(tape, h, x, sines, cosines, out)
+    outcome = covariance(tape, _natural(tape, values), x, _features(tape, x), out)
     return np.triu(out) + np.triu(out, 1).T, outcome
+
+
+def _natural(tape: Tape, values: np.ndarray) -> np.ndarray:
+    """Return the natural hyperparameters (k,) of coordinates (at least k,)."""
+    h = np.array(values[: len(tape.positive)])
+    h[tape.positive] = np.exp(h[tape.positive])
+    return h
+
+
+def _features(tape: Tape, x: np.ndarray) -> np.ndarray:
+    """Return an array for the features of points (D, n) and their derivatives (2, F, n)."""
+    return np.empty((2, len(x) * (2 * len(tape.frequencies) + 1), x.shape[1]))

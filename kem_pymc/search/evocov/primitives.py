@@ -14,6 +14,7 @@ Derivatives of roots and powers at zero are taken as zero: there, on the diagona
 the argument is a distance, which is zero whatever the hyperparameters.
 """
 
+import operator
 from functools import cache
 from typing import Any
 
@@ -47,9 +48,9 @@ class Covariance:
     """Type of a value for each pair."""
 
 
-def euc(pair: Pair) -> Pair:
-    """Return the inputs as features."""
-    return pair
+def _same(value: Any) -> Any:
+    """Return inputs as features, or a hyperparameter as a covariance."""
+    return value
 
 
 def spectral(pair: Pair, frequency: Any) -> Pair:
@@ -73,30 +74,10 @@ def dot_prod(features: Pair, shift: Any, lengthscale: Any) -> Any:
     return pt.dot(x - shift, (z - shift).T) / lengthscale
 
 
-def hp(hyperparameter: Any) -> Any:
-    """Return a hyperparameter as a covariance."""
-    return hyperparameter
-
-
 def power(w: Any, exponent: Any) -> Any:
     """Return a power with a positive exponent."""
     zero = pt.eq(w, 0.0)
     return pt.switch(zero, 0.0, pt.switch(zero, 1.0, w) ** exponent)
-
-
-def add(w: Any, v: Any) -> Any:
-    """Return a sum."""
-    return w + v
-
-
-def multiply(w: Any, v: Any) -> Any:
-    """Return a product."""
-    return w * v
-
-
-def div(w: Any) -> Any:
-    """Return an inverse."""
-    return 1.0 / w
 
 
 def sqrt(w: Any) -> Any:
@@ -108,9 +89,9 @@ def sqrt(w: Any) -> Any:
 #: Primitives that have an argument of the type that they return, in the order of table 2.
 NESTABLE = {
     "power": (power, [Covariance, Scalar]),
-    "add": (add, [Covariance, Covariance]),
-    "multiply": (multiply, [Covariance, Covariance]),
-    "div": (div, [Covariance]),
+    "add": (operator.add, [Covariance, Covariance]),
+    "multiply": (operator.mul, [Covariance, Covariance]),
+    "div": (pt.reciprocal, [Covariance]),
     "exp": (pt.exp, [Covariance]),
     "sqrt": (sqrt, [Covariance]),
     "square": (pt.sqr, [Covariance]),
@@ -127,11 +108,11 @@ def primitive_set() -> gp.PrimitiveSetTyped:
     for old, new in zip(list(primitives.arguments), names, strict=True):
         primitives.renameArguments(**{old: new})
         primitives.mapping[new].name = new  # DEAP changes what is printed only
-    primitives.addPrimitive(euc, [Inputs], Features)
+    primitives.addPrimitive(_same, [Inputs], Features, "euc")
     primitives.addPrimitive(spectral, [Inputs, Scalar], Features)
     primitives.addPrimitive(sq_dist, [Features, Scalar], Covariance)
     primitives.addPrimitive(dot_prod, [Features, Scalar, Scalar], Covariance)
-    primitives.addPrimitive(hp, [Scalar], Covariance)
+    primitives.addPrimitive(_same, [Scalar], Covariance, "hp")
     for name, (function, takes) in NESTABLE.items():
         primitives.addPrimitive(function, takes, Covariance, name)
     for constant in CONSTANTS:

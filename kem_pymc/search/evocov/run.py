@@ -1,9 +1,8 @@
 """Search for kernels that evolve from elementary mathematical expressions."""
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
-from numbers import Real
+from dataclasses import replace
 from os import PathLike
 
 import numpy as np
@@ -14,16 +13,11 @@ from kem_pymc._system.progress import Progress
 from kem_pymc.errors import InputError
 from kem_pymc.search.evocov.fitting import Fitter
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.metrics import METRICS, MetricName
-from kem_pymc.search.evocov.psd import PsdCheck
-from kem_pymc.search.evocov.record import EvolvedRecord, ScreeningRecord
 from kem_pymc.search.evocov.result import EvolutionResult
-from kem_pymc.search.evocov.screening import KERNELS, SHARE, finalists, screening
-from kem_pymc.search.evocov.strategies import Evolution
-from kem_pymc.search.exploration import explore
+from kem_pymc.search.evocov.strategies import Evolution, PsdCheck, finalists
+from kem_pymc.search.exploration import best_so_far, explore
 from kem_pymc.search.points import check_numbers, scaled
-from kem_pymc.search.progress import BestSoFar
-from kem_pymc.search.record import search_folder
+from kem_pymc.search.record import Record, search_folder
 
 #: Name of the method, in results and files.
 METHOD = "evocov"
@@ -34,14 +28,15 @@ FEWEST = 10
 #: Number of kernels to fit, which are 20 generations, and of evaluations to fit one.
 BUDGET, EVALUATIONS = 2820, 50
 
+#: Number of points of a first search, number above which there is one, and number of its kernels.
+POINTS, MANY, KERNELS = 200, 250, 1410
+
 
 def evolve(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     *,
     budget: int = BUDGET,
-    seconds: float = math.inf,
-    metric: MetricName = "lml",
     evaluations: int = EVALUATIONS,
     seed: int = 0,
     cores: int | None = None,
@@ -64,13 +59,8 @@ def evolve(
         Targets.
     budget : int
         Number of kernels to fit to all points. Generations have 141.
-    seconds : float
-        Time in seconds after which no more kernels are fitted, 60 % of it for the first search.
-        How many kernels are fitted by then depends on the machine.
-    metric : {"lml", "loocv"}
-        What hyperparameters are fitted to (section 6.3). Kernels are compared by BIC.
     evaluations : int
-        Number of evaluations of the metric, with its gradient, to fit a kernel.
+        Number of evaluations of the likelihood, with its gradient, to fit a kernel.
     seed : int
         The same data, options and seed give the same kernels, wherever they are fitted.
     cores : int, optional
@@ -91,8 +81,8 @@ def evolve(
     ------
     InputError
         If there are fewer than 10 points, the shapes don't match, a value isn't a finite number,
-        inputs are repeated, the targets or an input column are constant, an option is unknown or
-        out of range, the folder contains anything else, or no scheduler responds at the address.
+        inputs are repeated, the targets or an input column are constant, an option is out of range,
+        the folder contains anything else, or no scheduler responds at the address.
     WorkerError
         If workers keep dying.
 
@@ -109,46 +99,50 @@ def evolve(
             f"{repeated} of {len(x)} rows of inputs are repeated. Average the targets of each, or "
             "use kem_pymc.search.search with the method 'cks' or 'boms'."
         )
-    if metric not in METRICS:
-        raise InputError(f"There is no metric {metric!r}. Use one of {', '.join(METRICS)}.")
     check_numbers(seed, budget=budget, evaluations=evaluations)
-    if not (isinstance(seconds, Real) and seconds > 0):
-        raise InputError(f"seconds is {seconds}. Give a number above 0.")
-    options = {"method": METHOD, "metric": metric, "evaluations": evaluations, "seed": seed}
-    fitter = Fitter(x, y, metric, evaluations, seed)
-    coarse = screening(fitter)
+    options = {"method": METHOD, "evaluations": evaluations, "seed": seed}
+    fitter = Fitter(x, y, evaluations, seed)
     with (
         search_folder(out, options, x, y).locked() as folder,
         Progress("models", progressbar) as bars,
         closing(make_executor(cores, cluster)) as executor,
     ):
-        record, screened = EvolvedRecord(folder), list[Individual]()
-        if coarse is not None:
-            # A search that went on to all points isn't screened for longer when it is continued.
-            screened_before, ended = ScreeningRecord(folder), len(record) > 0
+        record, screened = Record(folder, Individual.from_line), list[Individual]()
+        if (coarse := screening(fitter)) is not None:
             screened = explore(
                 evolution(x.shape[1], seed),
                 coarse,
-                len(screened_before) if ended else KERNELS,
+                KERNELS,
                 executor,
-                BestSoFar(bars, KERNELS, "Search on some of the points").add,
-                seconds=math.inf if ended else SHARE * seconds,
-                record=screened_before,
+                best_so_far(bars, KERNELS, "Search on some of the points"),
+                record=Record(folder, Individual.from_line, "screening.jsonl"),
             )
-        before = screened[-1].elapsed if screened else 0.0
-        evaluations = explore(
+        individuals = explore(
             evolution(x.shape[1], seed, finalists(screened)),
             fitter,
             budget,
             executor,
-            BestSoFar(bars, budget).add,
-            seconds=seconds,
-            before=before,
+            best_so_far(bars, budget),
+            before=screened[-1].elapsed if screened else 0.0,
             record=record,
         )
         return EvolutionResult(
-            tuple(evaluations), METHOD, scaling, seed, fitter, tuple(screened), executor.cores
+            tuple(individuals), METHOD, scaling, seed, fitter, tuple(screened), executor.cores
         )
+
+
+def screening(fitter: Fitter) -> Fitter | None:
+    """Return the fitter of a first search on some of the points; None if they are few.
+
+    A fit takes about n^3 operations, so that a search on hundreds of points fits few kernels. Which
+    kernels are promising is visible on fewer points, chosen at random: regular ones would hide
+    periods below twice their distance.
+    """
+    n = len(fitter.y)
+    if n <= MANY:
+        return None
+    chosen = np.sort(np.random.default_rng([fitter.seed, n]).choice(n, POINTS, replace=False))
+    return replace(fitter, x=fitter.x[chosen], y=fitter.y[chosen])
 
 
 def evolution(dimension: int, seed: int, initial: Sequence[Individual] = ()) -> Evolution:

@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kem_pymc.search.evocov.growth import random_tree
 from kem_pymc.search.evocov.individual import Individual, Offspring
+from kem_pymc.search.evocov.interpreter import FINE, OUTCOMES
+from kem_pymc.search.evocov.objective import covariances
+from kem_pymc.search.evocov.primitives import HYPERPARAMETERS
+from kem_pymc.search.evocov.tape import lower
 from kem_pymc.search.evocov.tree import Tree
-from kem_pymc.search.evocov.variation import vary
+from kem_pymc.search.evocov.variation import random_tree, vary
 
 #: EvoCov: number of kernels of a generation (N), and of those that are selected (mu).
 GENERATION, SELECTED = 141, 14
@@ -17,6 +20,58 @@ GENERATION, SELECTED = 141, 14
 #: improvement, number of these with which a run ends, and number of runs whose best kernels then
 #: are the parents of the next run.
 IMPROVEMENT, PATIENCE, RUNS = 1.0, 3, 4
+
+#: Number of random data sets, and of points of each.
+DATA_SETS, POINTS = 20, 20
+
+#: Range of the hyperparameters: logs of positive ones, values of shifts.
+LOW, HIGH = -2.0, 2.0
+
+#: Smallest eigenvalue, relative to the largest one, that isn't negative but rounding error.
+TOLERANCE = 1e-9
+
+
+class PsdCheck:
+    """Necessary conditions for a kernel to be positive semi-definite, on random data sets.
+
+    On every data set, with random hyperparameters, the covariance must be finite, and neither its
+    diagonal nor an eigenvalue may be negative. It can't be asymmetric, because all primitives are
+    symmetric. The data sets are the same for all kernels, so that a kernel always has the same
+    result.
+
+    Kernels that don't depend on the inputs don't pass either, unlike in the paper: three quarters
+    of the random trees that are positive semi-definite are such constants.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of input columns D. Inputs are uniform over [0, 1].
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, dimension: int, rng: np.random.Generator) -> None:
+        self._x = rng.uniform(size=(DATA_SETS, dimension, POINTS))
+        self._values = rng.uniform(LOW, HIGH, size=(DATA_SETS, HYPERPARAMETERS))
+
+    def __call__(self, tree: Tree) -> bool:
+        """Return whether a kernel passes."""
+        return not self.result(tree)
+
+    def result(self, tree: Tree) -> str:
+        """Return what is wrong with a kernel; an empty text if nothing is."""
+        tape = lower(tree)
+        if tape.uniform == len(tape.code):
+            return "constant"
+        for x, values in zip(self._x, self._values, strict=True):
+            c, outcome = covariances(tape, x.T, values)
+            if outcome != FINE:
+                return OUTCOMES[outcome]
+            if (np.diag(c) < 0).any():
+                return "negative variance"
+            eigenvalues = np.linalg.eigvalsh(c)
+            if eigenvalues[0] < -TOLERANCE * eigenvalues[-1]:
+                return "negative eigenvalue"
+        return ""
 
 
 class Evolution:
@@ -97,3 +152,11 @@ def random_kernel(check: Callable[[Tree], bool], rng: np.random.Generator) -> Of
 def better(new: Individual, old: Individual) -> Individual:
     """Return the kernel with the smaller BIC, of equal ones the old one."""
     return new if new.bic < old.bic else old
+
+
+def finalists(individuals: Sequence[Individual], count: int = SELECTED) -> list[Individual]:
+    """Return the best different kernels, the one with the smallest BIC first."""
+    best: dict[str, Individual] = {}
+    for individual in sorted(individuals, key=lambda individual: individual.bic):
+        best.setdefault(str(individual), individual)
+    return list(best.values())[:count]

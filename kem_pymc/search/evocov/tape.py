@@ -11,8 +11,8 @@ import numpy as np
 from kem_pymc.search.evocov.tree import Tree, is_hyperparameter
 
 # Operations. Those from ADD on have one or two other operations as operands.
-CONSTANT, HYPERPARAMETER, DISTANCE, SPECTRAL_DISTANCE, PRODUCT, SPECTRAL_PRODUCT = range(6)
-ADD, MULTIPLY, LOG, POWER, INVERSE, EXP, ROOT, SQUARE = range(6, 14)
+CONSTANT, HYPERPARAMETER, DISTANCE, PRODUCT = range(4)
+ADD, MULTIPLY, POWER, INVERSE, EXP, ROOT, SQUARE = range(4, 11)
 
 #: Operations by the names of primitives whose arguments are all covariances.
 OPERATIONS = {
@@ -25,7 +25,7 @@ OPERATIONS = {
 }
 
 #: Operations that depend on the points.
-OF_POINTS = (DISTANCE, SPECTRAL_DISTANCE, PRODUCT, SPECTRAL_PRODUCT)
+OF_POINTS = (DISTANCE, PRODUCT)
 
 
 class Tape(NamedTuple):
@@ -36,8 +36,8 @@ class Tape(NamedTuple):
     code : (m, 6) int64
         Of each operation: which it is; its first and second operand, as rows of the tape, which are
         equal if it has only one; the place of its hyperparameter or lengthscale among the k of the
-        tree; that of its shift; and the row of its frequency in `frequencies`. Zero where it has
-        none.
+        tree; that of its shift; and the number of its frequency in `frequencies`, from 1 on, zero
+        for the inputs themselves. Zero where it has none.
     constants : (m,) float64
         Values of constants.
     frequencies : (s,) int64
@@ -65,23 +65,20 @@ def lower(tree: Tree) -> Tape:
         if is_hyperparameter(node):
             stack.append(places[node.name])
         elif node.name == "x" or node.name == "euc":
-            stack.append(None)
+            stack.append(0)
         elif node.name == "spectral":
-            stack.append(builder.frequency(given[1]))
+            stack.append(builder.waves.setdefault(given[1], len(builder.waves) + 1))
         elif node.name == "sq_dist":
             wave, lengthscale = given
-            kind = DISTANCE if wave is None else SPECTRAL_DISTANCE
-            stack.append(builder.row(kind, place=lengthscale, wave=wave or 0))
+            stack.append(builder.row(DISTANCE, place=lengthscale, wave=wave))
         elif node.name == "dot_prod":
             wave, shift, lengthscale = given
-            kind = PRODUCT if wave is None else SPECTRAL_PRODUCT
-            stack.append(builder.row(kind, place=lengthscale, shift=shift, wave=wave or 0))
+            stack.append(builder.row(PRODUCT, place=lengthscale, shift=shift, wave=wave))
         elif node.name == "hp":
             stack.append(builder.row(HYPERPARAMETER, place=given[0]))
         elif node.name == "power":
             base, exponent = given
-            logarithm = builder.row(LOG, base)
-            stack.append(builder.row(POWER, base, logarithm, place=exponent))
+            stack.append(builder.row(POWER, base, place=exponent))
         elif node.arity == 0:
             stack.append(builder.row(CONSTANT, constant=node.value))
         else:  # sums and products don't depend on the order of their operands
@@ -96,10 +93,6 @@ class _Builder:
         self.rows: dict[tuple, int] = {}
         self.of_points: list[bool] = []
         self.waves: dict[int, int] = {}
-
-    def frequency(self, place: int) -> int:
-        """Return the row of a frequency."""
-        return self.waves.setdefault(place, len(self.waves))
 
     def row(
         self,

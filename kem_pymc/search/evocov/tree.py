@@ -114,12 +114,6 @@ class Tree(gp.PrimitiveTree):
         frequencies = {self[i + 2].name for i, node in enumerate(self) if node.name == "spectral"}
         return tuple(name in frequencies for name in self.hyperparameters)
 
-    def numbered(self) -> Self:
-        """Return the tree with hyperparameters h0, h1, ... in the order in which they occur."""
-        mapping = primitive_set().mapping
-        nodes = {name: mapping[f"h{i}"] for i, name in enumerate(self.hyperparameters)}
-        return type(self)(nodes[node.name] if is_hyperparameter(node) else node for node in self)
-
     def to_pytensor(self, x: Any, z: Any, hyperparameters: Sequence[Any]) -> Any:
         """Return the covariance of two sets of points as a PyTensor expression.
 

@@ -1,4 +1,4 @@
-"""Variation of evolved kernels: crossover and mutation (Roman et al. 2019, section 4.2)."""
+"""Random trees, their crossover and mutation (Roman et al. 2019, algorithm 2, section 4.2)."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from deap import gp
 
-from kem_pymc.search.evocov.growth import grow
 from kem_pymc.search.evocov.individual import Individual, Offspring
-from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, Covariance, primitive_set
+from kem_pymc.search.evocov.primitives import HYPERPARAMETERS, NESTABLE, Covariance, primitive_set
 from kem_pymc.search.evocov.tree import MOST_LEVELS, Tree, is_hyperparameter
+
+#: Smallest and largest depth of random trees, in levels of nodes.
+SHALLOWEST, DEEPEST = 5, 15
 
 #: Probability of a crossover; otherwise there is a mutation.
 CROSSOVER = 0.6
@@ -21,6 +23,55 @@ ATTEMPTS = 250
 
 #: A hyperparameter of a parent: the parent's number, and the name there.
 type Origin = tuple[int, str]
+
+
+def random_tree(rng: np.random.Generator) -> Tree:
+    """Return a random tree, which may not be positive semi-definite."""
+    return numbered([(0, node) for node in grow(rng)])[0]
+
+
+def grow(
+    rng: np.random.Generator,
+    kind: type = Covariance,
+    shallowest: int = SHALLOWEST,
+    deepest: int = DEEPEST,
+) -> list[Any]:
+    """Return the nodes of a random tree of a type, in prefix order.
+
+    Branches continue with nestable primitives until the smallest depth is near, and end, in
+    primitives that aren't nestable or in leaves, when the largest depth is. A branch may be shorter
+    than the smallest depth where its type allows nothing else, such as that of an exponent.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    kind : type
+        Type of the root, from :mod:`kem_pymc.search.evocov.primitives`.
+    shallowest, deepest : int
+        Smallest and largest number of levels.
+
+    Returns
+    -------
+    list of DEAP nodes
+    """
+    primitives = primitive_set()
+    leaves, inner = primitives.terminals[kind], primitives.primitives[kind]
+    nestable = [node for node in inner if node.name in NESTABLE]
+    others = [node for node in inner if node.name not in NESTABLE]
+    candidates: list[Any] = []
+    if shallowest <= 3:
+        candidates += others
+    if shallowest <= 1:
+        candidates += leaves
+    if deepest >= 4:
+        candidates += nestable
+    candidates = candidates or [*leaves, *others, *nestable]
+    node = candidates[rng.integers(len(candidates))]
+    nodes = [node]
+    if isinstance(node, gp.Primitive):
+        for argument in node.args:
+            nodes += grow(rng, argument, shallowest - 1, deepest - 1)
+    return nodes
 
 
 def vary(

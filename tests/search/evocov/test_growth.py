@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kem_pymc.search.evocov.growth import grow, random_tree
 from kem_pymc.search.evocov.primitives import Features, Scalar, primitive_set
 from kem_pymc.search.evocov.tree import Tree
+from kem_pymc.search.evocov.variation import grow, random_tree
 
 
 def trees(seed, number=200):

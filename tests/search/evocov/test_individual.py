@@ -29,9 +29,9 @@ def test_json_keeps_everything():
         ({"more": 1}, "isn't an evolved kernel"),
         ({"hyperparameters": {"h0": 1.0}}, "values of h0; the kernel's hyperparameters are h0, h1"),
         ({"hyperparameters": {"h0": 1.0, "h1": -2.0}}, "h1 of .* is -2.0"),
-        ({"noise": float("nan")}, "noise of .* is nan"),
-        ({"bic": float("nan")}, "the BIC nan"),
-        ({"log_likelihood": float("inf")}, "log likelihood inf"),
+        ({"noise": float("nan")}, "(?s)isn't an evolved kernel.*noise"),
+        ({"bic": float("nan")}, "(?s)isn't an evolved kernel.*bic"),
+        ({"log_likelihood": float("inf")}, "(?s)isn't an evolved kernel.*log_likelihood"),
         ({"outcomes": {"fine": -3}}, "isn't an evolved kernel"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from experiments.evocov.metrics import METRICS, n_held_out
-from kem_pymc.search.evocov import metrics
+from kem_pymc.search.evocov import objective as module
 from kem_pymc.search.evocov.objective import TreeObjective
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import SE
@@ -61,7 +61,7 @@ def brute_force(metric, c, y):
 def test_closed_forms_and_gradients(metric, large, data, monkeypatch):
     """Both the compiled loops and LAPACK, which is used for many points."""
     if large:
-        monkeypatch.setattr(metrics, "LARGE", 1)
+        monkeypatch.setattr(module, "LARGE", 1)
     x, y = data
     objective = TreeObjective(Tree.parse(SE), x, y, METRICS[metric])
     found = objective.evaluate(VALUES)

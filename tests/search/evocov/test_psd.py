@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.search.evocov.psd import PsdCheck
+from kem_pymc.search.evocov.strategies import PsdCheck
 from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.trees import SE, TABLE_1
 

@@ -5,7 +5,10 @@ from html import escape
 import numpy as np
 import pytest
 
-from kem_pymc.search.evocov.selection import predict
+from kem_pymc.errors import InputError
+from kem_pymc.search.evocov.individual import Individual
+from kem_pymc.search.evocov.result import predict
+from kem_pymc.search.evocov.tree import Tree
 from tests.search.evocov.conftest import rhythm
 
 X, Y = rhythm()
@@ -59,3 +62,18 @@ def test_predictions_are_the_mixture_in_the_targets_unit(evolved):
     np.testing.assert_allclose(found.sd, scaling.target_sd * np.sqrt(squares), rtol=1e-6)
     single = selection.predict(COMING, include_noise=True, single=True)
     np.testing.assert_allclose(single.mean, scaling.mean_back(own[0].mean), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("exp(exp(exp(dot_prod(euc(x), h1, h0))))", "overflow"),
+        ("multiply(sq_dist(euc(x), h0), hp(h1))", "isn't positive definite"),
+    ],
+)
+def test_refuses_kernels_that_fail_on_the_data(text, message):
+    """Far from the data a kernel may overflow that could be fitted."""
+    x = np.linspace(0, 1, 10)[:, None]
+    kernel = Individual(Tree.parse(text), np.array([1.0, 1.0, 0.1]), 0.0, 0.0, {})
+    with pytest.raises(InputError, match=message):
+        predict(kernel, x, x[:, 0], np.array([[50.0]]))

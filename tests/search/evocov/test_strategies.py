@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kem_pymc.search.evocov.individual import Individual
-from kem_pymc.search.evocov.psd import PsdCheck
-from kem_pymc.search.evocov.strategies import IMPROVEMENT, PATIENCE, RUNS, Evolution
+from kem_pymc.search.evocov.strategies import IMPROVEMENT, PATIENCE, RUNS, Evolution, PsdCheck
 
 
 def fitted(offspring, bics):

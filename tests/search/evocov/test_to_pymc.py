@@ -8,7 +8,7 @@ from pytensor import config
 from kem_pymc.search.evocov.fitting import coordinates_of
 from kem_pymc.search.evocov.individual import Individual
 from kem_pymc.search.evocov.objective import TreeObjective
-from kem_pymc.search.evocov.selection import predict
+from kem_pymc.search.evocov.result import predict
 from kem_pymc.search.evocov.tree import Tree
 from tests.refusals import refused
 
