@@ -61,8 +61,8 @@ def write_features(tape, h, x, features):
             for i in range(x.shape[1]):
                 sines[i] = sin(frequency * x[d, i])
                 cosines[i] = cos(frequency * x[d, i])
-            features[1, row] = x[d] * cosines
-            features[1, row + 1] = -x[d] * sines
+                features[1, row, i] = x[d, i] * cosines[i]
+                features[1, row + 1, i] = -x[d, i] * sines[i]
 
 
 @compiled
@@ -84,8 +84,11 @@ def spread(features, i, j, size, pairs):
         count = min(n - j, size - done)
         for s in range(pairs.shape[0]):
             for f in range(features.shape[1]):
-                pairs[s, 0, f, done : done + count] = features[s, f, i]
-                pairs[s, 1, f, done : done + count] = features[s, f, j : j + count]
+                point, others = features[s, f, i], features[s, f, j:]
+                left, right = pairs[s, 0, f, done:], pairs[s, 1, f, done:]
+                for q in range(count):
+                    left[q] = point
+                    right[q] = others[q]
         done += count
         j += count
         if j == n:
@@ -142,12 +145,15 @@ def forward(tape, h, pairs, first, last, size, values):
             for q in range(size):
                 out[q] = a[q] * a[q]
         elif kind == CONSTANT:
-            out[:size] = tape.constants[r]
+            for q in range(size):
+                out[q] = tape.constants[r]
         elif kind == HYPERPARAMETER:
-            out[:size] = h[tape.code[r, 3]]
+            for q in range(size):
+                out[q] = h[tape.code[r, 3]]
         else:
             length, shift = h[tape.code[r, 3]], h[tape.code[r, 4]]
-            out[:size] = 0.0
+            for q in range(size):
+                out[q] = 0.0
             low, high = _rows(tape, r, pairs)
             for f in range(low, high):
                 one, other = pairs[0, 0, f], pairs[0, 1, f]
@@ -298,10 +304,12 @@ def covariance(tape, h, x, features, out):
         status = outcome(tape, values, size)
         if status != FINE:
             return status
-        packed[p : p + size] = values[-1, :size]
+        for q in range(size):
+            packed[p + q] = values[-1, q]
     p = 0
     for i in range(n):
-        out[i, i:n] = packed[p : p + n - i]
+        for j in range(i, n):
+            out[i, j] = packed[p + j - i]
         p += n - i
     return FINE
 
@@ -325,7 +333,8 @@ def pullback(tape, h, features, adjoint, gradient):
     pairs = np.empty((1 + min(1, tape.frequencies.shape[0]), 2, features.shape[1], WIDTH))
     p = 0
     for i in range(n):
-        packed[p : p + n - i] = adjoint[i, i:n]
+        for j in range(i, n):
+            packed[p + j - i] = adjoint[i, j]
         p += n - i
     forward(tape, h, pairs, 0, tape.uniform, WIDTH, values)
     i, j = 0, 0
@@ -334,9 +343,10 @@ def pullback(tape, h, features, adjoint, gradient):
         i, j = spread(features, i, j, size, pairs)
         forward(tape, h, pairs, tape.uniform, rows, size, values)
         adjoints[tape.uniform :] = 0.0
-        adjoints[-1, :size] += packed[p : p + size]
+        for q in range(size):
+            adjoints[-1, q] += packed[p + q]
         reverse(tape, h, pairs, tape.uniform, rows, size, values, adjoints, sums)
     reverse(tape, h, pairs, 0, tape.uniform, WIDTH, values, adjoints, sums)
     for q in range(k):
-        total = sums[q].sum()
+        total = np.sum(sums[q])
         gradient[q] = total * h[q] if tape.positive[q] else total
