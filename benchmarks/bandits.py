@@ -46,7 +46,7 @@ def ours(lengthscales: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, l
         place = int(np.rint(bandit.ask()[0] * (POINTS - 1)))
         bandit.tell(X[place], functions[:, place])
         places.append(place)
-    return np.array(places), [*bandit.decomposed.moments()]
+    return np.array(places), [*bandit.model.at_points]
 
 
 def scikit_learn(

@@ -188,7 +188,7 @@ def derivative_bounds(low: np.ndarray, high: np.ndarray, seed: int) -> np.ndarra
     import pytensor.tensor as pt
 
     x = pt.matrix("x")
-    value = perceived_temperature(*(x[:, j] for j in range(3)), pt)
+    value = perceived_temperature(x[:, 0], x[:, 1], x[:, 2], pt)
     derivative = pytensor.function([x], pytensor.grad(pt.sum(value), x))
     ends = list(zip(low, high, strict=True))
     unit = qmc.Sobol(3, rng=np.random.default_rng(seed)).random(SAMPLES)

@@ -12,6 +12,7 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
+from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lifelong.sampler import LifelongSampler, whole
@@ -19,7 +20,7 @@ from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
-from kem_pymc.selection.selector import PoolSelector, Previous, previous_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -115,14 +116,16 @@ class LifelongSelector(PoolSelector):
     def __repr__(self) -> str:
         return f"LifelongSelector(budget={self.budget})"
 
-    def _consider(self, x: np.ndarray, y: np.ndarray, previous: Previous) -> Sequence[ScoredKernel]:
+    def _consider(
+        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
+    ) -> Sequence[ScoredKernel]:
         return ranked([self._search(x, y, previous)[1]])
 
     def _search(
         self, x: np.ndarray, y: np.ndarray, previous: Previous
     ) -> tuple[Task, list[ScoredKernel]]:
         """Return the evaluations of a data set, and its compositions."""
-        included = self.pool.inclusion(previous_composition(previous, self.pool))
+        included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         task, none = Task(np.empty((0, len(included))), np.empty(0)), np.empty((0, len(included)))
         rows: list[ScoredKernel] = []

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from kem_pymc.search.evocov.result import EvolutionResult
     from kem_pymc.search.result import SearchResult
 
 EXAMPLE = "Example: kem search airline.csv --target passengers --method boms --out found"
@@ -91,6 +92,7 @@ def search(
     the variance (components.csv); for evocov, the best kernel's values (best.json) and formula
     (formula.tex).
     """
+    from kem_pymc.search.evocov.result import EvolutionResult
     from kem_pymc.search.hyperpriors import Hyperpriors
     from kem_pymc.search.run import search as run
 
@@ -110,7 +112,7 @@ def search(
         out=out,
     )
     screen.console.print(found)
-    if method == "evocov":
+    if isinstance(found, EvolutionResult):
         _write_formula(found, points, out)
     else:
         _write_composition(found, points, out)
@@ -243,7 +245,7 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
     _draw(components(found.selection, study=points)[0], out / "components.png")
 
 
-def _write_formula(found: "SearchResult", points: _Points, out: Path) -> None:
+def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
     """Write the values, the formula and a picture of the best evolved kernel."""
     from kem_pymc._system.files import write_atomically
     from kem_pymc.plots.evolved import evolved_kernel

@@ -172,7 +172,7 @@ class LBO:
         results = [learned for _, learned in self._earlier[: len(tasks)]]
         weight, correlation = np.zeros((2, len(tasks), self.max_networks))
         for place, (task, result) in enumerate(zip(tasks, results, strict=True)):
-            outputs = _outputs(self._posterior(result.state, task.rows, task.y))
+            outputs = self._outputs(result.state, task)
             varying = outputs.std(axis=1) > 0
             used = np.flatnonzero(result.state.active)[varying]
             weight[place, used] = outputs[varying].std(axis=1)
@@ -186,11 +186,19 @@ class LBO:
             "correlation": correlation,
         }
 
+    def _process(self, state: TaskState, columns: int) -> NetworkProcess:
+        weights, precisions = state.weights[state.active], np.exp(state.log_precisions)
+        return NetworkProcess(weights, self.units, columns, *precisions)
+
     def _posterior(self, state: TaskState, rows: np.ndarray, y: np.ndarray) -> Posterior:
         """Return the posterior of a state, given values (n,) at points (n, D)."""
-        weights, precisions = state.weights[state.active], np.exp(state.log_precisions)
-        process = NetworkProcess(weights, self.units, rows.shape[1], *precisions)
-        return Posterior.of(process, rows, y)
+        return Posterior.of(self._process(state, rows.shape[1]), rows, y)
+
+    def _outputs(self, state: TaskState, task: Task) -> np.ndarray:
+        """Return the outputs (K, n) of networks at the data, whose sum is the function's mean."""
+        parts = self._process(state, task.rows.shape[1]).covariances(task.rows, task.rows)
+        conditional = self._posterior(state, task.rows, task.y).conditional
+        return np.array([conditional.moments(part)[0] for part in parts])
 
     def _training(self, columns: int) -> NetworkTraining:
         return training(self.max_networks, columns, self.units, self.alpha)
@@ -277,9 +285,3 @@ class LBO:
                 predicted = self._posterior(state, rows[kept], y[kept]).mean(rows[left])
                 errors[i] += ((predicted - y[left]) ** 2).sum()
         return STRENGTHS[int(np.argmin(errors))]
-
-
-def _outputs(posterior: Posterior) -> np.ndarray:
-    """Return the outputs (K, n) of networks at the data, whose sum is the function's mean."""
-    parts = posterior.process.covariances(posterior.x, posterior.x)
-    return np.array([posterior.conditional.moments(part)[0] for part in parts])

@@ -252,19 +252,20 @@ def inherited(coordinates: Coordinates, completed: np.ndarray, similar: Evaluati
     -------
     ndarray, shape (m, k + 1)
     """
-    other = coordinates_of(similar.expression, coordinates.pool.dimension)
-    ours, theirs = _parts(coordinates), _parts(other)
+    before = coordinates_of(similar.expression, coordinates.pool.dimension)
+    ours, theirs = _parts(coordinates), _parts(before)
     points, values = completed.copy(), similar.values
     points[:, -1] = values[-1]
-    for place, name in enumerate(coordinates.names):
-        if "@" in name.partition(".")[0] and name in other.names:  # of a change point
-            points[:, place] = values[other.names.index(name)]
+    for i, name in enumerate(coordinates.names):
+        if "@" in name.partition(".")[0] and name in before.names:  # of a change point
+            points[:, i] = values[before.names.index(name)]
     for candidate, parts in ours.items():
         nearest = candidate
         if candidate not in theirs:
-            nearest = max(theirs, key=lambda one, own=candidate: _overlap(own, one))
+            overlaps = [_overlap(candidate, other) for other in theirs]
+            nearest = list(theirs)[int(np.argmax(overlaps))]
             # A further copy of a product with the same values would be at a saddle.
-            if not _overlap(candidate, nearest) or candidate.factors == nearest.factors:
+            if not max(overlaps) or candidate.factors == nearest.factors:
                 continue
         left = list(theirs[nearest])
         for factor, place in parts:
@@ -291,9 +292,9 @@ def _parts(coordinates: Coordinates) -> dict[Candidate, list[tuple[Any, slice]]]
         parts[candidate] = [(None, slice(first, first + 1))]
         for factor in candidate.factors:
             if not factor.tie:
-                first = parts[candidate][-1][1].stop
+                end = parts[candidate][-1][1].stop
                 size = len(base_kernel(factor.base).hyperparameters)
-                parts[candidate].append((factor, slice(first, first + size)))
+                parts[candidate].append((factor, slice(end, end + size)))
     return parts
 
 

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.gp.posterior import Posterior
 from kem_pymc.lifelong import ibp, networks
-from kem_pymc.lifelong.lbo import LBO, NetworkProcess, _outputs
+from kem_pymc.lifelong.lbo import LBO, NetworkProcess
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.lifelong.training import (
     FASTER,
@@ -267,9 +267,9 @@ def test_networks_of_tasks():
     assert used.any(axis=1).all()
     assert ((found["correlation"] != 0) == used).all()
     state = model._earlier[2][1].state
-    posterior = model._posterior(state, ROWS[:4], tasks[2].y)
-    outputs = _outputs(posterior)
-    np.testing.assert_allclose(outputs.sum(axis=0), posterior.mean(ROWS[:4]), rtol=1e-9)
+    outputs = model._outputs(state, tasks[2])
+    mean = model._posterior(state, ROWS[:4], tasks[2].y).mean(ROWS[:4])
+    np.testing.assert_allclose(outputs.sum(axis=0), mean, rtol=1e-9)
     np.testing.assert_allclose(found["weight"][2][used[2]], outputs.std(axis=1))
     exact = [np.corrcoef(one, tasks[2].y)[0, 1] for one in outputs]
     np.testing.assert_allclose(found["correlation"][2][used[2]], exact)
