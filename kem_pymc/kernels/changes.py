@@ -13,6 +13,9 @@ that share hyperparameters have the same number: ``BEFORE0@1 x SE0 + AFTER0@1 x 
 Searches register these kernels where they use them; otherwise call :func:`register_changes`.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import pytensor.tensor as pt
 
 from kem_pymc.kernels.base import BaseKernel, register_kernel
@@ -25,71 +28,63 @@ def _rise(x, location, width):
     return 1 / (1 + pt.exp(-(x - location) / width))
 
 
+def _before(x, location, width):
+    return _rise(-x, -location, width)
+
+
 def _inside(x, location, span, width):
     return _rise(x, location, width) * _rise(-x, -(location + span), width)
 
 
-def _not_inside(x, location, span, width):
+def _outside(x, location, span, width):
     # One minus the above, without a difference, which would lose digits.
     later = _rise(x, location, width) * _rise(x, location + span, width)
     return _rise(-x, -location, width) + later
 
 
-def _before(x, z, location, width):
-    return _rise(-x, -location, width) * _rise(-z, -location, width)
+def _switch(
+    name: str, tied: str, weight: Callable[..., Any], phrase: str, modifier: str
+) -> BaseKernel:
+    """Return the base kernel weight(x) weight(z)."""
+    return BaseKernel(
+        name,
+        ("location", "width") if tied == POINT else ("location", "span", "width"),
+        lambda x, z, *h: weight(x, *h) * weight(z, *h),
+        real=("location",),
+        tied=tied,
+        phrase=phrase,
+        modifier=modifier,
+        detail="at {location}" if tied == POINT else "from {location}, {span} long",
+    )
 
 
-def _after(x, z, location, width):
-    return _rise(x, location, width) * _rise(z, location, width)
-
-
-def _within(x, z, location, span, width):
-    return _inside(x, location, span, width) * _inside(z, location, span, width)
-
-
-def _outside(x, z, location, span, width):
-    return _not_inside(x, location, span, width) * _not_inside(z, location, span, width)
-
-
-BEFORE = BaseKernel(
+BEFORE = _switch(
     "BEFORE",
-    ("location", "width"),
+    POINT,
     _before,
-    real=("location",),
-    tied=POINT,
     phrase="a level until {feature} changes",
     modifier="until {feature} reaches a change point",
-    detail="at {location}",
 )
-AFTER = BaseKernel(
+AFTER = _switch(
     "AFTER",
-    ("location", "width"),
-    _after,
-    real=("location",),
-    tied=POINT,
+    POINT,
+    _rise,
     phrase="a level after {feature} changes",
     modifier="from where {feature} reaches a change point",
-    detail="at {location}",
 )
-INSIDE = BaseKernel(
+INSIDE = _switch(
     "INSIDE",
-    ("location", "span", "width"),
-    _within,
-    real=("location",),
-    tied=WINDOW,
+    WINDOW,
+    _inside,
     phrase="a level in a window of {feature}",
     modifier="in a window of {feature}",
-    detail="from {location}, {span} long",
 )
-OUTSIDE = BaseKernel(
+OUTSIDE = _switch(
     "OUTSIDE",
-    ("location", "span", "width"),
+    WINDOW,
     _outside,
-    real=("location",),
-    tied=WINDOW,
     phrase="a level outside a window of {feature}",
     modifier="outside a window of {feature}",
-    detail="from {location}, {span} long",
 )
 
 #: Pairs of kernels that change over: of change points, and of change windows.

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from itertools import groupby
 from typing import TYPE_CHECKING, Self
 
 from kem_pymc._system.display import Display, Displayed, Listing
@@ -51,14 +50,6 @@ class Factor:
 
     def __str__(self) -> str:
         return f"{self.base}{self.dimension}{f'@{self.tie}' if self.tie else ''}"
-
-    @property
-    def shared_hyperparameters(self) -> tuple["Hyperparameter", ...]:
-        """Hyperparameters that the factor shares with others of its number; mostly none."""
-        kernel = base_kernel(self.base)
-        owner = f"{kernel.tied}{self.dimension}@{self.tie}"
-        kinds = kernel.hyperparameters if kernel.tied else ()
-        return tuple(Hyperparameter(f"{owner}.{kind}", kind, self.base) for kind in kinds)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -180,25 +171,31 @@ class Candidate(Displayed):
         return str(self)
 
     @property
-    def hyperparameters(self) -> tuple["Hyperparameter", ...]:
-        """The candidate's own hyperparameters, amplitude first, then factor by factor."""
-        hyperparameters = [Hyperparameter(f"{self}.amplitude", "amplitude", None)]
-        for factor, group in groupby(self.factors):
-            copies = list(group)
-            for number, _ in enumerate(copies, start=1):
-                suffix = f"#{number}" if len(copies) > 1 else ""
-                infix = f"{factor}{suffix}." if self.is_interaction else ""
-                hyperparameters += [
-                    Hyperparameter(f"{self}.{infix}{kind}", kind, factor.base)
-                    for kind in base_kernel(factor.base).hyperparameters
-                    if not factor.tie
-                ]
-        return tuple(hyperparameters)
+    def by_factor(self) -> list[tuple[Factor, tuple["Hyperparameter", ...]]]:
+        """The factors with their hyperparameters.
+
+        Those of factors with a number are shared with other factors of the same number.
+        """
+        pairs = []
+        for position, factor in enumerate(self.factors):
+            kernel = base_kernel(factor.base)
+            owner = str(self)
+            if factor.tie:
+                owner = f"{kernel.tied}{factor.dimension}@{factor.tie}"
+            elif self.is_interaction:
+                several = self.factors.count(factor) > 1
+                number = position - self.factors.index(factor) + 1
+                owner += f".{factor}{f'#{number}' if several else ''}"
+            kinds = kernel.hyperparameters
+            named = tuple(Hyperparameter(f"{owner}.{kind}", kind, factor.base) for kind in kinds)
+            pairs.append((factor, named))
+        return pairs
 
     @property
-    def shared_hyperparameters(self) -> tuple["Hyperparameter", ...]:
-        """Hyperparameters that its factors share with those of other candidates; mostly none."""
-        return tuple(h for factor in self.factors for h in factor.shared_hyperparameters)
+    def hyperparameters(self) -> tuple["Hyperparameter", ...]:
+        """The candidate's own hyperparameters, amplitude first, then factor by factor."""
+        unshared = [h for factor, named in self.by_factor for h in named if not factor.tie]
+        return (Hyperparameter(f"{self}.amplitude", "amplitude", None), *unshared)
 
     def _display(self) -> Display:
         return Display(f"Candidate {self}", listings=[_listing((self,))])
@@ -340,7 +337,7 @@ def with_shared(candidates: Iterable[Candidate]) -> tuple[Hyperparameter, ...]:
     """Return the candidates' own hyperparameters in order, then those that they share, by name."""
     candidates = tuple(candidates)
     of_candidates = [h for candidate in candidates for h in candidate.hyperparameters]
-    shared = {h.name: h for c in candidates for h in c.shared_hyperparameters}
+    shared = {h.name: h for c in candidates for factor, hs in c.by_factor for h in hs if factor.tie}
     owners = sorted({name.partition(".")[0] for name in shared})
     # Kinds stay in the order of the base kernel's.
     ordered = [h for o in owners for name, h in shared.items() if name.partition(".")[0] == o]

@@ -159,19 +159,13 @@ class CandidatePool(Displayed):
     def _display(self) -> Display:
         base = [c for c in self if not c.is_interaction]
         products = [c.label(self.dimension) for c in self if c.is_interaction]
-        kinds = {
-            "Base kernels": some(base, SHOWN) or "none",
-            "Products": some(products, SHOWN) or "none",
+        facts = {
+            "Input dimensions": str(self.dimension),
+            f"Base kernels ({len(base)})": some(base, SHOWN) or "none",
+            f"Products ({len(products)})": some(products, SHOWN) or "none",
+            "Hyperparameters": str(len(self.hyperparameters)),
         }
-        numbers = {"Base kernels": len(base), "Products": len(products)}
-        return Display(
-            f"CandidatePool of {len(self)} candidates",
-            {
-                "Input dimensions": str(self.dimension),
-                **{f"{name} ({numbers[name]})": names for name, names in kinds.items()},
-                "Hyperparameters": str(len(self.hyperparameters)),
-            },
-        )
+        return Display(f"CandidatePool of {len(self)} candidates", facts)
 
     @property
     def names(self) -> list[str]:
@@ -190,21 +184,15 @@ class CandidatePool(Displayed):
     def layout(self) -> PoolLayout:
         """Positions of candidates, factors and hyperparameters in the compiled code's arrays."""
         codes = {k.name: i for i, k in enumerate(base_kernels())}
-        factor_start, hyper_start, factor_hyper = [0], [0], []
+        factor_start, hyper_start = [0], [0]
         factors: list[Factor] = []
+        factor_hyper: list[int] = []  # 0 for factors without hyperparameters
         places = {h.name: i for i, h in enumerate(self.hyperparameters)}
-        position = 0
         for candidate in self.candidates:
-            position += 1  # the amplitude
-            for factor in candidate.factors:
-                if factor.tie:
-                    factor_hyper.append(places[factor.shared_hyperparameters[0].name])
-                    continue
-                factor_hyper.append(position)
-                position += len(base_kernel(factor.base).hyperparameters)
+            factor_hyper += [places[h[0].name] if h else 0 for _, h in candidate.by_factor]
             factors += candidate.factors
             factor_start.append(len(factors))
-            hyper_start.append(position)
+            hyper_start.append(hyper_start[-1] + len(candidate.hyperparameters))
         as_int = lambda values: np.asarray(list(values), dtype=np.int64)  # noqa: E731
         return PoolLayout(
             factor_start=as_int(factor_start),
@@ -217,9 +205,10 @@ class CandidatePool(Displayed):
         )
 
     @cached_property
-    def _hyper_count(self) -> np.ndarray:
-        """Number of hyperparameters of every candidate, (C,)."""
-        return np.diff(self.layout.hyper_start)
+    def _uses(self) -> np.ndarray:
+        """Which hyperparameters every candidate has, (C, H) bool."""
+        names = [{h.name for h in with_shared([candidate])} for candidate in self.candidates]
+        return np.array([[h.name in used for h in self.hyperparameters] for used in names])
 
     def inclusion(self, composition: Composition) -> np.ndarray:
         """Return a composition's inclusion indicators (C,) bool.
@@ -245,17 +234,7 @@ class CandidatePool(Displayed):
 
     def active(self, inclusion: np.ndarray) -> np.ndarray:
         """Return which hyperparameters (H,) belong to included candidates, as bool."""
-        active = np.repeat(np.asarray(inclusion, dtype=bool), self._hyper_count)
-        shared = self.hyperparameters[len(active) :]
-        if not shared:
-            return active
-        used = {h.name for i in np.flatnonzero(inclusion) for h in self._shared_by[i]}
-        return np.append(active, [h.name in used for h in shared])
-
-    @cached_property
-    def _shared_by(self) -> list[tuple[Hyperparameter, ...]]:
-        """Hyperparameters that each candidate shares with others."""
-        return [candidate.shared_hyperparameters for candidate in self.candidates]
+        return self._uses[np.asarray(inclusion, dtype=bool)].any(axis=0)
 
     def unconstrained(self, hyperparameters: Mapping[str, float]) -> np.ndarray:
         """Return values by name as a vector (H,) of logs (positive kinds) or values (others).

@@ -5,9 +5,8 @@ user-defined ones are described as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
-from kem_pymc.kernels.base import BaseKernel, base_kernel
+from kem_pymc.kernels.base import base_kernel
 from kem_pymc.kernels.composition import Candidate, Factor
 
 #: The empty composition in text for readers, and in files and code.
@@ -52,11 +51,8 @@ def sentence(
 ) -> str:
     """Return a sentence that describes the target by a composition; see :func:`describe`."""
     described = describe(composition, features, values)
-    return (
-        f"{target} is {described}."
-        if described == NOISE_ONLY
-        else f"{target} is {described}, plus noise."
-    )
+    noise = "" if described == NOISE_ONLY else ", plus noise"
+    return f"{target} is {described}{noise}."
 
 
 def readable(label: str) -> str:
@@ -74,14 +70,15 @@ def describe_candidate(
     if surface:
         return surface
     head, *rest = sorted(candidate.factors, key=_rank)
-    if all(factor == head for factor in rest):
-        return _power(candidate, head, features, values)
-    phrase = _words(candidate, head, base_kernel(head.base).phrase, features, values)
+    if rest and all(factor == head for factor in rest):
+        return _power(candidate, features[head.dimension], values)
+    phrase = base_kernel(head.base).phrase.format(feature=features[head.dimension])
     modifiers = [
-        _words(candidate, factor, base_kernel(factor.base).modifier, features, values)
+        base_kernel(factor.base).modifier.format(feature=features[factor.dimension])
+        + _detail(candidate, factor, values)
         for factor in dict.fromkeys(rest)
     ]
-    return f"{phrase} {' and '.join(modifiers)}" if modifiers else phrase
+    return f"{phrase}{_detail(candidate, head, values)} {' and '.join(modifiers)}".rstrip()
 
 
 def _rank(factor: Factor) -> tuple[int, Factor]:
@@ -100,58 +97,26 @@ def _surface(candidate: Candidate, features: Sequence[str]) -> str:
     return f"a smooth {'surface over' if len(names) == 2 else 'function of'} {listed} together"
 
 
-def _power(
-    candidate: Candidate,
-    factor: Factor,
-    features: Sequence[str],
-    values: Mapping[str, float] | None,
-) -> str:
-    """Describe a candidate with one factor, or with the same factor several times."""
-    times, feature = len(candidate.factors), features[factor.dimension]
-    kernel = base_kernel(factor.base)
-    if times == 1:
-        return _words(candidate, factor, kernel.phrase, features, values)
+def _power(candidate: Candidate, feature: str, values: Mapping[str, float] | None) -> str:
+    """Describe a candidate with the same factor several times."""
+    times, factor = len(candidate.factors), candidate.factors[0]
     if factor.base == "LIN":
-        return (
-            f"a parabola in {feature}" if times == 2 else f"a curve of degree {times} in {feature}"
-        )
+        degree = f"a curve of degree {times}" if times > 2 else "a parabola"
+        return f"{degree} in {feature}"
     several = "two" if times == 2 else str(times)
-    phrase = f"{kernel.phrase.format(feature=feature)} with {several} multiplied patterns"
-    return f"{phrase}{_detail(candidate, factor, kernel, values)}"
+    phrase = base_kernel(factor.base).phrase.format(feature=feature)
+    return f"{phrase} with {several} multiplied patterns{_detail(candidate, factor, values)}"
 
 
-def _words(
-    candidate: Candidate,
-    factor: Factor,
-    text: str,
-    features: Sequence[str],
-    values: Mapping[str, float] | None,
-) -> str:
-    phrase = text.format(feature=features[factor.dimension])
-    return f"{phrase}{_detail(candidate, factor, base_kernel(factor.base), values)}"
-
-
-def _detail(
-    candidate: Candidate, factor: Factor, kernel: BaseKernel, values: Mapping[str, float] | None
-) -> str:
+def _detail(candidate: Candidate, factor: Factor, values: Mapping[str, float] | None) -> str:
     """Describe the values of a factor, in brackets; return an empty string if they are unknown."""
-    if values is None or not kernel.detail:
+    detail = base_kernel(factor.base).detail
+    if values is None or not detail:
         return ""
     details = []
-    for infix in _infixes(candidate, factor):
-        named = {k: values.get(f"{infix}{k}") for k in kernel.hyperparameters}
+    for copy, hyperparameters in candidate.by_factor:
+        named = {h.kind: values.get(h.name) for h in hyperparameters}
         texts = {k: f"{v:.2g}" if abs(v) < 100 else f"{v:.0f}" for k, v in named.items() if v}
-        if all(f"{{{k}" not in kernel.detail or k in texts for k in named):
-            details.append(kernel.detail.format_map(texts))
+        if copy == factor and all(f"{{{k}" not in detail or k in texts for k in named):
+            details.append(detail.format_map(texts))
     return f" ({'; '.join(details)})" if details else ""
-
-
-def _infixes(candidate: Candidate, factor: Factor) -> list[str]:
-    """Return the prefixes before the kinds in the names of a factor's hyperparameters."""
-    if factor.tie:
-        return [factor.shared_hyperparameters[0].name.partition(".")[0] + "."]
-    if not candidate.is_interaction:
-        return [f"{candidate}."]
-    copies = next(len(list(same)) for f, same in groupby(candidate.factors) if f == factor)
-    numbers = (f"#{n}" if copies > 1 else "" for n in range(1, copies + 1))
-    return [f"{candidate}.{factor}{number}." for number in numbers]

@@ -98,18 +98,15 @@ def covariance(
 def _term(
     candidate: Candidate, values: Mapping[str, pt.TensorVariable], dimension: int
 ) -> pm.gp.cov.Covariance:
-    amplitude, *names = (h.name for h in candidate.hyperparameters)
-    rest = iter(names)
     factors = []
-    for factor in candidate.factors:
+    for factor, named in candidate.by_factor:
         kernel, column = base_kernel(factor.base), factor.dimension
-        shared = [values[h.name] for h in factor.shared_hyperparameters]
-        arguments = shared or [values[next(rest)] for _ in kernel.hyperparameters]
+        arguments = [values[h.name] for h in named]
         if kernel in _NATIVE:
             factors.append(_NATIVE[kernel](dimension, column, *arguments))
         else:
             factors.append(ElementwiseCovariance(dimension, column, kernel.expression, arguments))
-    return reduce(mul, factors or [_level(dimension)]) * values[amplitude]
+    return reduce(mul, factors or [_level(dimension)]) * values[candidate.hyperparameters[0].name]
 
 
 def _level(dimension: int) -> ElementwiseCovariance:
