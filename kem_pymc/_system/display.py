@@ -67,20 +67,15 @@ class Listing:
     def html(self) -> str:
         """Return the table as HTML."""
         sides = [f"text-align:{'right' if right else 'left'}" for right in self.numeric()]
-        head = "".join(
-            f'<th style="{side}">{escape(name)}</th>'
-            for name, side in zip(self.columns, sides, strict=True)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td style="{side}">{escape(cell)}</td>'
-                for cell, side in zip(row, sides, strict=True)
-            )
-            + "</tr>"
-            for row in self.texts()
-        )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+        def html_row(tag: str, texts: Sequence[str]) -> str:
+            cells = zip(texts, sides, strict=True)
+            inner = (f'<{tag} style="{side}">{escape(text)}</{tag}>' for text, side in cells)
+            return f"<tr>{''.join(inner)}</tr>"
+
+        body = "".join(html_row("td", row) for row in self.texts())
+        head = html_row("th", self.columns)
+        table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
         table += f'<p style="{_MARGIN};{_FAINT}">{escape(self.more)}</p>' if self.more else ""
         if self.folded:
             return f"<details><summary>{escape(self.title)}</summary>{table}</details>"

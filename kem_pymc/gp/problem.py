@@ -18,7 +18,7 @@ class Prior(NamedTuple):
     """A log prior density of coordinates: independent normals, the study's priors, or flat.
 
     It is created by :func:`flat_prior`, :func:`normal_prior` or
-    :func:`kem_pymc.selection.priors.study_prior`.
+    :func:`kem_pymc.selection.scorer.study_prior`.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytensor
 import pytensor.tensor as pt
 
+from kem_pymc._system.jit.decorators import scalar_function
 from kem_pymc.errors import InputError
 from kem_pymc.kernels.base import BaseKernel, base_kernel
 from kem_pymc.kernels.library import MULTIPLY, compile_kernels
@@ -118,7 +119,9 @@ class _Check:
 
     def __init__(self, kernel: BaseKernel, x: np.ndarray) -> None:
         self._kernel, self._x = kernel, x
-        self._loops = compile_kernels((kernel,))  # raises if the expression isn't elementwise
+        scalars = [pt.dscalar(name) for name in ("x", "z", *kernel.hyperparameters)]
+        value = pt.as_tensor(kernel.expression(*scalars))
+        scalar_function(scalars, [value], kernel.name)  # raises if it isn't elementwise
         inputs = [pt.dmatrix(name) for name in ("x", "z", *kernel.hyperparameters)]
         value = pt.cast(kernel.expression(*inputs), "float64") + pt.zeros_like(inputs[0])
         slopes = pytensor.grad(value.sum(), inputs[2:], disconnected_inputs="ignore")
@@ -181,13 +184,13 @@ class _Check:
 
     def loop_error(self, h: np.ndarray, value: np.ndarray, slopes: list[np.ndarray]) -> float:
         """Return the largest relative difference of the loops from PyTensor's evaluation."""
-        x = self._x
+        x, loops = self._x, compile_kernels((self._kernel,))
         full, upper = np.ones_like(value), np.ones_like(value)
-        self._loops.cross(0, x, x, h, full)
-        self._loops.fill(0, x, h, 1.0, MULTIPLY, upper)
+        loops.cross(0, x, x, h, full)
+        loops.fill(0, x, h, 1.0, MULTIPLY, upper)
         weights = np.triu(np.random.default_rng(0).normal(size=value.shape))
         sums = np.zeros(len(h) + 1)
-        self._loops.gradient(0, x, h, weights, sums)
+        loops.gradient(0, x, h, weights, sums)
         size = np.abs(value).max()
         pairs = [(full, value, size), (np.triu(upper), np.triu(value), size)]
         for total, array in zip(sums, (*slopes, value), strict=True):

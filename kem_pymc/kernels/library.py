@@ -4,6 +4,7 @@ The compiled functions work on whole matrices, factor by factor. Their loops ove
 make the cost of a call through a pointer negligible.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -52,27 +53,15 @@ def kernels() -> KernelPointers:
     return compile_kernels(base_kernels())
 
 
-def _scalar_variables(kernel: BaseKernel) -> list:
+def _lowered(kernel: BaseKernel, derivatives: bool) -> tuple[Callable, str]:
+    """Return a function of the value or of a tuple, the value and its derivatives, and its key."""
     names = ["x", "z", *kernel.hyperparameters]
-    return [pt.dscalar(f"{name}_{i}") for i, name in enumerate(names)]
-
-
-def _expression(kernel: BaseKernel, arguments: list):
+    arguments = [pt.dscalar(f"{name}_{i}") for i, name in enumerate(names)]
     # Cast to float, because constants and indicators of other types have no derivative.
-    return pt.cast(kernel.expression(*arguments), "float64")
-
-
-def _value(kernel: BaseKernel):
-    arguments = _scalar_variables(kernel)
-    return scalar_function(arguments, [_expression(kernel, arguments)], kernel.name)
-
-
-def _derivatives(kernel: BaseKernel):
-    arguments = _scalar_variables(kernel)
-    value = _expression(kernel, arguments)
-    derivatives = pytensor.grad(value, arguments[2:], disconnected_inputs="ignore")
-    # The value is included so that the function returns a tuple for any number of derivatives.
-    return scalar_function(arguments, [value, *derivatives], kernel.name)
+    results = [pt.cast(kernel.expression(*arguments), "float64")]
+    if derivatives:
+        results += pytensor.grad(results[0], arguments[2:], disconnected_inputs="ignore")
+    return scalar_function(arguments, results, kernel.name)
 
 
 # Kernels are evaluated at a multiple of LANES points, so that loops have no scalar remainder.
@@ -149,8 +138,7 @@ def _source(
 @cache
 def compile_kernels(kernels: tuple[BaseKernel, ...]) -> KernelPointers:
     """Return the compiled code of base kernels; ``code`` is the index of a kernel among them."""
-    values = [_value(k) for k in kernels]
-    derivatives = [_derivatives(k) for k in kernels]
+    values, derivatives = ([_lowered(k, also) for k in kernels] for also in (False, True))
 
     def made(name, arguments, points, body, signature, functions):
         environment = {f"k{code}": function for code, (function, _) in enumerate(functions)}

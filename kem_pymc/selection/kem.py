@@ -240,28 +240,20 @@ class KEMSelector(PoolSelector):
         """
         assert source.final is not None
         followed, new, stay = next_kernel(source, parent, self.novelty)
-        proposals = {
-            proposal.composition: replace(
-                proposal, status="final", probability=new * proposal.probability
-            )
-            for proposal in self._children(source.final, Composition())
-        }
-        for proposal in self._children(source, parent):
-            final = proposals.get(proposal.composition)
-            proposals[proposal.composition] = Proposal(
-                proposal.composition,
-                proposal.status,
-                followed * proposal.probability + (final.probability if final else 0.0),
-                (final or proposal).summary,
-            )
-        current = proposals.get(parent)
-        proposals[parent] = Proposal(
-            parent,
-            "current",
-            stay + (current.probability if current else 0.0),
-            current.summary if current else self._typical(parent, previous),
-        )
-        return [proposal for proposal in proposals.values() if proposal.probability > 0]
+        children = {c.composition: c for c in self._children(source, parent)}
+        finals = {c.composition: c for c in self._children(source.final, Composition())}
+        proposals = []
+        for composition in dict.fromkeys([*finals, *children, parent]):
+            child, final = children.get(composition), finals.get(composition)
+            status = "child" if child else "final"
+            probability = followed * child.probability if child else 0.0
+            probability += new * final.probability if final else 0.0
+            if composition == parent:
+                status, probability = "current", stay + probability
+            known = final or child
+            summary = known.summary if known else self._typical(parent, previous)
+            proposals.append(Proposal(composition, status, probability, summary))
+        return [proposal for proposal in proposals if proposal.probability > 0]
 
     def _children(self, source: Evolutions, parent: Composition) -> list[Proposal]:
         children = source.children(parent)

@@ -24,6 +24,14 @@ def empty_registry(registry):
 
 
 @pytest.fixture
+def few(registry):
+    """One with the kernels LIN and SE alone, so that a further one is compiled with these only."""
+    kept = {name: registry[name] for name in ("LIN", "SE")}
+    registry.clear()
+    registry.update(kept)
+
+
+@pytest.fixture
 def cosine(registry):
     """A base kernel that a user adds."""
     assert "COS" not in registry

@@ -41,15 +41,6 @@ def test_final_is_kem_at_the_first_step(final):
     assert ours.considered == kem.considered
 
 
-def test_final_starts_from_the_users_last_values(final):
-    x, y = user(30)
-    selector = FinalSelector(final, runs=1)
-    first = selector.select(x, y)
-    again = selector.select(x, y, previous=first)
-    assert again.considered[0].score == pytest.approx(first.considered[0].score, abs=1e-4)
-    assert again.considered[0].evaluations < first.considered[0].evaluations
-
-
 def test_final_refuses_what_was_learned_over_time(learned):
     with pytest.raises(InputError, match="several time steps"):
         FinalSelector(learned)

@@ -8,7 +8,6 @@ from scipy.stats import norm
 
 from kem_pymc import priors
 from kem_pymc.data.cohort import Cohort
-from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import fit
@@ -69,32 +68,6 @@ def test_the_floor_is_an_option_or_that_of_the_priors():
         ARDSelector(1, noise_floor=-1.0)
 
 
-def test_map_needs_priors():
-    with pytest.raises(InputError, match=r"fit='map' needs priors\. Add"):
-        ARDSelector(1, "map")
-
-
-def test_units_do_not_matter():
-    x, y = user(20)
-    scaling = Scaling(np.array([0.0]), np.array([20.0]), 3.0, 2.0)
-    plain = ARDSelector(1).select(x / 20, (y - 3) / 2)
-    scaled = ARDSelector(1, scaling=scaling).select(x, y)
-    x_new = np.linspace(0, 20, 7)
-    np.testing.assert_allclose(
-        scaled.predict(x_new).mean, 3 + 2 * plain.predict(x_new / 20).mean, rtol=1e-6
-    )
-
-
-def test_last_values_are_a_start():
-    x, y = user(30)
-    selector = ARDSelector(1, runs=1)
-    first = selector.select(x, y)
-    again = selector.select(x, y, previous=first)
-    assert again.considered[0].score >= first.considered[0].score - 1e-9
-    assert again.considered[0].evaluations < first.considered[0].evaluations
-    assert selector.select(x, y, previous="WHITE").considered == first.considered
-
-
 def test_large_units_without_scaling_are_fitted():
     x, y = user(20)
     plain, large = ARDSelector(1).select(x, y), ARDSelector(1).select(1e3 * x, 1e3 * y)
@@ -112,7 +85,8 @@ def test_awkward_data_are_fine():
     [
         ({"dimension": 0}, r"no ARD kernel on 0 dimensions\. Give"),
         ({"dimension": 1, "fit": "bic"}, r"no fit 'bic'\. Use one of pilot, map"),
-        ({"dimension": 1, "runs": 0}, r"runs=0 is too small\. Give"),
+        ({"dimension": 1, "fit": "map"}, r"fit='map' needs priors\. Add"),
+        ({"dimension": 1, "fit": "pilot"}, "needs pilot users and priors"),
     ],
 )
 def test_unknown_options_are_refused(arguments, message):
@@ -146,11 +120,6 @@ def test_pilot_users_say_what_to_expect():
     assert selection.considered[0].score == pytest.approx(expected, abs=1e-3)
     # The evidence is a mean of likelihoods.
     assert selection.considered[0].score < selection.considered[0].log_likelihood
-
-
-def test_pilot_needs_pilot_users():
-    with pytest.raises(InputError, match="needs pilot users"):
-        ARDSelector(1, "pilot", priors=priors.synthetic())
 
 
 def test_searches_start_at_the_scale_of_the_data():

@@ -1,10 +1,8 @@
 import numpy as np
 import pandas as pd
-import pytest
 
-from kem_pymc import Cohort, KEMSelector
+from kem_pymc import Cohort
 from kem_pymc.selection.horizon import points_ahead
-from kem_pymc.selection.online import predictions, select_online
 from tests.refusals import refused
 
 
@@ -42,17 +40,3 @@ def test_what_is_to_come_is_not_known():
     refused(lambda: points_ahead(one_each, 1), "no user has two different times", "future=")
     features = Cohort(("a",), (np.ones((2, 1)),), (np.ones(2),), (np.array([2]),), ("x",))
     refused(lambda: points_ahead(features, 1), "isn't a feature", "future=")
-
-
-@pytest.mark.parametrize("horizon", [1, 2, 9])
-def test_so_many_batches_of_the_table_are_predicted(learned, horizon):
-    x = np.arange(8.0)[:, None]
-    users = Cohort(("a",), (x,), (np.sin(x[:, 0]),), (np.array([2, 4, 5, 8]),), ("week",))
-    trajectories = select_online(KEMSelector(learned), users)
-    rows = predictions(trajectories, users, {"a": np.array([[8.0]])}, horizon)
-    ends = [2, 4, 5, 8]
-    assert rows.groupby("time_step").size().tolist() == [
-        *(ends[min(step + horizon, 3)] for step in range(3)),
-        9,  # what is to come follows the last time step alone
-    ]
-    assert not rows.isna().drop(columns="observed").any(axis=None)

@@ -38,14 +38,14 @@ def test_the_table_has_the_moments_and_quantiles_of_every_prediction(learned):
             np.testing.assert_allclose(rows[name], expected.quantile(probability), rtol=1e-10)
 
 
-@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("horizon", [1, 2, 9])
 def test_points_of_the_next_time_steps_are_predicted(learned, horizon):
     x, y = user(8)
     cohort = Cohort(("a",), (x,), (y,), (np.array([3, 6, 8]),), ("week",))
     trajectories = select_online(KEMSelector(learned), cohort)
     future = {"a": np.array([[21.0], [22.0]])}
     table = predictions(trajectories, cohort, future, horizon)
-    sizes = {1: [6, 8, 10], 2: [8, 8, 10]}
+    sizes = {1: [6, 8, 10], 2: [8, 8, 10], 9: [8, 8, 10]}
     assert table.groupby("time_step").size().tolist() == sizes[horizon]
     assert table["observed"].isna().sum() == 2
     assert table["week"].tolist()[-2:] == [21.0, 22.0]

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
 
 from kem_pymc.bandits import ComposedProcess, Weighted
 from kem_pymc.data.transforms import Transform
@@ -59,22 +58,7 @@ def test_predictions_average_over_what_was_considered(undecided):
     np.testing.assert_allclose(share, 0.6 * first.components["PER0"].mean, atol=1e-12)
     total = mixed.offset + sum(c.mean for c in mixed.components.values())
     np.testing.assert_allclose(total, mixed.mean)
-
-
-def test_further_points_change_weights_by_their_densities(undecided):
-    x, y = user(5, seed=9)
-    densities = [
-        replace(undecided, considered=(replace(c, weight=1.0),)).extended(7 * x, 100 + 50 * y)
-        for c in undecided.considered
-    ]
-    gains = [
-        e.considered[0].log_likelihood - c.log_likelihood
-        for e, c in zip(densities, undecided.considered, strict=True)
-    ]
-    after = [row.weight for row in undecided.extended(7 * x, 100 + 50 * y).considered]
-    assert sum(after) == pytest.approx(1)
-    ratio = np.log(after[0] / after[1])
-    assert ratio == pytest.approx(np.log(0.6 / 0.4) + gains[0] - gains[1])
+    assert (mixed.offset, set(mixed.components)) == (100, {"LIN0", "PER0"})
 
 
 def test_draws_of_values_are_averaged_over(drawn):
@@ -141,28 +125,12 @@ def test_it_is_the_best_of_what_was_considered(selection):
     assert selection.run_time > 0
 
 
-def test_components_and_offset_add_up_in_the_users_units(selection):
-    prediction = selection.predict(np.linspace(0, 140, 11))
-    total = prediction.offset + sum(c.mean for c in prediction.components.values())
-    np.testing.assert_allclose(total, prediction.mean, atol=1e-8)
-    assert prediction.offset == 100
-    assert set(prediction.components) == {"LIN0", "PER0"}
-
-
 def test_predictions_come_near_new_data(selection):
     x, y = user(300, seed=9)
     prediction = selection.predict(7 * x, include_noise=True)
     z = (100 + 50 * y - prediction.mean) / prediction.sd
     assert np.abs(z).mean() < 1.2
     assert 0.85 < np.mean(np.abs(z) < 1.96) <= 1
-
-
-def test_predictive_density_is_in_the_users_units(selection):
-    x_new, y_new = np.array([10.0, 60.0]), np.array([120.0, 350.0])
-    latent = selection.predict(x_new)
-    sd = np.sqrt(latent.sd**2 + selection.noise_in_target_units)
-    expected = norm(latent.mean, sd).logpdf(y_new)
-    np.testing.assert_allclose(selection.log_predictive_density(x_new, y_new), expected)
 
 
 def test_further_points_keep_the_kernel(selection, monkeypatch):

@@ -6,7 +6,6 @@ from scipy.stats import multivariate_normal
 
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
-from kem_pymc.errors import InputError
 from kem_pymc.gp.kernel import composition_covariance
 from kem_pymc.gp.mean_process import SharedKernel
 from kem_pymc.kernels.composition import Composition
@@ -117,8 +116,3 @@ def test_what_is_learned_from_pilot_users(pilot, kind, shared, personal):
     expected = 247.0 if kind == "linear" else 227.0
     assert prediction.mean[0] == pytest.approx(expected, abs=5)
     assert (prediction.noise < 4) == (kind == "linear")
-
-
-def test_other_shapes_are_refused(model, users):
-    with pytest.raises(InputError, match="one target per row"):
-        selector_of(model, users).select([[0.1, 0.2]], [1.0, 2.0])

@@ -11,6 +11,11 @@ from typing import Any
 import numba
 from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 PACKAGE = Path(__file__).parents[2]
 
 #: Strings by which source files with compiled code are found.
@@ -118,13 +123,48 @@ class _CacheFiles(IndexDataCacheFile):
             return {}
 
 
-def several_may_write(function: Any) -> Any:
-    """Return a Numba function after making its cache safe for simultaneous writes by processes."""
+def for_processes(function: Any) -> Any:
+    """Return a Numba function that several processes may compile and save at the same time.
+
+    Processes that need the same code wait for the first of them, and load it.
+    """
     cache, locator = function._cache, function._cache._impl.locator
     cache._cache_file = _CacheFiles(
         cache.cache_path, cache._impl.filename_base, locator.get_source_stamp()
     )
+    compile_here = function.compile
+
+    def compile_once(signature: Any) -> Any:
+        with only_here(Path(cache.cache_path), f"{cache._impl.filename_base} {signature}"):
+            return compile_here(signature)
+
+    function.compile = compile_once
     return function
+
+
+@contextmanager
+def only_here(folder: Path, what: str) -> Iterator[None]:
+    """Let other processes wait that do the same, if the system and the folder allow locks.
+
+    There is no error where processes would wait for each other: one of them goes on.
+    """
+    place = int(sha256(what.encode()).hexdigest()[:14], 16)  # of a byte that stands for it
+    try:
+        file = _lock_file(folder)
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+    except (AttributeError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+
+@cache
+def _lock_file(folder: Path) -> int:
+    # It stays open: closing it anywhere in a process would end all locks of the process.
+    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 
 
 def is_cached(function: Any, signature: tuple) -> bool:

@@ -91,15 +91,19 @@ def multiple(_typing_context: Any, _factor: Any, _value: Any) -> Any:
     return _lanes(types.float64, _lanes), code
 
 
+def _fma(builder: Any, one: Any, other: Any, value: Any) -> Any:
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
+    return builder.call(function, [one, other, value])
+
+
 @intrinsic
 def add_multiple(_typing_context: Any, _value: Any, _factor: Any, _other: Any) -> Any:
     """Return value + factor * other, rounded once, for a float `factor` and two vectors."""
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         value, factor, other = args
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
-        return builder.call(fma, [_spread(builder, factor), other, value])
+        return _fma(builder, _spread(builder, factor), other, value)
 
     return _lanes(_lanes, types.float64, _lanes), code
 
@@ -110,8 +114,6 @@ def add_product(_typing_context: Any, _value: Any, _one: Any, _other: Any) -> An
 
     def code(_: Any, builder: Any, __: Any, args: Any) -> Any:
         value, one, other = args
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
-        return builder.call(fma, [one, other, value])
+        return _fma(builder, one, other, value)
 
     return _lanes(_lanes, _lanes, _lanes), code

@@ -171,30 +171,18 @@ def cos(x):
     return _sine(_reduced(y, rounded - ROUND + 0.5), _bits(rounded) + 1)
 
 
-class Exp(ps.basic.Exp):
-    """PyTensor's scalar operation, computed by :func:`exp`."""
+class Vectorised(ps.UnaryScalarOp):
+    """PyTensor's scalar operation of a name, computed by the function of that name."""
+
+    __props__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(ps.basic.upgrade_to_float, name=name)
 
 
-class Log1p(ps.basic.Log1p):
-    """PyTensor's scalar operation, computed by :func:`log1p`."""
-
-
-class Sin(ps.basic.Sin):
-    """PyTensor's scalar operation, computed by :func:`sin`."""
-
-
-class Cos(ps.basic.Cos):
-    """PyTensor's scalar operation, computed by :func:`cos`."""
-
-
-_REPLACED = {
-    ps.exp: Exp(ps.basic.upgrade_to_float, name="exp"),
-    ps.log1p: Log1p(ps.basic.upgrade_to_float, name="log1p"),
-    ps.sin: Sin(ps.basic.upgrade_to_float, name="sin"),
-    ps.cos: Cos(ps.basic.upgrade_to_float, name="cos"),
-}
-_source = Path(__file__).read_text(encoding="utf-8")
-_FUNCTIONS = {Exp: exp, Log1p: log1p, Sin: sin, Cos: cos}
+_FUNCTIONS = {"exp": exp, "log1p": log1p, "sin": sin, "cos": cos}
+_REPLACED = {getattr(ps, name): Vectorised(name) for name in _FUNCTIONS}
+_SOURCE = Path(__file__).read_text(encoding="utf-8")
 
 
 def vectorisable(operation: ps.ScalarOp) -> ps.ScalarOp:
@@ -202,10 +190,6 @@ def vectorisable(operation: ps.ScalarOp) -> ps.ScalarOp:
     return _REPLACED.get(operation, operation)
 
 
-def _lowered(operation: ps.ScalarOp, **_: Any) -> tuple[Any, str]:
-    kind = type(operation)
-    return _FUNCTIONS[kind], sha256(f"{kind} {_source}".encode()).hexdigest()
-
-
-for _kind in _FUNCTIONS:
-    register_funcify_and_cache_key(_kind)(_lowered)
+@register_funcify_and_cache_key(Vectorised)
+def _lowered(operation: Vectorised, **_: Any) -> tuple[Any, str]:
+    return _FUNCTIONS[operation.name], sha256(f"{operation.name} {_SOURCE}".encode()).hexdigest()

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
 from types import ModuleType
 
 import numpy as np
@@ -159,6 +160,47 @@ class TestFiles:
         module._CacheFiles(str(tmp_path), "function", "new stamp").save("signature", "new code")
         assert files().load("signature") is None
         assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from kem_pymc._system.jit.cache import only_here
+
+with only_here(Path(sys.argv[1]), "function"):
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_processes_wait_for_one_that_compiles_the_same(tmp_path):
+    """Catches code that two processes compile at once, and waits for another function's."""
+    pytest.importorskip("fcntl")
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with module.only_here(tmp_path, "another function"):
+            pass
+        entered = Event()
+
+        def wait():
+            with module.only_here(tmp_path, "function"):
+                entered.set()
+
+        waiting = Thread(target=wait)
+        waiting.start()
+        assert not entered.wait(0.2)
+        other.stdin.close()
+        waiting.join()
+    assert entered.is_set()
+
+
+def test_without_locks_nobody_waits(monkeypatch, tmp_path):
+    with module.only_here(tmp_path / "absent", "function"):
+        pass
+    monkeypatch.setattr(module, "fcntl", None)
+    with module.only_here(tmp_path, "function"):
+        pass
 
 
 def in_new_process(cache, *script):

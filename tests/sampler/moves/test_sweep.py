@@ -83,6 +83,13 @@ def test_what_is_compiled_ahead_is_what_a_sweep_calls(engine, schedule, monkeypa
     assert len(ahead) == len(set(called)) >= 3
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 300])
+def test_a_permutation_is_that_of_the_generator(n):
+    """Catches draws of `cut` that change with how users are shuffled."""
+    expected = np.random.default_rng(n).permutation(n)
+    assert moves.permutation(n, np.random.default_rng(n)).tolist() == expected.tolist()
+
+
 def test_a_compiled_move_is_not_compiled_again(engine):
     compile_move(engine.model, CUT, "_update_parents")
     assert "_update_parents" not in uncompiled_moves(engine.model, CUT)
