@@ -192,10 +192,13 @@ class _Check:
         sums = np.zeros(len(h) + 1)
         loops.gradient(0, x, h, weights, sums)
         size = np.abs(value).max()
-        pairs = [(full, value, size), (np.triu(upper), np.triu(value), size)]
+        pairs: list[tuple[npt.ArrayLike, npt.ArrayLike, float]] = [
+            (full, value, size),
+            (np.triu(upper), np.triu(value), size),
+        ]
         for total, array in zip(sums, (*slopes, value), strict=True):
             pairs.append((total, np.sum(weights * array), np.abs(weights * array).sum()))
-        worst = max(np.abs(a - b).max() / max(scale, 1.0) for a, b, scale in pairs)
+        worst = max(np.abs(np.subtract(a, b)).max() / max(scale, 1.0) for a, b, scale in pairs)
         if not worst <= ROUNDING:
             self._fail("differs between PyTensor and compiled code", h, "Report it as a bug")
         return worst

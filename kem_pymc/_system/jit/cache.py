@@ -1,6 +1,7 @@
 """Cache of compiled code on disk: its folder, its invalidation, and writes by several processes."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PACKAGE = Path(__file__).parents[2]
+
+#: Seconds to wait for another process that compiles the same function.
+WAIT = 60.0
 
 #: Strings by which source files with compiled code are found.
 MARKS = b"@compiled", b"@inlined", b"@intrinsic", b"(NamedTuple)"
@@ -146,12 +150,18 @@ def for_processes(function: Any) -> Any:
 def only_here(folder: Path, what: str) -> Iterator[None]:
     """Let other processes wait that do the same, if the system and the folder allow locks.
 
-    There is no error where processes would wait for each other: one of them goes on.
+    After `WAIT` seconds a process goes on, because the other one may be stopped.
     """
     place = int(sha256(what.encode()).hexdigest()[:14], 16)  # of a byte that stands for it
+    end = time.monotonic() + WAIT
     try:
         file = _lock_file(folder)
-        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+        while time.monotonic() < end:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                break
+            except BlockingIOError:
+                time.sleep(0.05)
     except (AttributeError, OSError):
         yield
         return

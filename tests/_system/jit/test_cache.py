@@ -173,7 +173,7 @@ with only_here(Path(sys.argv[1]), "function"):
 """
 
 
-def test_processes_wait_for_one_that_compiles_the_same(tmp_path):
+def test_processes_wait_for_one_that_compiles_the_same(tmp_path, monkeypatch):
     """Catches code that two processes compile at once, and waits for another function's."""
     pytest.importorskip("fcntl")
     command = [sys.executable, "-c", HOLDING, str(tmp_path)]
@@ -190,6 +190,10 @@ def test_processes_wait_for_one_that_compiles_the_same(tmp_path):
         waiting = Thread(target=wait)
         waiting.start()
         assert not entered.wait(0.2)
+        with monkeypatch.context() as patch:  # it may be stopped for ever
+            patch.setattr(module, "WAIT", 0.1)
+            with module.only_here(tmp_path, "function"):
+                pass
         other.stdin.close()
         waiting.join()
     assert entered.is_set()
