@@ -43,7 +43,7 @@ SCHEDULES: dict[str, dict[str, Schedule]] = {
     "joint": {
         "without splits of clusters": JOINT._replace(split_merge=0),
         "without extensions": JOINT._replace(extensions=0),
-        "with swaps": JOINT._replace(p_swap=0.05),
+        "with swaps": JOINT._replace(odds=JOINT.odds._replace(swap=0.05)),
         "default": JOINT,
     },
 }

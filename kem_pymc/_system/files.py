@@ -1,10 +1,11 @@
 """Files that appear whole or not at all, and locks against other processes."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kem_pymc._system.resources import lock
 from kem_pymc.errors import InputError
@@ -101,3 +102,15 @@ def place(loc: tuple[int | str, ...]) -> str:
     parts = (part for part in loc if part not in TAGS)
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return text.removeprefix(".")[:200].encode("utf-8", "replace").decode()
+
+
+def written_by(data: Any, *names: str) -> str:
+    """Return the version of kem_pymc in the entry of a file that has it, as text for messages.
+
+    `names` are those of the entries that contain one another. The text is "" if there is no
+    version, or if it doesn't look like one.
+    """
+    for name in (*names, "kem-pymc"):
+        data = data.get(name) if isinstance(data, dict) else None
+    sound = isinstance(data, str) and re.fullmatch(r"[\w.+]{1,40}", data)
+    return f" ({data})" if sound else ""

@@ -25,7 +25,7 @@ from kem_pymc.model.step import EvolutionStep
 from kem_pymc.plots import evolution_graph
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Plan, Run
-from kem_pymc.runs.sampling import RunResult, begin, fresh_seed, go_on, ready_step
+from kem_pymc.runs.sampling import RunResult, carry_out, fresh_seed, new_run, ready_step
 
 #: Advice if chains disagree.
 REMEDY = (
@@ -87,13 +87,14 @@ def sample(
     if has_begun(path):
         run = Run.open(path)
         screen.info(f"Resuming the run in {path}")
-        return go_on(model, step, run, executor, progress=True)
+        return carry_out(model, step, run, executor, progress=True)
     counts = {name: sampler[name] for name in ("draws", "tune", "chains")}
     seed = sampler.get("random_seed")
     plan = Plan(**counts, random_seed=fresh_seed() if seed is None else seed, chunk=CHUNK)
     text = "Sampling {chains} x {tune} tuning draws and {chains} x {draws} posterior draws"
     screen.info(text.format(**counts))
-    return begin(model, step, plan, path, executor, progress=True)
+    run = new_run(model, step, plan, path)
+    return carry_out(model, step, run, executor, progress=True)
 
 
 def models_of(model: EvolutionModel) -> dict[str, Callable[[EvolutionModel], EvolutionModel]]:

@@ -197,6 +197,10 @@ class Evolutions(Displayed):
             name: tuple(values.ravel()[kept].tolist())
             for name, values in read_population(idata, settings).items()
         }
+        ends, alone = (
+            None if other is None else cls.from_posterior(other, max_draws)
+            for other in (final, unshared)
+        )
         return cls(
             pool=pool,
             scaling=Scaling.from_dict(settings.pop("scaling")),
@@ -210,15 +214,10 @@ class Evolutions(Displayed):
             priors=settings.pop("priors"),
             versions=settings.pop("versions"),
             shared=None if shared is None else shared.process,
-            final=None if final is None else cls._ended(final, max_draws),
-            unshared=None if unshared is None else cls.from_posterior(unshared, max_draws),
+            final=None if ends is None else replace(ends, shared=None),  # it is the same part
+            unshared=alone,
             settings=settings,
         )
-
-    @classmethod
-    def _ended(cls, final: "DataTree", max_draws: int) -> Self:
-        """Return the final compositions without the shared part, which the evolutions contain."""
-        return replace(cls.from_posterior(final, max_draws), shared=None)
 
     @cached_property
     def _by_parent(self) -> dict[Composition, list[Cluster]]:
@@ -379,19 +378,16 @@ class Evolutions(Displayed):
         return composition
 
     def __repr__(self) -> str:
-        lines = [self._caption()]
+        lines = [
+            f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
+            f"{', '.join(self.features)} -> {self.target}"
+        ]
         for parent in self.parents[:PARENTS]:
             likely = self._likely(parent)
             text = ", ".join(f"{self.label(c.composition)} {c.probability:.2f}" for c in likely)
             lines.append(f"  {self.label(parent)} -> {text}")
         more = len(self.parents) - PARENTS
         return "\n".join([*lines, f"  and {more} more parents"] if more > 0 else lines)
-
-    def _caption(self) -> str:
-        return (
-            f"Evolutions from {self.n_draws} draws, {len(self.parents)} parents: "
-            f"{', '.join(self.features)} -> {self.target}"
-        )
 
     def _likely(self, parent: Composition) -> list[Child]:
         return [c for c in self.children(parent)[:CHILDREN] if c.probability >= LEAST]
@@ -455,10 +451,9 @@ class Evolutions(Displayed):
             "coordinates": {label(c): Coordinates(self.pool, c).names for c in children},
             "clusters": [
                 {
-                    "draw": c.draw,
+                    **vars(c),
                     "parent": label(c.parent),
                     "child": label(c.child),
-                    "count": c.count,
                     "values": list(c.values),
                 }
                 for c in self.clusters

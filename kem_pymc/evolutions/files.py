@@ -5,7 +5,6 @@ taking all memory, and their numbers from overflowing when they are squared.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from kem_pymc._system.files import first_fault, write_atomically
+from kem_pymc._system.files import first_fault, write_atomically, written_by
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import LARGEST
 from kem_pymc.errors import InputError
@@ -127,18 +126,14 @@ class _Priors(_Strict):
         return self
 
 
-class _Shares(BaseModel):
+class _Shares(_Strict, extra="allow"):
     """Schema of the setting ``shared``: the entries that reports show; others are allowed."""
-
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
     shares: dict[Name, Number] = {}
     relevance: dict[Name, list[Number]] = {}
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
-
+class _Settings(_Strict, extra="allow"):
     shared: _Shares | None = None
     likelihood_power: Number = 1.0
 
@@ -199,36 +194,27 @@ class _Cluster(_Strict):
     count: Annotated[int, Field(ge=1, le=MEMBERS)]
     values: Annotated[list[Number], Field(min_length=1, max_length=CANDIDATES)]
 
-    def check(self, place: str, coordinates: Coordinates) -> None:
-        """Check that the values are those of the coordinates; `place` is for messages."""
-        if len(self.values) != len(coordinates):
-            raise InputError(
-                f"{place} has {len(self.values)} values and {len(coordinates)} coordinates. "
-                "Give one value per coordinate."
-            )
-        largest = np.abs(self.values)[coordinates.positive].max()
-        if largest > LARGEST_LOG:
-            raise InputError(
-                f"{place} has a log whose absolute value {largest:.3g} is too large. "
-                f"Give logs between plus and minus {LARGEST_LOG:.0f}."
-            )
 
+class _Study(_Strict):
+    """What files of evolutions and posteriors contain on a study."""
 
-class EvolutionsFile(_Strict):
-    """Content of a file of evolutions, but for its hash."""
-
-    schema_version: Annotated[int, Field(ge=1)]
     dimension: Annotated[int, Field(ge=1, le=FEATURES)]
     pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
     features: Annotated[list[Name], Field(max_length=FEATURES)]
     levels: Levels = {}
     target: Name
     scaling: _Scaling
+    priors: _Priors
+    versions: dict[Name, Text]
+
+
+class EvolutionsFile(_Study):
+    """Content of a file of evolutions, but for its hash."""
+
+    schema_version: Annotated[int, Field(ge=1)]
     concentration: Concentration
     population: dict[Name, list[Number]] = {}
-    priors: _Priors
     settings: _Settings
-    versions: dict[Name, Text]
     shared: _Shared | None = None
     final: "EvolutionsFile | None" = None
     unshared: "EvolutionsFile | None" = None
@@ -297,7 +283,12 @@ class EvolutionsFile(_Strict):
                     "Register the base kernels of that study."
                 )
         for i, cluster in enumerate(self.clusters):
-            cluster.check(f"clusters[{i}]", coordinates[cluster.child])
+            positive, values = coordinates[cluster.child].positive, np.abs(cluster.values)
+            if len(values) != len(positive) or values[positive].max() > LARGEST_LOG:
+                raise InputError(
+                    f"clusters[{i}] has {len(values)} values, up to {values.max():.3g}. Give "
+                    f"{len(positive)}, with logs between plus and minus {LARGEST_LOG:.0f}."
+                )
         alpha = self.concentration
         return {
             "pool": pool,
@@ -317,25 +308,17 @@ class EvolutionsFile(_Strict):
         }
 
 
-class StudySettings(_Settings):
+class StudySettings(_Study, _Settings):
     """The settings of a study that are stored in its posterior."""
 
-    dimension: Annotated[int, Field(ge=1, le=FEATURES)]
-    pool: Annotated[list[Text], Field(min_length=1, max_length=CANDIDATES)]
-    features: Annotated[list[Name], Field(max_length=FEATURES)]
-    levels: Levels = {}
-    target: Name
-    scaling: _Scaling
-    priors: _Priors
     concentration: Annotated[
         Annotated[Positive, Tag("number")] | Annotated[dict[Name, Any], Tag("prior")],
         Discriminator(lambda value: "prior" if isinstance(value, dict) else "number"),
     ]
-    versions: dict[Name, Text]
 
 
-def check_settings(data: Mapping[str, Any], path: object) -> None:
-    """Check the settings of a study that are stored in its posterior; `path` is for messages.
+def check_settings(data: Mapping[str, Any]) -> None:
+    """Check the settings of a study that are stored in its posterior.
 
     Raises
     ------
@@ -346,7 +329,8 @@ def check_settings(data: Mapping[str, Any], path: object) -> None:
         StudySettings.model_validate(data)
     except ValidationError as error:
         raise InputError(
-            f"The settings in {path} are invalid ({first_fault(error)}). Restore the file."
+            f"The settings in the posterior are invalid, {first_fault(error)}. "
+            "Sample it again with this version of kem_pymc, or restore the file."
         ) from error
 
 
@@ -406,7 +390,7 @@ def _data(path: Path) -> dict[str, Any]:
         )
     if version > SCHEMA_VERSION:
         raise InputError(
-            f"{path} was written by a newer version of kem_pymc{_written_by(data)}. "
+            f"{path} was written by a newer version of kem_pymc{written_by(data, 'versions')}. "
             "Update kem_pymc to read it."
         )
     if is_deep(data):
@@ -427,14 +411,6 @@ def _data(path: Path) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not valid JSON")
-
-
-def _written_by(data: Mapping[str, Any]) -> str:
-    """Return the version of kem_pymc that wrote a file, as text for messages; "" if unknown."""
-    versions = data.get("versions")
-    version = versions.get("kem-pymc") if isinstance(versions, dict) else None
-    sound = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
-    return f" ({version})" if sound else ""
 
 
 def is_deep(data: Any, depth: int = DEPTH) -> bool:

@@ -1,7 +1,7 @@
 """Extract clusters and settings from the DataTree that sampling an ``EvolutionModel`` returns."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import Cluster
+from kem_pymc.evolutions.files import check_settings
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -19,11 +20,9 @@ from kem_pymc.shared.two_level import SharedPosterior, TwoLevel
 if TYPE_CHECKING:
     from xarray import DataTree
 
-#: Required settings.
-NEEDED = (
-    *("pool", "dimension", "features", "target", "scaling"),
-    *("priors", "concentration", "versions"),
-)
+#: Dimensions of variables with one value per draw, and with one per draw and dataset.
+DRAW = ("chain", "draw")
+DATASET = (*DRAW, "user", "time_step")
 
 
 def study_settings(idata: "DataTree") -> dict[str, Any]:
@@ -35,7 +34,7 @@ def study_settings(idata: "DataTree") -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there are no settings, or a required one is missing.
+        If there are no settings, or an entry is missing or has a wrong type, range or size.
     """
     try:
         labels = idata["constant_data"]["study"].coords["setting"].values
@@ -45,13 +44,25 @@ def study_settings(idata: "DataTree") -> dict[str, Any]:
         raise InputError(
             "The posterior contains no settings of a study. Sample it with an EvolutionModel."
         ) from error
-    for name in NEEDED:
-        if name not in settings:
-            raise InputError(
-                f"The posterior's settings lack {name!r}. "
-                "Sample it again with this version of kem_pymc."
-            )
+    check_settings(settings)
     return settings
+
+
+def _values(idata: "DataTree", name: str, dims: Sequence[str], group: str = "posterior") -> Any:
+    """Return the values of a variable whose first dimensions are `dims`.
+
+    Raises
+    ------
+    InputError
+        If there is no such variable.
+    """
+    try:
+        return idata[group][name].transpose(*dims, ...).values
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The posterior lacks the variable {name} with dims {', '.join(dims)}. "
+            "Sample it with an EvolutionModel."
+        ) from error
 
 
 def read_clusters(
@@ -73,22 +84,15 @@ def read_clusters(
     """
     if max_draws < 1:
         raise InputError(f"max_draws={max_draws} keeps no draw. Give 1 or more.")
-    order = ("chain", "draw", "user", "time_step")
     arrays = {}
     for name in ("assignment", "inclusion", "hyperparameters", "noise"):
-        try:
-            variable = idata["posterior"][name].transpose(*order, ...)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"The posterior lacks the variable {name} with dims user and time_step. "
-                "Sample it with an EvolutionModel."
-            ) from error
-        arrays[name] = variable.values.reshape(-1, *variable.shape[2:])
-        if name == "inclusion" and list(variable.coords["candidate"].values) != pool.names:
-            raise InputError(
-                "The posterior's candidates aren't those of its settings. "
-                "Sample it again, or restore the file."
-            )
+        values = _values(idata, name, DATASET)
+        arrays[name] = values.reshape(-1, *values.shape[2:])
+    if list(idata["posterior"]["inclusion"].coords["candidate"].values) != pool.names:
+        raise InputError(
+            "The posterior's candidates aren't those of its settings. "
+            "Sample it again, or restore the file."
+        )
     sizes = idata["posterior"].sizes
     kept = spread_draws(sizes["chain"], sizes["draw"], max_draws, weights)
     clusters = [
@@ -107,17 +111,10 @@ def read_concentration(idata: "DataTree", settings: Mapping[str, Any]) -> np.nda
     InputError
         If alpha was learned, but the posterior lacks it.
     """
-    posterior = idata["posterior"]
     if not isinstance(settings["concentration"], Mapping):
-        shape = posterior.sizes["chain"], posterior.sizes["draw"]
-        return np.full(shape, float(settings["concentration"]))
-    try:
-        return posterior["concentration"].transpose("chain", "draw").values
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            "The posterior lacks the concentration, which was learned according to its settings. "
-            "Sample it with an EvolutionModel."
-        ) from error
+        sizes = idata["posterior"].sizes
+        return np.full((sizes["chain"], sizes["draw"]), float(settings["concentration"]))
+    return _values(idata, "concentration", DRAW)
 
 
 def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -128,16 +125,7 @@ def read_population(idata: "DataTree", settings: Mapping[str, Any]) -> dict[str,
     InputError
         If the posterior lacks a parameter that the settings contain.
     """
-    population = {}
-    for name in settings.get("population", {}):
-        try:
-            population[name] = idata["posterior"][name].transpose("chain", "draw").values
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"The posterior lacks the population parameter {name}, which is in its settings. "
-                "Sample it with an EvolutionModel."
-            ) from error
-    return population
+    return {name: _values(idata, name, DRAW) for name in settings.get("population", {})}
 
 
 def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | None:
@@ -151,20 +139,13 @@ def read_shared(idata: "DataTree", settings: Mapping[str, Any]) -> SharedPart | 
     data = settings.get("shared")
     if data is None:
         return None
-    try:
-        constant = idata["constant_data"]
-        inducing, precision, shift, features, targets = (
-            constant[name].transpose(*dims).values for name, dims in ARRAYS.items()
-        )
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            "The posterior lacks the shared part, which is in its settings. "
-            "Sample it with an EvolutionModel."
-        ) from error
+    inducing, precision, shift, features, targets = (
+        _values(idata, name, dims, "constant_data") for name, dims in ARRAYS.items()
+    )
     kernel = {**data["kernel"], "inducing": inducing.tolist()}
     model = TwoLevel.from_dict({**data, "kernel": kernel}, settings["dimension"])
     contributions = list(zip(features, targets, strict=True))
-    users = tuple(constant["shared_features"].coords["user"].values.tolist())
+    users = tuple(idata["constant_data"]["shared_features"].coords["user"].values.tolist())
     posterior = SharedPosterior(model, precision, shift, contributions)
     relevance = data.get("relevance", {})  # posteriors of earlier versions lack it
     relevance = {part: tuple(values) for part, values in relevance.items()}

@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kem_pymc.errors import InputError
-from kem_pymc.evolutions.files import check_settings
-from kem_pymc.evolutions.from_posterior import study_settings
+from kem_pymc.evolutions.from_posterior import DATASET, DRAW, study_settings
 from kem_pymc.kernels.pool import CandidatePool
 
 if TYPE_CHECKING:
     from xarray import DataTree
-
-#: Dimensions of variables with one value per draw, and with one per draw and dataset.
-DRAW = ("chain", "draw")
-DATASET = (*DRAW, "user", "time_step")
 
 #: Required variables, with their dimensions and the kinds of their dtypes.
 VARIABLES = {
@@ -47,7 +42,6 @@ def read_posterior(path: Path) -> "DataTree":
         raise _unreadable(path, str(error)) from error
     try:
         settings = study_settings(idata)
-        check_settings(settings, path)
         pool = CandidatePool(settings["pool"], settings["dimension"])
         fault = _fault(idata, pool)
     except InputError as error:

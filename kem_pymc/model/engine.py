@@ -16,6 +16,7 @@ name () float64
     Natural value of a population parameter of the priors, in an array with its name.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +70,7 @@ Arrays = tuple[np.ndarray, ...]
 UNSET = np.inf
 
 
+@dataclass(eq=False)
 class Engine:
     """Densities and simulations of a model, used by the sampler and the random variables.
 
@@ -86,29 +88,22 @@ class Engine:
         Moves of a sweep.
     sequential : bool
         Whether the likelihood of a dataset is that of its last batch given the points before it.
-    shared : SharedByUser, optional
+    shared_by_user : SharedByUser, optional
         Mean and covariance of the part that users share, at each user's points.
     """
 
-    def __init__(
-        self,
-        cohort: Cohort,
-        pool: CandidatePool,
-        priors: Priors,
-        concentration: Any,
-        likelihood_power: float,
-        schedule: Schedule = CUT,
-        sequential: bool = False,
-        shared: SharedByUser | None = None,
-    ) -> None:
-        self.cohort = cohort
-        self.pool = pool
-        self.priors = priors
-        self.concentration = Concentration.of(concentration)
-        self.likelihood_power = float(likelihood_power)
-        self.schedule = schedule
-        self.sequential = sequential
-        self.shared_by_user = shared
+    cohort: Cohort
+    pool: CandidatePool
+    priors: Priors
+    concentration: Any
+    likelihood_power: float
+    schedule: Schedule = CUT
+    sequential: bool = False
+    shared_by_user: SharedByUser | None = None
+
+    def __post_init__(self) -> None:
+        self.concentration = Concentration.of(self.concentration)
+        self.likelihood_power = float(self.likelihood_power)
 
     def __getstate__(self) -> dict[str, Any]:
         # Pointers to compiled code aren't valid in another process, which compiles the code again.
@@ -145,13 +140,16 @@ class Engine:
     @cached_property
     def model(self) -> CompiledModel:
         """The model for compiled code, with the cohort's targets."""
-        padded = self.cohort.padded()
+        padded, residuals = self.cohort.padded(), self._residuals(self.targets)
         steps = padded.steps
+        data = Data(padded.x, residuals, padded.ends, steps, True, self.sequential)
+        if self.shared_by_user is not None:
+            data = data._replace(shared=self.shared_by_user.covariance)
         return CompiledModel(
             kernels=kernels(),
             layout=self.pool.layout,
             priors=self.prior_table,
-            data=self._data(padded.x, padded.ends, steps),
+            data=data,
             concentration=self.concentration.value,
             concentration_shape=self.concentration.shape,
             concentration_rate=self.concentration.rate,
@@ -162,12 +160,6 @@ class Engine:
             fits=no_fits(int(steps.sum()), len(self.pool)),
             covariances=no_covariances(self.pool.layout, padded.x.shape[2]),
         )
-
-    def _data(self, x: np.ndarray, ends: np.ndarray, steps: np.ndarray) -> Data:
-        data = Data(x, self._residuals(self.targets), ends, steps, True, self.sequential)
-        if self.shared_by_user is None:
-            return data
-        return data._replace(shared=self.shared_by_user.covariance)
 
     def _residuals(self, y: np.ndarray) -> np.ndarray:
         """Return a copy of targets (U, T, n) minus the mean of the part that users share."""
@@ -248,9 +240,7 @@ class Engine:
         labels = place[structure[..., 0][here]]
         theta = np.zeros((len(labels), len(model.layout.positive)))
         if hyperparameters is not None:
-            counts = np.diff(model.layout.hyper_start)
-            active = np.repeat(structure[..., 1:][here] > 0, counts, axis=-1)
-            values = np.where(active, hyperparameters[here], 1.0)
+            values = np.where(self._active(structure[here]), hyperparameters[here], 1.0)
             theta = values.copy()
             np.log(values, out=theta, where=model.layout.positive)
         state = empty_state(model, *((1, 0) if schedule is None else spare_room(model, schedule)))
@@ -278,8 +268,8 @@ class Engine:
         structure[user, step, 1:] = state.included[clusters]
         theta = state.theta_unconstrained[clusters]
         values = np.where(model.layout.positive, np.exp(theta), theta)
-        active = np.repeat(state.included[clusters], np.diff(model.layout.hyper_start), axis=1)
         hyperparameters = np.full((users, steps, len(model.layout.positive)), np.nan)
+        active = self._active(structure[user, step])
         hyperparameters[user, step] = np.where(active, values, np.nan)
         noise = np.full((users, steps), np.nan)
         noise[user, step] = np.exp(state.log_noise[clusters])
@@ -385,19 +375,11 @@ class Engine:
         self, structure: np.ndarray, hyperparameters: np.ndarray, *population: npt.ArrayLike
     ) -> float:
         """Return the log density of all clusters' hyperparameters (natural values)."""
-        active = np.repeat(structure[..., 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=-1)
-        finite = np.isfinite(hyperparameters)
-        if (
-            not self.constant_within_clusters(structure, hyperparameters)
-            or (active != finite)[self.present].any()
-        ):
-            return -np.inf
-        positive = self.pool.layout.positive
-        if (hyperparameters[..., positive][finite[..., positive]] <= 0).any():
+        if not self._possible(structure, hyperparameters):
             return -np.inf
         model = self.with_population(self.prior_model, *population)
         state = self.load(model, structure, hyperparameters)
-        values = hyperparameters[self._first_members(state)][:, positive]
+        values = hyperparameters[self._first_members(state)][:, self.pool.layout.positive]
         # From densities of logs to densities of natural values.
         return float(kernel_terms(model, state)[0] - np.log(values[np.isfinite(values)]).sum())
 
@@ -405,11 +387,7 @@ class Engine:
         self, structure: np.ndarray, noise: np.ndarray, *population: npt.ArrayLike
     ) -> float:
         """Return the log density of all clusters' noise variances (natural values)."""
-        variances = noise[self.present]
-        if (
-            not self.constant_within_clusters(structure, noise)
-            or not ((variances > 0) & (variances < np.inf)).all()
-        ):
+        if not self._possible(structure, None, noise):
             return -np.inf
         model = self.with_population(self.prior_model, *population)
         state = self.load(model, structure, None, noise)
@@ -456,18 +434,25 @@ class Engine:
         return log_likelihoods(model, self.load(self.prior_model, *arrays))
 
     def _possible(
-        self, structure: np.ndarray, hyperparameters: np.ndarray, noise: np.ndarray
+        self,
+        structure: np.ndarray,
+        hyperparameters: np.ndarray | None = None,
+        noise: np.ndarray | None = None,
     ) -> bool:
         """Return whether arrays represent clusters with valid kernels, whatever their density."""
-        here = self.present
-        if not self.constant_within_clusters(structure, structure[..., 1:]):
+        arrays = structure[..., 1:], hyperparameters, noise
+        if not all(self.constant_within_clusters(structure, a) for a in arrays if a is not None):
             return False
-        active = np.repeat(
-            structure[here][:, 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=1
-        )
-        values = hyperparameters[here]
-        sound = np.isfinite(values) & ((values > 0) | ~self.pool.layout.positive)
-        return bool(sound[active].all() and ((noise[here] > 0) & (noise[here] < np.inf)).all())
+        if hyperparameters is not None:
+            active, values = self._active(structure[self.present]), hyperparameters[self.present]
+            wrong = self.pool.layout.positive & active & (values <= 0)
+            if wrong.any() or (np.isfinite(values) != active).any():
+                return False
+        return noise is None or bool((np.isfinite(noise) & (noise > 0))[self.present].all())
+
+    def _active(self, structure: np.ndarray) -> np.ndarray:
+        """Return which hyperparameters (n, H) belong to the candidates in rows of a structure."""
+        return np.repeat(structure[:, 1:] > 0, np.diff(self.pool.layout.hyper_start), axis=1)
 
     def log_density_of_batches(self, arrays: Arrays) -> np.ndarray:
         """Return the log density (U, T) of datasets' last batches given the points before them."""

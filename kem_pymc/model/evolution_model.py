@@ -24,7 +24,7 @@ from kem_pymc.model.cluster_model import (
 )
 from kem_pymc.model.concentration import Concentration
 from kem_pymc.model.engine import Engine
-from kem_pymc.model.shared_functions import SharedByUser, shared_arrays, shared_coords
+from kem_pymc.model.shared_functions import SharedByUser, shared_arrays
 from kem_pymc.model.step import EvolutionStep  # noqa: F401  registers itself with PyMC
 from kem_pymc.model.variables import (
     ConcentrationVariable,
@@ -156,8 +156,6 @@ class EvolutionModel(pm.Model):
             scaled, pool, priors, alpha, likelihood_power, schedule, sequential, fixed
         )
         coords = _coords(cohort, pool, self.settings())
-        if self.shared is not None:
-            coords |= shared_coords(self.shared)
         _check_names(self.engine.population, coords)
         self.add_coords(coords)
         with self:

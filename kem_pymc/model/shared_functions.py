@@ -31,7 +31,7 @@ def shared_arrays(
     """
     posterior = part.posterior
     points = [posterior.contributions[part.users.index(user)] for user in users]
-    most = _most_points(part)
+    most = max(len(y) for _, y in part.posterior.contributions)
     features = np.zeros((len(points), most, part.model.kernel.size))
     targets = np.zeros((len(points), most))
     for u, (x, y) in enumerate(points):
@@ -40,21 +40,6 @@ def shared_arrays(
     inducing = part.model.kernel.inducing
     values = inducing, posterior.precision, posterior.shift, features, targets
     return {name: (value, dims) for (name, dims), value in zip(ARRAYS.items(), values, strict=True)}
-
-
-def shared_coords(part: SharedPart) -> dict[str, list[int]]:
-    """Return the coordinates of the dims that only the arrays of a shared part have."""
-    sizes = {
-        "inducing_point": len(part.model.kernel.inducing),
-        "weight": part.model.kernel.size,
-        "other_weight": part.model.kernel.size,
-        "shared_point": _most_points(part),
-    }
-    return {name: list(range(size)) for name, size in sizes.items()}
-
-
-def _most_points(part: SharedPart) -> int:
-    return max(len(y) for _, y in part.posterior.contributions)
 
 
 @dataclass(frozen=True, eq=False)

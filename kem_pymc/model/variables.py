@@ -35,6 +35,7 @@ class _EvolutionVariable(RandomVariable):
     """Random variable of an engine, whose parameters are the variables that it depends on."""
 
     __props__: tuple[str, ...] = ("name", "signature", "dtype", "inplace", "engine")
+    dtype = "float64"
 
     def __init__(self, engine: Engine, **kwargs: Any) -> None:
         self.engine = engine
@@ -46,17 +47,40 @@ class _EvolutionVariable(RandomVariable):
     def _supp_shape_from_params(self, *_: Any, **__: Any) -> tuple[Any, ...]:
         return tuple(pt.constant(n, dtype="int64") for n in self._shape())
 
+    def log_density(self, value: Any, *parameters: Any) -> Any:
+        """Return the log density at a value, given the parameters, as a PyTensor variable."""
+        return EngineDensity(self.engine, f"log_{self.name}")(value, *parameters)
+
+    def start(self) -> Any:
+        """Return the value in the default initial point."""
+        raise NotImplementedError  # defined by every subclass that is sampled
+
+
+@_logprob.register(_EvolutionVariable)
+def _logprob_of_variable(op, values, _rng, _size, *parameters, **kwargs):  # noqa: ARG001
+    return op.log_density(values[0], *parameters)
+
+
+@_support_point.register(_EvolutionVariable)
+def _support_point_of_variable(op, rv, *inputs):  # noqa: ARG001
+    return pt.constant(op.start())
+
 
 class ConcentrationVariable(_EvolutionVariable):
     """Learned alpha of every Dirichlet process: a Gamma variable with a shape and a rate."""
 
     name = "concentration"
     signature = "(),()->()"
-    dtype = "float64"
     _print_name = ("Gamma", "\\operatorname{Gamma}")
 
     def rng_fn(self, rng, shape, rate, size):
         return rng.gamma(shape, 1 / rate, size)
+
+    def log_density(self, value, *_):
+        return super().log_density(value)
+
+    def start(self):
+        return self.engine.concentration.value
 
 
 class PopulationVariable(_EvolutionVariable):
@@ -70,7 +94,6 @@ class PopulationVariable(_EvolutionVariable):
     """
 
     __props__ = (*_EvolutionVariable.__props__, "place")
-    dtype = "float64"
 
     def __init__(self, engine: Engine, place: int, **kwargs: Any) -> None:
         self.place = place
@@ -88,6 +111,12 @@ class PopulationVariable(_EvolutionVariable):
     def rng_fn(self, rng, *constants_and_size):
         return self.engine.simulate_population(rng)[self.place]
 
+    def log_density(self, value, *_):
+        return pm.logp(in_double(self.prior), value)
+
+    def start(self):
+        return self.engine.prior_table.reference[self.place]
+
 
 class StructureVariable(_EvolutionVariable):
     """Assignments and compositions: Chinese restaurant processes and inclusion (eqs. 3, 4)."""
@@ -103,18 +132,30 @@ class StructureVariable(_EvolutionVariable):
     def rng_fn(self, rng, concentration, size):
         return self.engine.simulate(rng, concentration)[0]
 
+    def start(self):
+        return self.engine.simplest()[0]
+
 
 class _OfClusters(_EvolutionVariable):
     """Variable that depends on the structure and on all population parameters, if there are any."""
+
+    #: Index among the engine's arrays.
+    place: int
 
     def __init__(self, engine: Engine, **kwargs: Any) -> None:
         parameters, _, made = self.signature.partition("->")
         signature = parameters + ",()" * len(engine.population) + "->" + made
         super().__init__(engine, **{"signature": signature} | kwargs)
 
-    def parameters(self, inputs: Any) -> tuple[Any, ...]:
-        """Return the structure and the population parameters among the inputs of a node."""
-        return inputs[-1 - len(self.engine.population) :]
+    def rng_fn(self, rng, structure, *population_and_size):
+        *population, _ = population_and_size
+        return self.engine.simulate_kernels(structure, rng, *population)[self.place]
+
+    def log_density(self, value, structure, *population):
+        return super().log_density(structure, value, *population)
+
+    def start(self):
+        return self.engine.simplest()[self.place]
 
 
 class HyperparametersVariable(_OfClusters):
@@ -122,15 +163,14 @@ class HyperparametersVariable(_OfClusters):
 
     name = "hyperparameters"
     signature = "(u,t,k)->(u,t,h)"
-    dtype = "float64"
+    place = 1
     _print_name = ("ClusterHyperparameters", "\\operatorname{ClusterHyperparameters}")
 
     def _shape(self) -> tuple[int, ...]:
         return (*self.engine.shape, len(self.engine.pool.hyperparameters))
 
-    def rng_fn(self, rng, structure, *others):
-        *population, _ = others  # the last is the size
-        return self.engine.simulate_kernels(structure, rng, *population)[1]
+    def start(self):
+        return np.full_like(super().start(), UNSET)
 
 
 class NoiseVariable(_OfClusters):
@@ -141,15 +181,11 @@ class NoiseVariable(_OfClusters):
 
     name = "noise"
     signature = "(u,t,k)->(u,t)"
-    dtype = "float64"
+    place = 2
     _print_name = ("ClusterNoise", "\\operatorname{ClusterNoise}")
 
     def _shape(self) -> tuple[int, ...]:
         return self.engine.shape
-
-    def rng_fn(self, rng, structure, *others):
-        *population, _ = others  # the last is the size
-        return self.engine.simulate_kernels(structure, rng, *population)[2]
 
 
 class TargetsVariable(_EvolutionVariable):
@@ -157,7 +193,6 @@ class TargetsVariable(_EvolutionVariable):
 
     name = "targets"
     signature = "(u,t,k),(u,t,h),(u,t)->(u,t,n)"
-    dtype = "float64"
     _print_name = ("GaussianProcesses", "\\operatorname{GaussianProcesses}")
 
     def _shape(self) -> tuple[int, ...]:
@@ -166,19 +201,24 @@ class TargetsVariable(_EvolutionVariable):
     def rng_fn(self, rng, structure, hyperparameters, noise, size):
         return self.engine.simulate_targets((structure, hyperparameters, noise), rng)
 
+    def log_density(self, value, *arrays):
+        total = pt.sum(LogLikelihood(self.engine)(*arrays, value))
+        return self.engine.likelihood_power * total
+
 
 class EngineDensity(Op):
     """PyTensor operation, without gradient, that calls a method of an engine for a log density."""
 
     __props__ = ("engine", "method")
     method: str
+    output = pt.dscalar
 
     def __init__(self, engine: Engine, method: str) -> None:
         self.engine = engine
         self.method = method
 
     def make_node(self, *inputs: Any) -> Apply:
-        return Apply(self, [pt.as_tensor(v) for v in inputs], [pt.dscalar()])
+        return Apply(self, [pt.as_tensor(v) for v in inputs], [self.output()])
 
     def perform(self, node, inputs, output_storage):
         output_storage[0][0] = np.asarray(getattr(self.engine, self.method)(*inputs))
@@ -187,16 +227,13 @@ class EngineDensity(Op):
         return [()]
 
 
-class LogLikelihood(Op):
+class LogLikelihood(EngineDensity):
     """Log likelihood (U, T) of every dataset under its cluster's kernel."""
 
-    __props__ = ("engine",)
+    output = pt.dmatrix
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-
-    def make_node(self, *inputs: Any) -> Apply:
-        return Apply(self, [pt.as_tensor(v) for v in inputs], [pt.dmatrix()])
+        super().__init__(engine, "log_likelihood")
 
     def perform(self, node, inputs, output_storage):
         *arrays, y = inputs
@@ -204,61 +241,3 @@ class LogLikelihood(Op):
 
     def infer_shape(self, node, input_shapes):
         return [input_shapes[2]]
-
-
-@_logprob.register(ConcentrationVariable)
-def _concentration_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return EngineDensity(op.engine, "log_concentration")(values[0])
-
-
-@_logprob.register(PopulationVariable)
-def _population_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return pm.logp(in_double(op.prior), values[0])
-
-
-@_logprob.register(StructureVariable)
-def _structure_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    return EngineDensity(op.engine, "log_structure")(values[0], inputs[-1])
-
-
-@_logprob.register(HyperparametersVariable)
-def _hyperparameters_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    structure, *population = op.parameters(inputs)
-    return EngineDensity(op.engine, "log_hyperparameters")(structure, values[0], *population)
-
-
-@_logprob.register(NoiseVariable)
-def _noise_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    structure, *population = op.parameters(inputs)
-    return EngineDensity(op.engine, "log_noise")(structure, values[0], *population)
-
-
-@_logprob.register(TargetsVariable)
-def _targets_logprob(op, values, *inputs, **kwargs):  # noqa: ARG001
-    total = pt.sum(LogLikelihood(op.engine)(*inputs[-3:], values[0]))
-    return op.engine.likelihood_power * total
-
-
-@_support_point.register(ConcentrationVariable)
-def _concentration_support(op, rv, *inputs):  # noqa: ARG001
-    return pt.constant(op.engine.concentration.value)
-
-
-@_support_point.register(PopulationVariable)
-def _population_support(op, rv, *inputs):  # noqa: ARG001
-    return pt.constant(op.engine.prior_table.reference[op.place])
-
-
-@_support_point.register(StructureVariable)
-def _structure_support(op, rv, *inputs):  # noqa: ARG001
-    return pt.constant(op.engine.simplest()[0])
-
-
-@_support_point.register(HyperparametersVariable)
-def _hyperparameters_support(op, rv, *inputs):  # noqa: ARG001
-    return pt.constant(np.full_like(op.engine.simplest()[1], UNSET))
-
-
-@_support_point.register(NoiseVariable)
-def _noise_support(op, rv, *inputs):  # noqa: ARG001
-    return pt.constant(op.engine.simplest()[2])

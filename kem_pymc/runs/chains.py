@@ -59,21 +59,9 @@ class Segment:
     generator: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Result of a segment.
-
-    Attributes
-    ----------
-    chunk : bytes or None
-        Draws, encoded as in a file; None if there are no draws.
-    reason, trace : str or None
-        Reason and traceback of the exception that ended the segment; None if there was none.
-    """
-
-    chunk: bytes | None
-    reason: str | None = None
-    trace: str | None = None
+#: Result of a segment: draws, encoded as in a file, and the reason and traceback of the exception
+#: that ended it; None if there are no draws, or was no exception.
+type Drawn = tuple[bytes | None, tuple[str, str] | None]
 
 
 def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segment) -> Drawn:
@@ -85,8 +73,7 @@ def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segme
     points: list[Point] = []
     statistics: list[Mapping[str, Any]] = []
     generator = segment.generator
-    began = monotonic()
-    reason = trace = None
+    began, failure = monotonic(), None
     most = min(plan.chunk, plan.total - segment.done)
     try:
         # At least one draw, however slow.
@@ -96,11 +83,11 @@ def draw_segment(step: EvolutionStep, plan: Plan, longest: float, segment: Segme
             statistics.append(statistic)
             generator = rng.bit_generator.state
     except Exception as error:
-        reason, trace = reason_of(error), traceback.format_exc()
+        failure = reason_of(error), traceback.format_exc()
     if not points:
-        return Drawn(None, reason, trace)
+        return None, failure
     chunk = Chunk.of(segment.done, points, statistics, generator, monotonic() - began)
-    return Drawn(encode(chunk), reason, trace)
+    return encode(chunk), failure
 
 
 def run_chains(
@@ -133,18 +120,18 @@ def run_chains(
     reported = False
     function = partial(draw_segment, step, run.plan, LONGEST)
     try:
-        for number, drawn in executor.map_unordered(function, tasks, following):
+        for number, (encoded, failure) in executor.map_unordered(function, tasks, following):
             chain = chains[number]
-            if drawn.chunk is not None:
+            if encoded is not None:
                 try:
-                    chunk = run.chain(chain).add(done[chain], drawn.chunk)
+                    chunk = run.chain(chain).add(done[chain], encoded)
                 except OSError as error:
                     fail(chain, reason_of(error), traceback.format_exc())
                     continue
                 done[chain] += len(chunk)
                 progress.update(bars[chain], done[chain], _state(chunk, run.plan))
-            if drawn.reason is not None:
-                fail(chain, drawn.reason, drawn.trace)
+            if failure is not None:
+                fail(chain, *failure)
             if interruption.happened and not reported:
                 progress.info("Stopping, after a few seconds at most.")
                 reported = True

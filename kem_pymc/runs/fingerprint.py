@@ -34,6 +34,7 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
     """
     engine = model.engine
     cohort = model.cohort
+    shared = vars(engine.shared_by_user) if engine.shared_by_user else {}
     arrays = [*cohort.inputs, *cohort.targets, *cohort.ends, targets]
     names = [[str(user) for user in cohort.users], list(cohort.features), cohort.target]
     return {
@@ -45,9 +46,9 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
         "feedback": model.feedback,
         "likelihood": model.likelihood,
         "likelihood power": engine.likelihood_power,
-        "schedule": {name: _plain(value) for name, value in engine.schedule._asdict().items()},
+        "schedule": _plain(engine.schedule),
         "scaling": model.scaling.to_dict(),
-        "what users share": _hash(*_shared_values(engine)),
+        "what users share": _hash(*map(_digits, shared.values())),
         "versions": {name: version(name) for name in PACKAGES} | {"source": source_stamp()[:16]},
     }
 
@@ -113,19 +114,15 @@ def _kernel_values(engine: Engine) -> Iterator[np.ndarray | str]:
             yield _digits(values)
 
 
-def _shared_values(engine: Engine) -> Iterator[np.ndarray]:
-    """Yield means and covariances of the part that users share, if there is one."""
-    if engine.shared_by_user is not None:
-        yield _digits(engine.shared_by_user.mean)
-        yield _digits(engine.shared_by_user.covariance)
-
-
 def _digits(values: Any) -> np.ndarray:
     """Return numbers as text with nine digits, which don't depend on the order of summation."""
     return np.array([f"{value:.9g}" for value in np.ravel(values)])
 
 
 def _plain(value: Any) -> Any:
+    """Return a schedule, or a value in it, as plain data."""
+    if isinstance(value, tuple):
+        return {name: _plain(item) for name, item in value._asdict().items()}
     return value.item() if isinstance(value, np.generic) else value
 
 

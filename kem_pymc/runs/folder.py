@@ -1,7 +1,6 @@
 """Folder of a run: ``run.json`` with its plan and model, and a folder of chunks per chain."""
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from annotated_types import Le, MaxLen, MinLen
 
-from kem_pymc._system.files import first_fault, locked, write_atomically
+from kem_pymc._system.files import first_fault, locked, write_atomically, written_by
 from kem_pymc.errors import InputError
 from kem_pymc.runs.fingerprint import differences
 from kem_pymc.runs.storage import ChainFiles
@@ -170,9 +169,10 @@ class Run:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{file} can't be read. Restore the file.") from error
         if version != SCHEMA_VERSION:
+            begun = written_by(data, "model", "versions")
             raise InputError(
-                f"The run in {path} has format {str(version)[:40]}, not {SCHEMA_VERSION}. "
-                f"Resume it with the version of kem_pymc that began it{_begun_by(data)}."
+                f"The run in {path} has format {ascii(version)[:40]}, not {SCHEMA_VERSION}. "
+                f"Resume it with the version of kem_pymc that began it{begun}."
             )
         try:
             return cls(path, TypeAdapter(RunFile).validate_json(json.dumps(data)))
@@ -233,13 +233,3 @@ class Run:
             "Wait until that process ends, or stop it."
         )
         return locked(self.path, busy, ".lock", "Make it writable, then resume the run.")
-
-
-def _begun_by(data: Mapping[str, Any]) -> str:
-    """Return the version of kem_pymc that began a run, as text for messages; "" if unknown."""
-    try:
-        version = data["model"]["versions"]["kem-pymc"]
-    except (LookupError, TypeError):
-        return ""
-    sound = isinstance(version, str) and re.fullmatch(r"[\w.+]{1,40}", version)
-    return f", {version}" if sound else ""

@@ -94,7 +94,9 @@ def sample(
     with ExitStack() as stack:
         path = stack.enter_context(TemporaryDirectory()) if folder is None else folder
         executor = stack.enter_context(closing(make_executor(cores, cluster, chains)))
-        outcome = begin(model, ready_step(model, executor), plan, Path(path), executor, progress)
+        step = ready_step(model, executor)
+        run = new_run(model, step, plan, Path(path))
+        outcome = carry_out(model, step, run, executor, progress)
     return _with_warnings(outcome, folder)
 
 
@@ -135,7 +137,7 @@ def resume(
     """
     run = Run.open(Path(folder))
     with closing(make_executor(cores, cluster, run.plan.chains)) as executor:
-        outcome = go_on(model, ready_step(model, executor), run, executor, progress)
+        outcome = carry_out(model, ready_step(model, executor), run, executor, progress)
     return _with_warnings(outcome, folder)
 
 
@@ -168,30 +170,10 @@ class RunResult:
         return not (self.interrupted or self.failures)
 
 
-def begin(
-    model: EvolutionModel,
-    step: EvolutionStep,
-    plan: Plan,
-    path: Path,
-    executor: Executor,
-    progress: bool,
-) -> RunResult:
-    """Begin a run in a folder, with a step from :func:`ready_step`; see :func:`sample`."""
+def new_run(model: EvolutionModel, step: EvolutionStep, plan: Plan, path: Path) -> Run:
+    """Create the run of a plan in a folder, with a step from :func:`ready_step`."""
     hyperparameters = {str(c): [h.name for h in c.hyperparameters] for c in model.pool}
-    run = Run.create(path, plan, fingerprint(model, step.y), hyperparameters)
-    return _carry_out(model, step, run, executor, progress)
-
-
-def go_on(
-    model: EvolutionModel,
-    step: EvolutionStep,
-    run: Run,
-    executor: Executor,
-    progress: bool,
-) -> RunResult:
-    """Continue a run, with a step from :func:`ready_step`; see :func:`resume`."""
-    run.check(fingerprint(model, step.y))
-    return _carry_out(model, step, run, executor, progress)
+    return Run.create(path, plan, fingerprint(model, step.y), hyperparameters)
 
 
 def ready_step(model: EvolutionModel, executor: Executor | None = None) -> EvolutionStep:
@@ -224,14 +206,23 @@ def ready_step(model: EvolutionModel, executor: Executor | None = None) -> Evolu
     return step
 
 
-def _carry_out(
-    model: EvolutionModel,
-    step: EvolutionStep,
-    run: Run,
-    executor: Executor,
-    progress: bool,
+def carry_out(
+    model: EvolutionModel, step: EvolutionStep, run: Run, executor: Executor, progress: bool
 ) -> RunResult:
-    """Sample the missing draws of a run, and return its result."""
+    """Sample the missing draws of a run, and return its result.
+
+    Parameters
+    ----------
+    model : EvolutionModel
+        Model of the run; see :func:`resume` for what is checked.
+    step : EvolutionStep
+        Its step from :func:`ready_step`.
+    run : Run
+    executor : Executor
+    progress : bool
+        Whether to show progress bars.
+    """
+    run.check(fingerprint(model, step.y))
     plan = run.plan
     with run.locked():
         lengths = {chain: run.length(chain) for chain in range(plan.chains)}

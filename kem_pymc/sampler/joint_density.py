@@ -24,15 +24,15 @@ from kem_pymc._system.jit.decorators import compiled
 from kem_pymc._system.jit.simd import padded
 from kem_pymc.gp.cholesky import forward_substitution
 from kem_pymc.gp.covariance import covariance
-from kem_pymc.gp.likelihood import add_upper, factorise, first_point, prefix_log_likelihood
+from kem_pymc.gp.likelihood import add_upper, factorise, first_point
 from kem_pymc.sampler.state import (
     CompiledModel,
     State,
-    active_candidates,
     allocate_cluster,
     attach,
     candidate_log_prior,
     change_concentration,
+    cluster_log_likelihood,
     concentration_log_prior,
     dp_above,
     draw_candidate,
@@ -74,9 +74,8 @@ def log_kernels(model, state):
     for k in range(state.sizes[0]):
         cluster = state.live[k]
         total += noise_log_prior(model, state.parent[state.dp[cluster]], state.log_noise[cluster])
-        for c in range(state.included.shape[1]):
-            if state.included[cluster, c]:
-                total += candidate_log_prior(model, c, state.theta_unconstrained[cluster])
+        for c in np.flatnonzero(state.included[cluster]):
+            total += candidate_log_prior(model, c, state.theta_unconstrained[cluster])
     return total
 
 
@@ -89,18 +88,7 @@ def log_likelihoods(model, state):
     counts = np.zeros(2, dtype=np.int64)
     for d in range(state.assignment.shape[0]):
         cluster, user, time_step = state.assignment[d], model.user[d], model.time_step[d]
-        prefix_log_likelihood(
-            model.kernels,
-            model.layout,
-            active_candidates(state.included[cluster]),
-            state.theta_unconstrained[cluster],
-            state.log_noise[cluster],
-            model.data,
-            user,
-            time_step + 1,
-            scratch,
-            counts,
-        )
+        cluster_log_likelihood(model, state, cluster, user, time_step + 1, scratch, counts)
         out[user, time_step] = scratch[time_step]
     return out
 
@@ -213,17 +201,9 @@ def simulate_targets(model, state, rng):
         cluster, user, time_step = state.assignment[d], model.user[d], model.time_step[d]
         n = model.data.ends[user, time_step]
         a = np.empty((n, padded(n)))
-        active = active_candidates(state.included[cluster])
+        active, theta = np.flatnonzero(state.included[cluster]), state.theta_unconstrained[cluster]
         x = np.ascontiguousarray(model.data.x[user, :, :n])
-        covariance(
-            model.kernels,
-            model.layout,
-            active,
-            state.theta_unconstrained[cluster],
-            x,
-            a,
-            np.empty_like(a),
-        )
+        covariance(model.kernels, model.layout, active, theta, x, a, np.empty_like(a))
         if model.data.shared.shape[0] > 0:
             add_upper(a, model.data.shared[user])
         if factorise(a, state.log_noise[cluster], counts) < n:
@@ -246,9 +226,8 @@ def draw_kernels(model, state, rng):
     """Draw hyperparameters and noise of all clusters from the prior, given their compositions."""
     for k in range(state.sizes[0]):
         cluster = state.live[k]
-        for c in range(state.included.shape[1]):
-            if state.included[cluster, c]:
-                draw_candidate(model, c, rng, state.theta_unconstrained[cluster])
+        for c in np.flatnonzero(state.included[cluster]):
+            draw_candidate(model, c, rng, state.theta_unconstrained[cluster])
         parent = state.parent[state.dp[cluster]]
         state.log_noise[cluster] = draw_noise(model, parent, rng)
 

@@ -186,21 +186,6 @@ def empty_state(model: CompiledModel, spare_clusters: int, spare_dps: int) -> St
 
 
 @compiled
-def active_candidates(included):
-    """Return the indices (k,) of the candidates that are in."""
-    size = 0
-    for c in range(included.shape[0]):
-        size += included[c]
-    active = np.empty(size, dtype=np.int64)
-    k = 0
-    for c in range(included.shape[0]):
-        if included[c]:
-            active[k] = c
-            k += 1
-    return active
-
-
-@compiled
 def hyperparameter_places(layout, included):
     """Return the indices (k,) of the hyperparameters of the candidates that are in."""
     places = np.empty(layout.positive.shape[0], dtype=np.int64)
@@ -288,6 +273,14 @@ def kernel_log_prior(model, parent, included, theta, log_noise):
 
 
 @compiled
+def cluster_log_prior(model, state, cluster):
+    """Compute the log prior of a cluster's kernel from scratch."""
+    parent, included = state.parent[state.dp[cluster]], state.included[cluster]
+    theta, log_noise = state.theta_unconstrained[cluster], state.log_noise[cluster]
+    return kernel_log_prior(model, parent, included, theta, log_noise)
+
+
+@compiled
 def draw_candidate(model, c, rng, theta):
     """Draw the hyperparameters of one candidate from their prior."""
     for p in range(model.layout.hyper_start[c], model.layout.hyper_start[c + 1]):
@@ -312,13 +305,7 @@ def draw_kernel(model, state, dp, cluster, rng):
 def kernel_changed(model, state, cluster):
     """Recompute an empty cluster's log prior, and invalidate its likelihoods."""
     state.valid[cluster] = 0
-    state.log_prior[cluster] = kernel_log_prior(
-        model,
-        state.parent[state.dp[cluster]],
-        state.included[cluster],
-        state.theta_unconstrained[cluster],
-        state.log_noise[cluster],
-    )
+    state.log_prior[cluster] = cluster_log_prior(model, state, cluster)
 
 
 @compiled
@@ -389,6 +376,14 @@ def dp_above(model, state, dataset):
 
 
 @compiled
+def cluster_log_likelihood(model, state, cluster, user, upto, out, counts):
+    """Compute a user's first `upto` log likelihoods under a cluster, and count factorisations."""
+    active, theta = np.flatnonzero(state.included[cluster]), state.theta_unconstrained[cluster]
+    kernel = model.kernels, model.layout, active, theta, state.log_noise[cluster]
+    prefix_log_likelihood(*kernel, model.data, user, upto, out, counts)
+
+
+@compiled
 def likelihood_upto(model, state, cluster, user, upto):
     """Compute a user's first `upto` log likelihoods under a cluster, unless they are valid."""
     if model.power == 0.0:
@@ -396,18 +391,8 @@ def likelihood_upto(model, state, cluster, user, upto):
     elif state.valid[cluster, user] < upto:
         if state.valid[cluster, user] > 0:  # needed for more datasets a second time: compute all
             upto = model.data.n_steps[user]
-        prefix_log_likelihood(
-            model.kernels,
-            model.layout,
-            active_candidates(state.included[cluster]),
-            state.theta_unconstrained[cluster],
-            state.log_noise[cluster],
-            model.data,
-            user,
-            upto,
-            state.log_likelihood[cluster, user],
-            state.factorisations,
-        )
+        out = state.log_likelihood[cluster, user]
+        cluster_log_likelihood(model, state, cluster, user, upto, out, state.factorisations)
     state.valid[cluster, user] = max(state.valid[cluster, user], upto)
 
 

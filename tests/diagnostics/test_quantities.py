@@ -23,7 +23,7 @@ def test_a_learned_concentration_is_a_quantity(mixed):
 def test_a_learned_concentration_has_to_be_there():
     tree = posterior_of(*mixing(), concentration=np.ones((4, 200)))
     tree["posterior"] = tree["posterior"].to_dataset().drop_vars("concentration")
-    with pytest.raises(InputError, match="lacks the concentration"):
+    with pytest.raises(InputError, match="lacks the variable concentration"):
         diagnose(tree)
 
 

@@ -102,7 +102,7 @@ def test_a_learned_alpha_comes_from_the_draws_that_are_kept():
     assert learned.concentration == (2.5, 7.5, 12.5, 17.5, 22.5, 27.5)
     assert learned.settings["concentration"] == prior
     without = posterior(chains=3, draws=10, concentration=prior)
-    with pytest.raises(InputError, match="lacks the concentration"):
+    with pytest.raises(InputError, match="lacks the variable concentration"):
         Evolutions.from_posterior(without)
 
 

@@ -1,4 +1,4 @@
-"""Population parameters of priors: what may be given, their conditional, and where they go.
+"""Population parameters of priors: what may be given, and where they go.
 
 alpha is learned as well, so that what holds for all learned parameters is tested for both.
 """
@@ -12,21 +12,18 @@ import pytest
 from scipy import stats
 
 import kem_pymc as kem
-from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.errors import InputError
 from kem_pymc.model.cluster_model import ClusterModel
 from kem_pymc.model.engine import Engine
 from kem_pymc.model.evolution_model import VARIABLES, EvolutionModel
 from kem_pymc.model.step import point_names
 from kem_pymc.priors.population import population_parameter
-from kem_pymc.runs.fingerprint import fingerprint
-from kem_pymc.sampler.moves.population import redraw_population
+from kem_pymc.runs.fingerprint import differences, fingerprint
 from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
 from tests.clusters import cluster_of
 from tests.hierarchical import LEVEL, MEDIAN, SPREAD, noise
 from tests.runs.runs import same_draws
 from tests.starts import start_from_users
-from tests.tiny_study import make_cohort
 
 GAMMA = pm.Gamma.dist(alpha=3, beta=2)
 QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
@@ -157,86 +154,6 @@ class _Nobody:
 # The move.
 
 
-@compiled
-def _many(model, state, draws, rng):
-    out = np.empty((draws, model.priors.population.shape[0]))
-    for i in range(draws):
-        redraw_population(model, state, rng)
-        out[i] = model.priors.population
-    return out
-
-
-@pytest.mark.integration
-def test_means_have_the_conjugate_conditional(pool, table):
-    """Of normal observations (logs of values in clusters) with a known spread."""
-    many = make_cohort(ends=((1, 2, 3),) * 5)
-    priors = table.replace(
-        lengthscale=pm.LogNormal.dist(MEDIAN, 0.6), noise=noise, enter={"base kernel": 0.7}
-    )
-    engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
-    rng = np.random.default_rng(4)
-    model = engine.at(engine.model)
-    state = engine.load(model, *engine.simulate(rng)[:3])
-    live = state.live[: state.sizes[0]]
-    place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
-    lengthscales = state.theta_unconstrained[live[state.included[live, 1]], place]
-    sizes = state.parent[state.dp[live]].sum(axis=1)
-    levels = state.log_noise[live] + 0.2 * sizes
-    assert len(lengthscales) > 1 and len(live) > len(lengthscales)  # noqa: PT018
-    draws = _many(model, state, 40_000, rng)
-    names = [p.name for p in engine.population]
-    check_density(model, state)
-    for name, values, spread, mean, sd in (
-        ("median", lengthscales, 0.6, 0.3, 0.8),
-        ("level", levels, 0.7, -1, 0.6),
-    ):
-        precision = 1 / sd**2 + len(values) / spread**2
-        centre = (mean / sd**2 + values.sum() / spread**2) / precision
-        exact = stats.norm(centre, precision**-0.5)
-        shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-        below = draws[:, [names.index(name)]] < exact.ppf(shares)
-        batches = below.reshape(50, -1, len(shares)).mean(axis=1)
-        z = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 50**0.5)
-        assert np.abs(z).max() < 4, name
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [pm.Uniform.dist(0.3, 0.8), pm.TruncatedNormal.dist(0.5, 0.4, lower=0.2), pm.Beta.dist(2, 3)],
-    ids=["uniform", "truncated", "beta"],
-)
-def test_within_a_bounded_support(pool, table, prior):
-    """Against quadrature over the support; the posterior piles up at one of its ends."""
-    bounded = population_parameter("bounded", prior)
-    many = make_cohort(ends=((1, 2, 3),) * 5)
-    priors = table.replace(
-        lengthscale=pm.LogNormal.dist(0, bounded), enter={"base kernel": 0.7}, noise=noise
-    )
-    engine = Engine(many, pool, priors, 2.0, likelihood_power=1.0)
-    rng = np.random.default_rng(5)
-    arrays = engine.simulate(rng)
-    model = engine.at(engine.model, *arrays[3:])
-    state = engine.load(model, *arrays)
-    live = state.live[: state.sizes[0]]
-    place = [h.name for h in pool.hyperparameters].index("SE0.lengthscale")
-    logs = state.theta_unconstrained[live[state.included[live, 1]], place]
-    assert len(logs) > 1
-    i = [p.name for p in engine.population].index("bounded")
-    draws = _many(model, state, 40_000, rng)[:, i]
-    check_density(model, state)
-    grid = np.linspace(1e-4, 3, 60_000)
-    log_density = pm.logp(prior, grid).eval() + stats.norm.logpdf(logs[:, None], 0, grid).sum(0)
-    density = np.exp(log_density - log_density.max())
-    cdf = np.cumsum(density) / density.sum()
-    shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-    below = draws[:, None] < np.interp(shares, cdf, grid)
-    batches = below.reshape(50, -1, len(shares)).mean(axis=1)
-    z = (batches.mean(axis=0) - shares) / (batches.std(axis=0, ddof=1) / 50**0.5)
-    assert np.abs(z).max() < 4
-    inside = grid[np.isfinite(log_density)]
-    assert inside[0] - 1e-3 < draws.min() and draws.max() < inside[-1] + 1e-3  # noqa: PT018
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("schedule", [QUICK, JOINT._replace(n_mh=3, particles=4)])
 def test_the_running_density_follows(engine, schedule):
@@ -330,14 +247,13 @@ def test_a_run_in_processes_is_the_same(model, idata):
     same_draws(kem.sample(again, **SHORT, cores=1, progress=False), idata)
 
 
-def test_a_run_is_not_continued_under_another_prior(model, tmp_path, cohort, pool, hierarchical):
-    kem.sample(model, draws=1, tune=0, chains=1, cores=1, folder=tmp_path / "run", random_seed=1)
+def test_another_prior_of_a_parameter_is_another_model(model, cohort, pool, hierarchical):
+    """Of the noise, which may be any function: only values tell that the prior is wider."""
     wider = population_parameter("level", pm.Normal.dist(-1, 2))
     priors = hierarchical.replace(noise=lambda p: pm.LogNormal.dist(wider - 0.2 * p.size, 0.7))
-    with pytest.raises(InputError, match="because of a change in priors"):
-        kem.resume(
-            tmp_path / "run", EvolutionModel(cohort, pool, priors, schedule=QUICK, shared=None)
-        )
+    other = EvolutionModel(cohort, pool, priors, GAMMA, schedule=QUICK, shared=None)
+    prints = (fingerprint(m, np.zeros(3)) for m in (model, other))
+    assert differences(*prints) == ["priors"]
 
 
 # What comes after.

@@ -12,7 +12,18 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from kem_pymc._system.executors import Executor
+from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.model.step import EvolutionStep
+from kem_pymc.runs.folder import Plan
+from kem_pymc.runs.sampling import RunResult, carry_out, new_run
+from kem_pymc.sampler.moves.sweep import CUT
+
+QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
+
+#: A short run: 20 draws a chain in 5 files, the first 2 of which hold draws to settle.
+SHORT = {"draws": 12, "tune": 8, "chains": 2, "random_seed": 11, "chunk": 4}
+PLAN = Plan(**SHORT)
 
 #: How much was computed depends on which fits were remembered from earlier draws; draws don't.
 WORK = "factorisations"
@@ -85,6 +96,13 @@ class Moments:
         self.names.append(name)
         if len(self.names) - 1 == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def begin(
+    model: EvolutionModel, step: EvolutionStep, folder: Path, executor: Executor
+) -> RunResult:
+    """Sample the short run in a new folder."""
+    return carry_out(model, step, new_run(model, step, PLAN, folder), executor, False)
 
 
 def in_child(function: Callable[[], Any], kill_after: float | None = None) -> int | None:

@@ -53,7 +53,8 @@ def test_a_change_is_reported(run):
         ({"more": 1}, "its entry more: "),
         ({"plan": {**vars(PLAN), "chains": 0}}, "run.json isn't a valid file of a run"),
         ({"plan": {**vars(PLAN), "draws": 1.5}}, "its entry plan.draws: "),
-        ({"schema_version": 2, "model": {"versions": {"kem-pymc": "7.1"}}}, "format 2.*it, 7.1"),
+        ({"schema_version": "\ud800"}, "format '.ud800', not 1"),
+        ({"schema_version": 2, "model": {"versions": {"kem-pymc": "7.1"}}}, "format 2.*it .7.1"),
     ],
 )
 def test_files_that_are_damaged_or_of_another_version(run, change, words):

@@ -15,40 +15,21 @@ from kem_pymc._system.executors import Processes, Serial, make_executor
 from kem_pymc.errors import InputError, SamplingError, SamplingWarning
 from kem_pymc.model.evolution_model import EvolutionModel
 from kem_pymc.runs import chains, sampling
-from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Run
-from kem_pymc.runs.sampling import begin
 from kem_pymc.runs.storage import ChainFiles
-from kem_pymc.sampler.moves.sweep import CUT, JOINT
-from tests.runs.runs import WORK, Counting, Moments, in_child, killed_at, same_draws
-
-QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
-
-#: A short run: 20 draws a chain in 5 files, the first 2 of which hold draws to settle.
-SHORT = {"draws": 12, "tune": 8, "chains": 2, "random_seed": 11, "chunk": 4}
-PLAN = run_folder.Plan(**SHORT)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """Segments end with a file, also where other tests take the time."""
-    monkeypatch.setattr(chains, "LONGEST", 600.0)
-
-
-@pytest.fixture(scope="module")
-def model(cohort, pool, table):
-    return EvolutionModel(cohort, pool, table, schedule=QUICK, shared=None)
-
-
-@pytest.fixture(scope="module")
-def whole_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("whole") / "run"
-
-
-@pytest.fixture(scope="module")
-def whole(model, whole_folder):
-    """A run that nothing happens to."""
-    return kem.sample(model, **SHORT, cores=1, folder=whole_folder)
+from kem_pymc.sampler.moves.sweep import JOINT
+from tests.runs.runs import (
+    PLAN,
+    QUICK,
+    SHORT,
+    WORK,
+    Counting,
+    Moments,
+    begin,
+    in_child,
+    killed_at,
+    same_draws,
+)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +149,7 @@ def test_killed_with_chains_in_processes(model, whole, tmp_path):
     """Only the parent process is killed; its workers end."""
     step = Killing(model=model, rng=0)
     step.folder, folder = tmp_path / "counts", tmp_path / "run"
-    doomed = partial(begin, model, step, PLAN, folder, Processes(2), False)
+    doomed = partial(begin, model, step, folder, Processes(2))
     assert in_child(doomed) == -signal.SIGKILL
     same_draws(kem.resume(folder, model, cores=2), whole)
 
@@ -261,7 +242,7 @@ class Failing(Counting):
 def test_a_chain_that_fails_leaves_the_others(model, whole, tmp_path, cores):
     step = Failing(model=model, rng=0)
     step.folder = tmp_path / "counts"
-    outcome = begin(model, step, PLAN, tmp_path / "run", make_executor(cores), False)
+    outcome = begin(model, step, tmp_path / "run", make_executor(cores))
     assert [str(failure) for failure in outcome.failures] == [
         "chain 0 failed at draw 13 (MemoryError: no room for it)"
     ]
@@ -292,7 +273,7 @@ def test_all_chains_fail(model, whole, tmp_path):
     step.folder, step.chains, step.draw = tmp_path / "counts", (0, 1), 10
     message = r"chain 0 failed at draw 9 \(MemoryError.*chain 1 failed at draw 9"
     with pytest.raises(SamplingError, match=message):
-        begin(model, step, PLAN, tmp_path / "run", Serial(), False)
+        begin(model, step, tmp_path / "run", Serial())
     same_draws(kem.resume(tmp_path / "run", model, cores=1), whole)
 
 

@@ -34,12 +34,12 @@ from tests.statistical.geweke import TABLE, compare, largest, make_setting
 pytestmark = pytest.mark.statistical
 
 #: With swaps, which the default leaves out.
-JOINT_SWEEP = JOINT._replace(n_mh=4, p_swap=0.05, extensions=3, split_merge=3, particles=5)
+WITH_SWAPS = JOINT.odds._replace(swap=0.05)
+JOINT_SWEEP = JOINT._replace(n_mh=4, odds=WITH_SWAPS, extensions=3, split_merge=3, particles=5)
 CUT_SWEEP = CUT._replace(n_mh=6, seating=1, split_merge=4, refits=1)
 
 #: Whether steps change compositions; the paper's probabilities depend on the size.
 ALWAYS, NEVER = Odds(0.4, 0.4, 0.2, 1.0), Odds(0.0, 0.0, 0.0, 0.0)
-PAPER_ODDS = Odds(PAPER.p_add, PAPER.p_remove, PAPER.p_swap, PAPER.p_edge)
 
 #: Later datasets of all users are members of the process of LIN0, first ones of the empty one's.
 STEPS = np.array([0, 1, 2, 0, 1, 0, 1, 2])
@@ -68,7 +68,8 @@ def paths(model, state, rng):
 
 @compiled
 def seatings(model, state, rng):
-    gibbs_reassign(model, state, np.arange(state.assignment.shape[0]), 3, rng)
+    for dataset in range(state.assignment.shape[0]):
+        gibbs_reassign(model, state, dataset, 3, rng)
 
 
 @compiled
@@ -93,7 +94,7 @@ def compositions(model, state, rng):
 
 
 def paper_steps(model, state, rng):
-    _steps(model, state, False, PAPER_ODDS, PAPER.walk, rng)
+    _steps(model, state, False, PAPER.odds, PAPER.walk, rng)
 
 
 def extensions(model, state, rng):

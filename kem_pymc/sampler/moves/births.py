@@ -44,14 +44,8 @@ def log_normal_step(model, start, stop, theta, source, offset, scale):
 @compiled
 def sources(state, candidate, changed):
     """Return the occupied clusters outside the changing component that include a candidate."""
-    clusters = np.empty(state.sizes[0], dtype=np.int64)
-    n = 0
-    for k in range(state.sizes[0]):
-        cluster = state.live[k]
-        if not changed[cluster] and state.included[cluster, candidate]:
-            clusters[n] = cluster
-            n += 1
-    return clusters[:n]
+    live = state.live[: state.sizes[0]]
+    return live[~changed[live] & state.included[:, candidate][live]]
 
 
 @compiled

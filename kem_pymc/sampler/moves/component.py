@@ -92,10 +92,7 @@ def move_between_dps(state, moved, old, new):
     log_assignments : float
         Change in the log probability of the assignments when D moves from the process of K.
     """
-    migrants = 0
-    for k in range(state.sizes[0]):
-        if moved[state.live[k]]:
-            migrants += state.occupants[state.live[k]]
+    migrants = np.sum(state.occupants[moved])
     if migrants == 0:
         return -1, 0.0
     source, target = dp_of_parent(state, old), dp_of_parent(state, new)
@@ -187,16 +184,8 @@ def _decide(model, state, proposal, log_ratio, rng):
         cluster = clusters[i]
         if changed[cluster]:
             reach[i] = member_reach(model, state, cluster)
-            change += propose_likelihoods(
-                model,
-                state,
-                cluster,
-                proposal.included,
-                theta[i],
-                log_noise[i],
-                reach[i],
-                proposed[i],
-            )
+            kernel = proposal.included, theta[i], log_noise[i]
+            change += propose_likelihoods(model, state, cluster, *kernel, reach[i], proposed[i])
     if not math.log(rng.random()) < log_ratio + change:
         return False
     state.log_density[0] += change

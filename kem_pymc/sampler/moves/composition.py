@@ -8,10 +8,12 @@ ratio, are described in :mod:`~kem_pymc.sampler.moves.component`.
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.moves.births import draw_birth, log_birth
 from kem_pymc.sampler.moves.component import change_to, complete, component
-from kem_pymc.sampler.state import ADD, REMOVE, SWAP, active_candidates
+from kem_pymc.sampler.state import ADD, REMOVE, SWAP
 
 #: Probability that a proposal also changes the log noise of a cluster, and standard deviation of
 #: that change.
@@ -53,17 +55,6 @@ def probability_of_change(included, odds):
 
 
 @compiled
-def nth(included, value, n):
-    """Return the index of candidate n, from 0, among those that are in (value True) or out."""
-    for c in range(included.shape[0]):
-        if included[c] == value:
-            if n == 0:
-                return c
-            n -= 1
-    return -1
-
-
-@compiled
 def exchanged(included, removed, added):
     """Return a composition without one candidate and with another; -1 stands for none."""
     new = included.copy()
@@ -87,23 +78,23 @@ def neighbour(included, odds, rng):
         that a step changes the composition.
     """
     candidates = included.shape[0]
-    active = active_candidates(included)
-    size = active.shape[0]
+    inside, outside = np.flatnonzero(included), np.flatnonzero(~included)
+    size = inside.shape[0]
     add, remove, swap = action_probabilities(size, candidates, odds)
     u = rng.random() * (add + remove + swap)
     removed, added = -1, -1
     log_choice = 0.0
     if u < add:
-        added = nth(included, False, int(rng.random() * (candidates - size)))
+        added = outside[int(rng.random() * (candidates - size))]
         back = action_probabilities(size + 1, candidates, odds)[1]
         log_choice = math.log(back / (size + 1)) - math.log(add / (candidates - size))
     elif u < add + remove:
-        removed = active[int(rng.random() * size)]
+        removed = inside[int(rng.random() * size)]
         back = action_probabilities(size - 1, candidates, odds)[0]
         log_choice = math.log(back / (candidates - size + 1)) - math.log(remove / size)
     else:
-        removed = active[int(rng.random() * size)]
-        added = nth(included, False, int(rng.random() * (candidates - size)))
+        removed = inside[int(rng.random() * size)]
+        added = outside[int(rng.random() * (candidates - size))]
     return removed, added, log_choice
 
 
@@ -111,11 +102,7 @@ def neighbour(included, odds, rng):
 def neighbour_probability(included, wanted, odds):
     """Return the probability that `neighbour` changes `included` to the composition `wanted`."""
     candidates = included.shape[0]
-    size, removed, added = 0, 0, 0
-    for c in range(candidates):
-        size += included[c]
-        removed += included[c] and not wanted[c]
-        added += wanted[c] and not included[c]
+    size, removed, added = included.sum(), (included & ~wanted).sum(), (wanted & ~included).sum()
     add, remove, swap = action_probabilities(size, candidates, odds)
     probability = 0.0
     if removed == 0 and added == 1:

@@ -22,9 +22,7 @@ from kem_pymc.sampler.state import change_concentration
 
 @compiled
 def redraw_concentration(model, state, rng):
-    """Draw alpha from its conditional given the assignments, if it is learned."""
-    if model.concentration_shape == 0.0:
-        return
+    """Draw a learned alpha from its conditional given the assignments."""
     alpha = state.concentration[0]
     shape = model.concentration_shape + state.sizes[0]
     rate = model.concentration_rate

@@ -23,7 +23,6 @@ from kem_pymc.sampler.moves.component import change_to, complete, component
 from kem_pymc.sampler.moves.composition import exchanged
 from kem_pymc.sampler.state import (
     EXTEND,
-    active_candidates,
     draw_value,
     log_sum_exp,
     value_log_prior,
@@ -79,18 +78,12 @@ def keep_shared(layout, source, target, factor, values):
 
     `values` (H,), which holds the values of both, is changed in place.
     """
-    a, b = layout.hyper_start[source], layout.hyper_start[target]
-    a_stop, b_stop = layout.hyper_start[source + 1], layout.hyper_start[target + 1]
-    skipped, size = layout.factor_hyper[factor], layout.factor_size[factor]
-    while a < a_stop or b < b_stop:
-        if size > 0 and a == skipped:
-            a += size
-        elif size > 0 and b == skipped:
-            b += size
-        else:
-            values[b] = values[a]
-            a += 1
-            b += 1
+    start = layout.factor_hyper[factor]
+    stop = start + layout.factor_size[factor]
+    here = np.arange(layout.hyper_start[source], layout.hyper_start[source + 1])
+    there = np.arange(layout.hyper_start[target], layout.hyper_start[target + 1])
+    here = here[(here < start) | (here >= stop)]
+    values[there[(there < start) | (there >= stop)]] = values[here]
 
 
 @compiled
@@ -132,7 +125,7 @@ def extend_or_contract(model, state, cluster, joint, rng):
     """
     layout = model.layout
     old = state.included[cluster].copy()
-    active = active_candidates(old)
+    active = np.flatnonzero(old)
     if active.shape[0] == 0:
         return False
     leaving = active[int(rng.random() * active.shape[0])]

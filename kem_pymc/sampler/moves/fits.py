@@ -20,7 +20,7 @@ from kem_pymc.gp.likelihood import first_point
 from kem_pymc.gp.maximise import climb
 from kem_pymc.gp.problem import Prior, Problem, differenced, evaluate
 from kem_pymc.sampler.fit_cache import LARGEST, MEMORY
-from kem_pymc.sampler.state import active_candidates, hyperparameter_places, same_row
+from kem_pymc.sampler.state import hyperparameter_places, same_row
 
 #: Degrees of freedom of the Student t proposal, so that its tails are heavier than those of the
 #: posterior that it approximates.
@@ -50,7 +50,7 @@ RIDGE = 0.05
 def problem_of(model, members, included, parent):
     """Return the log likelihood and prior of `members` (N,) under a composition, as a Problem."""
     layout = model.layout
-    active = active_candidates(included)
+    active = np.flatnonzero(included)
     places = hyperparameter_places(layout, included)
     size = places.shape[0]
     x, y, weights, starts, shared = _data(model, members)
@@ -112,7 +112,7 @@ def _data(model, members):
 
 
 @compiled
-def own_scale(model, problem, candidate):
+def log_unit_variance(model, problem, candidate):
     """Return the log of a candidate's mean variance at unit amplitude and prior medians."""
     n = min(problem.y.shape[0], SAMPLE)
     covariances, scratch = np.empty((n, n)), np.empty((n, n))
@@ -143,7 +143,7 @@ def starting_points(model, problem):
     k = 0
     for c in problem.active:
         if problem.y.shape[0] > 0:
-            points[:, k] = variance - math.log(size) - own_scale(model, problem, c)
+            points[:, k] = variance - math.log(size) - log_unit_variance(model, problem, c)
         k += layout.hyper_start[c + 1] - layout.hyper_start[c]
     return points
 

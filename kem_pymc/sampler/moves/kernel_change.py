@@ -4,7 +4,6 @@ import numpy as np
 
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.gp.likelihood import prefix_log_likelihood
-from kem_pymc.sampler.state import active_candidates
 
 
 @compiled
@@ -40,24 +39,11 @@ def propose_likelihoods(model, state, cluster, included, theta, log_noise, reach
     """
     if model.power == 0.0:
         return 0.0
-    active = active_candidates(included)
+    kernel = model.kernels, model.layout, np.flatnonzero(included), theta, log_noise
+    caches = state.factorisations, model.covariances
     change = 0.0
-    for user in range(reach.shape[0]):
-        if reach[user] == 0:
-            continue
-        prefix_log_likelihood(
-            model.kernels,
-            model.layout,
-            active,
-            theta,
-            log_noise,
-            model.data,
-            user,
-            reach[user],
-            out[user],
-            state.factorisations,
-            model.covariances,
-        )
+    for user in np.flatnonzero(reach):
+        prefix_log_likelihood(*kernel, model.data, user, reach[user], out[user], *caches)
         first_dataset = model.first_dataset[user]
         for time_step in range(reach[user]):
             if state.assignment[first_dataset + time_step] == cluster:

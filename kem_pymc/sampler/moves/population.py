@@ -23,8 +23,8 @@ import math
 
 from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.sampler.state import (
+    cluster_log_prior,
     hyperparameter_places,
-    kernel_log_prior,
     noise_log_prior,
     population_log_prior,
     population_term,
@@ -98,13 +98,7 @@ def redraw_population(model, state, rng):
     change = population_log_prior(model) - before
     for k in range(state.sizes[0]):
         cluster = state.live[k]
-        log_prior = kernel_log_prior(
-            model,
-            state.parent[state.dp[cluster]],
-            state.included[cluster],
-            state.theta_unconstrained[cluster],
-            state.log_noise[cluster],
-        )
+        log_prior = cluster_log_prior(model, state, cluster)
         change += log_prior - state.log_prior[cluster]
         state.log_prior[cluster] = log_prior
     state.log_density[0] += change

@@ -57,13 +57,8 @@ def log_present(state, cluster, places, centre, factor):
 @compiled
 def outsiders(state, changed):
     """Return the occupied clusters outside the changing component."""
-    clusters = np.empty(state.sizes[0], dtype=np.int64)
-    n = 0
-    for k in range(state.sizes[0]):
-        if not changed[state.live[k]]:
-            clusters[n] = state.live[k]
-            n += 1
-    return clusters[:n]
+    live = state.live[: state.sizes[0]]
+    return live[~changed[live]]
 
 
 @compiled
@@ -90,9 +85,8 @@ def chance_of_fit_to_members(model, state, cluster):
     """Return the factor of the probability of a fit due to the number of points of members."""
     work = 0.0
     reach = member_reach(model, state, cluster)
-    for user in range(reach.shape[0]):
-        if reach[user] > 0:
-            work += float(model.data.ends[user, reach[user] - 1]) ** 3
+    for user in np.flatnonzero(reach):
+        work += float(model.data.ends[user, reach[user] - 1]) ** 3
     return LITTLE / max(work, LITTLE)
 
 

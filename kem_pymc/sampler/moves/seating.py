@@ -82,16 +82,15 @@ def gibbs_assign(model, state, dataset, first_auxiliary, auxiliaries, rng):
 
 
 @compiled
-def gibbs_reassign(model, state, datasets, auxiliaries, rng):
-    """Redraw the clusters of datasets within their process, one dataset after the other."""
-    for dataset in datasets:
-        before = detach(model, state, dataset)
-        empty = before
-        if state.occupants[before] > 0:
-            empty = new_cluster(model, state, state.dp[before], rng)
-        after = gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
-        state.proposed[SEATING] += 1
-        state.accepted[SEATING] += after != before
+def gibbs_reassign(model, state, dataset, auxiliaries, rng):
+    """Redraw the cluster of a dataset within its process."""
+    before = detach(model, state, dataset)
+    empty = before
+    if state.occupants[before] > 0:
+        empty = new_cluster(model, state, state.dp[before], rng)
+    after = gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
+    state.proposed[SEATING] += 1
+    state.accepted[SEATING] += after != before
 
 
 @compiled

@@ -110,11 +110,7 @@ def members_in_order(model, state, i, j, blocks, rng):
                 if keys[earlier] < math.inf:
                     keys[d] = keys[earlier]
                     break
-    order = np.argsort(keys, kind="mergesort")
-    size = 0
-    for d in range(n):
-        size += keys[d] < math.inf
-    return order[:size]
+    return np.argsort(keys, kind="mergesort")[: np.sum(keys < math.inf)]
 
 
 @compiled
@@ -123,18 +119,11 @@ def split_or_merge(model, state, i, rng):
 
     The probability of choosing i may depend on the members of processes, which don't change.
     """
-    n = state.assignment.shape[0]
-    dp = state.dp[state.assignment[i]]
-    if state.members[dp] < 2:
+    dps = state.dp[state.assignment]
+    members = np.flatnonzero(dps == dps[i])
+    if members.shape[0] < 2:
         return False
-    skip = int(rng.random() * (state.members[dp] - 1))
-    j = -1
-    for d in range(n):
-        if d != i and state.dp[state.assignment[d]] == dp:
-            if skip == 0:
-                j = d
-                break
-            skip -= 1
+    j = members[members != i][int(rng.random() * (members.shape[0] - 1))]
     blocks = rng.random() < BLOCK_SHARE
     if blocks and model.user[i] == model.user[j]:
         return False
@@ -235,10 +224,9 @@ def _split(model, state, i, j, blocks, rng):
     if not math.log(rng.random()) < log_ratio:
         free_cluster(state, leave)
         return False
-    for d in range(sides.shape[0]):
-        if sides[d]:
-            detach(model, state, d)
-            attach(model, state, d, leave)
+    for d in np.flatnonzero(sides):
+        detach(model, state, d)
+        attach(model, state, d, leave)
     state.accepted[SPLIT] += 1
     return True
 
@@ -247,9 +235,7 @@ def _split(model, state, i, j, blocks, rng):
 def _merge(model, state, i, j, blocks, rng):
     state.proposed[MERGE] += 1
     stay, leave = state.assignment[i], state.assignment[j]
-    sides = np.zeros(state.assignment.shape[0], dtype=np.bool_)
-    for d in range(sides.shape[0]):
-        sides[d] = state.assignment[d] == leave
+    sides = state.assignment == leave
     if blocks:
         # A split in blocks can't have put one user on both sides.
         for d in range(1, sides.shape[0]):
@@ -265,10 +251,9 @@ def _merge(model, state, i, j, blocks, rng):
     log_ratio += log_copy(model, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         return False
-    for d in range(sides.shape[0]):
-        if sides[d]:
-            detach(model, state, d)
-            attach(model, state, d, stay)
+    for d in np.flatnonzero(sides):
+        detach(model, state, d)
+        attach(model, state, d, stay)
     free_cluster(state, leave)
     state.accepted[MERGE] += 1
     return True

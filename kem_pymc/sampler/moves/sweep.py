@@ -39,10 +39,8 @@ class Schedule(NamedTuple):
         Number of passes of cluster assignment over all datasets within their processes (cut).
     n_mh : int
         Number of Metropolis-Hastings steps per cluster.
-    p_add, p_remove, p_swap : float
+    odds : Odds
         Probabilities that such a step changes the composition; otherwise it is a random walk.
-    p_edge : float
-        Probability that such a step adds to an empty composition, or removes from a full one.
     walk : float
         Standard deviation of a random walk of all coordinates at once. If 0, every step moves one
         coordinate or all of them, at a random scale.
@@ -64,10 +62,7 @@ class Schedule(NamedTuple):
     joint: bool
     seating: int
     n_mh: int
-    p_add: float
-    p_remove: float
-    p_swap: float
-    p_edge: float
+    odds: Odds
     walk: float
     extensions: int
     refits: int
@@ -83,10 +78,7 @@ PAPER = Schedule(
     joint=False,
     seating=10,
     n_mh=100,
-    p_add=0.2,
-    p_remove=0.4,
-    p_swap=0.0,
-    p_edge=0.5,
+    odds=Odds(add=0.2, remove=0.4, swap=0.0, edge=0.5),
     walk=0.1,
     extensions=0,
     refits=0,
@@ -100,9 +92,7 @@ PAPER = Schedule(
 CUT = PAPER._replace(
     seating=2,
     n_mh=20,
-    p_add=0.2,
-    p_remove=0.2,
-    p_swap=0.1,
+    odds=Odds(add=0.2, remove=0.2, swap=0.1, edge=0.5),
     walk=0.0,
     refits=10,
     split_merge=10,
@@ -114,10 +104,7 @@ JOINT = CUT._replace(
     joint=True,
     seating=0,
     n_mh=10,
-    p_add=0.25,
-    p_remove=0.25,
-    p_swap=0.0,
-    p_edge=0.55,
+    odds=Odds(add=0.25, remove=0.25, swap=0.0, edge=0.55),
     extensions=30,
     refits=0,
     split_merge=30,
@@ -261,24 +248,16 @@ def _change_paths(model, state, schedule, level, rng):  # noqa: ARG001
 @compiled
 def _gibbs_reassign(model, state, schedule, level, rng):
     chosen = at_level(model, state, level)
-    n = model.user.shape[0]
     for _ in range(schedule.seating):
-        order = permutation(n, rng)
-        for k in range(n):
-            if chosen[state.dp[state.assignment[order[k]]]]:
-                gibbs_reassign(model, state, order[k : k + 1], schedule.auxiliaries, rng)
+        for dataset in permutation(model.user.shape[0], rng):
+            if chosen[state.dp[state.assignment[dataset]]]:
+                gibbs_reassign(model, state, dataset, schedule.auxiliaries, rng)
                 _verify(model, state, schedule)
-
-
-@compiled
-def _odds(schedule):
-    return Odds(schedule.p_add, schedule.p_remove, schedule.p_swap, schedule.p_edge)
 
 
 @compiled
 def _change_clusters(model, state, schedule, level, rng):
     chosen = at_level(model, state, level)
-    odds = _odds(schedule)
     for _ in range(schedule.split_merge):
         dataset = int(rng.random() * model.user.shape[0])
         if chosen[state.dp[state.assignment[dataset]]]:
@@ -289,7 +268,7 @@ def _change_clusters(model, state, schedule, level, rng):
         if not chosen[state.dp[cluster]]:
             continue
         for _ in range(schedule.n_mh):
-            local_step(model, state, cluster, schedule.joint, odds, schedule.walk, rng)
+            local_step(model, state, cluster, schedule.joint, schedule.odds, schedule.walk, rng)
             _verify(model, state, schedule)
 
 
@@ -306,11 +285,10 @@ def _extend(model, state, schedule, level, rng):
 @compiled
 def _refit(model, state, schedule, level, rng):
     chosen = at_level(model, state, level)
-    odds = _odds(schedule)
     for _ in range(schedule.refits):
         cluster = state.assignment[short_dataset(model, state, rng)]
         if chosen[state.dp[cluster]]:
-            refit_composition(model, state, cluster, schedule.joint, odds, rng)
+            refit_composition(model, state, cluster, schedule.joint, schedule.odds, rng)
             _verify(model, state, schedule)
 
 

@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kem_pymc.model.engine import Engine
+from kem_pymc.sampler import state as state_functions
+from kem_pymc.sampler.moves import kernel_change
+from kem_pymc.sampler.moves.sweep import JOINT, check_density
+
 
 class Uniform(float):
     """A uniform draw that knows the generator it comes from."""
@@ -93,14 +98,20 @@ _MATH = SimpleNamespace(**{**vars(math), "log": _log})
 
 
 @pytest.fixture
-def interpret(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def interpret(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Callable[..., None]:
     """Return what lets the functions of modules run in the interpreter during a test.
 
     What other modules have imported from these stays compiled, or is to be called before: it can't
     be compiled while what it calls is interpreted.
-    """
 
-    def functions_of(*modules: ModuleType) -> None:
+    With `state`, what changes states is interpreted as well: to compile each of these functions for
+    Python would take longer than the test.
+    """
+    check_density(engine.model, engine.load(engine.model, *engine.simplest(), schedule=JOINT))
+
+    def functions_of(*modules: ModuleType, state: bool = False) -> None:
+        if state:
+            modules = (*modules, state_functions, kernel_change)
         names = {module.__name__ for module in modules}
         for module in modules:
             monkeypatch.setattr(module, "math", _MATH, raising=False)

@@ -74,7 +74,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     """Also of the assignments: without R(n) of one process the ratio would be off by log 1.3."""
     if sorted(new) == sorted(compositions[label]):
         new = ["LIN0 x PER0"]
-    interpret(component)
+    interpret(component, state=True)
     state = seated(engine, LABELS, compositions, model=model)
     cluster = state.assignment["abcadebc".index(label)]
     old, new = state.included[cluster].copy(), included(engine.pool, *new)
@@ -102,7 +102,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
 
 def test_members_of_processes_follow(engine, model, interpret):
-    interpret(component)
+    interpret(component, state=True)
     state = seated(engine, LABELS, MEETING, model=model)
     cluster = state.assignment[0]
     new = included(engine.pool, "SE0")
@@ -122,7 +122,7 @@ def test_members_of_processes_follow(engine, model, interpret):
 
 
 def test_what_is_rejected_changes_nothing(engine, model, interpret):
-    interpret(component)
+    interpret(component, state=True)
     state = seated(engine, LABELS, CLOSED, model=model)
     before = copy_state(state)
     cluster = state.assignment[0]

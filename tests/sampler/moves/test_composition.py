@@ -101,7 +101,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     engine, interpret, monkeypatch, names, removed, added, joint
 ):
     """Also a wrong choice, or a birth whose density isn't that of this side, would show."""
-    interpret(composition, component)
+    interpret(composition, component, state=True)
     pool, model = engine.pool, engine.model._replace(power=0.7)
     new = [c for c in [*names, added] if c and c != removed]
     state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
@@ -156,7 +156,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
 def test_half_of_the_noises_take_a_symmetric_step(engine, interpret):
     """A share that depended on the noise, or steps of another centre, would need a term."""
-    interpret(composition, component)
+    interpret(composition, component, state=True)
     model = engine.model
     steps = []
     for seed in range(400):

@@ -59,11 +59,3 @@ def test_a_step_from_the_conditional_is_a_draw_from_it_and_reversible(learning):
     assert np.corrcoef(starts, ends)[0, 1] > 0.1  # not independent, so reversibility says more
     assert stationary(grid, log_density, ends) > 1e-3
     assert reversible(grid, log_density, starts, ends) > 1e-3
-
-
-def test_where_alpha_is_fixed_nothing_is_drawn(engine):
-    state = seated(engine, LABELS, COMPOSITIONS)
-    rng = np.random.default_rng(0)
-    redraw_concentration(engine.model, state, rng)
-    assert state.concentration[0] == engine.model.concentration
-    assert rng.random() == np.random.default_rng(0).random()

@@ -236,7 +236,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     found = choices(pool, names, leaving)
     returns = choices(pool, new, entering)
     assert (len(found), found.index(entering), len(returns)) == (there, number, back)
-    interpret(extension, component)
+    interpret(extension, component, state=True)
     state = seated(large, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
     before, cluster = copy_state(state), state.assignment[0]
     _, changed, moved = component.component(model, state, cluster, joint)

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import f, kstest, multivariate_t
 
 from kem_pymc._system.jit.structs import reference
-from kem_pymc.gp.likelihood import prefix_log_likelihood
 from kem_pymc.gp.problem import evaluate
 from kem_pymc.sampler.fit_cache import no_fits
 from kem_pymc.sampler.joint_density import log_joint
@@ -23,7 +22,7 @@ from kem_pymc.sampler.moves.fits import (
     problem_of,
 )
 from kem_pymc.sampler.moves.sweep import CUT, start, sweep
-from kem_pymc.sampler.state import kernel_log_prior
+from kem_pymc.sampler.state import cluster_log_likelihood, cluster_log_prior
 from tests.sampler.moves.by_hand import seated
 from tests.states import copy_state
 
@@ -73,32 +72,15 @@ def fitted(model, members, included, parent, counts):
 
 def test_fits_are_about_the_members(crowded):
     model, state, cluster = crowded
-    parent = state.parent[state.dp[cluster]]
     likelihood, density = height(model, state, cluster)
     out = np.empty(3)
     expected = 0.0
     for d in np.flatnonzero(state.assignment == cluster):
-        prefix_log_likelihood(
-            model.kernels,
-            model.layout,
-            np.flatnonzero(state.included[cluster]),
-            state.theta_unconstrained[cluster],
-            state.log_noise[cluster],
-            model.data,
-            model.user[d],
-            model.time_step[d] + 1,
-            out,
-            np.zeros(2, dtype=np.int64),
-        )
-        expected += out[model.time_step[d]]
+        user, step, counts = model.user[d], model.time_step[d], np.zeros(2, dtype=np.int64)
+        cluster_log_likelihood(model, state, cluster, user, step + 1, out, counts)
+        expected += out[step]
     assert likelihood == pytest.approx(expected, rel=1e-12)
-    kernel = kernel_log_prior(
-        model,
-        parent,
-        state.included[cluster],
-        state.theta_unconstrained[cluster],
-        state.log_noise[cluster],
-    )
+    kernel = cluster_log_prior(model, state, cluster)
     stay = math.log(0.1) + math.log(0.9) + math.log(0.98)  # LIN0 in; SE0, LIN0 x PER0 out
     assert density + stay == pytest.approx(kernel, rel=1e-12)
 

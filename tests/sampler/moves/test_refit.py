@@ -104,7 +104,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     engine, interpret, monkeypatch, names, new, copied, joint
 ):
     """Also the choice of a composition, which there are two ways to make, and both fits."""
-    interpret(refit, component)
+    interpret(refit, component, state=True)
     model = engine.model._replace(power=0.7)
     state = seated(engine, LABELS, {"a": names, "e": names, **OTHERS}, model=model, seed=1)
     before, cluster = copy_state(state), state.assignment[0]

@@ -58,7 +58,7 @@ def test_weights_are_those_of_the_joint_density(engine, options, monkeypatch, da
 
     monkeypatch.setattr(seating, "new_cluster", remembered)
     start = copy_state(state)
-    seating.gibbs_reassign(model, state, [dataset], AUXILIARIES, np.random.default_rng(dataset))
+    seating.gibbs_reassign(model, state, dataset, AUXILIARIES, np.random.default_rng(dataset))
     check_density(model, state)
     ((log_weights, chosen),) = options
     assert len(drawn) == AUXILIARIES
@@ -88,7 +88,7 @@ def _sizes_met(model, state, dataset, n, rng):
     """Return how often a dataset is found alone, and with others by their number, in n steps."""
     counts = np.zeros(8, dtype=np.int64)
     for _ in range(n):
-        gibbs_reassign(model, state, np.array([dataset]), 3, rng)
+        gibbs_reassign(model, state, dataset, 3, rng)
         counts[state.occupants[state.assignment[dataset]] - 1] += 1
     return counts
 

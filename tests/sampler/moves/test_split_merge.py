@@ -71,7 +71,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
     many, interpret, labels, blocks, seed
 ):
     """Without log alpha, a factorial, the copy's density or an allocation, this would fail."""
-    interpret(split_merge)
+    interpret(split_merge, state=True)
     model = many.model
     state = seated(many, labels, COMPOSITIONS)
     before = copy_state(state)
@@ -119,7 +119,7 @@ def test_ratios_are_those_of_the_joint_density_there_and_back(
 
 @pytest.mark.parametrize("labels", ["ww", "wv"], ids=["split", "merge"])
 def test_what_is_rejected_changes_nothing(many, interpret, labels):
-    interpret(split_merge)
+    interpret(split_merge, state=True)
     state = seated(many, [labels] * 5, {**COMPOSITIONS, "v": []})
     before = copy_state(state)
     rng = Decisions(0, uniforms=choose(state, 0, 5, False), answers=[False] * 9)
@@ -142,7 +142,7 @@ def test_what_is_rejected_changes_nothing(many, interpret, labels):
 def test_only_what_a_split_could_have_led_to_is_merged(
     many, interpret, labels, blocks, i, j, allowed
 ):
-    interpret(split_merge)
+    interpret(split_merge, state=True)
     compositions = {**COMPOSITIONS, "v": ["LIN0"] if "xv" in labels else [], "x": []}
     state = seated(many, labels, compositions)
     rng = Decisions(0, uniforms=choose(state, i, j, blocks))

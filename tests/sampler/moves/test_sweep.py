@@ -10,10 +10,7 @@ from kem_pymc._system.jit.decorators import compiled
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.model.engine import Engine
 from kem_pymc.sampler.moves import sweep as moves
-from kem_pymc.sampler.moves.composition import (
-    Odds,
-    action_probabilities,
-)
+from kem_pymc.sampler.moves.composition import action_probabilities
 from kem_pymc.sampler.moves.sweep import (
     CUT,
     EVERYWHERE,
@@ -27,7 +24,7 @@ from kem_pymc.sampler.moves.sweep import (
     sweep,
     uncompiled_moves,
 )
-from kem_pymc.sampler.state import MOVES, kernel_log_prior
+from kem_pymc.sampler.state import MOVES, cluster_log_prior
 from tests.sampler.moves.by_hand import seated
 from tests.states import copy_state, memberships_agree
 from tests.tiny_study import CONCENTRATION, make_cohort
@@ -57,6 +54,7 @@ def test_running_density_stays_exact_after_every_move(cohort, pool, table, sched
             counts = np.bincount(state.assignment, minlength=len(state.free))
             assert (counts == state.occupants).all()
         accepted += state.accepted
+        assert state.concentration[0] == CONCENTRATION  # which is fixed
     by_move = dict(zip(MOVES, accepted, strict=True))
     assert by_move["hyperparameters"] > 0
     assert (by_move["refit"] > 0) == (schedule.refits > 0)
@@ -128,8 +126,7 @@ def test_copies_of_a_state_share_nothing(engine):
 
 def test_the_papers_schedule_is_the_papers():
     """Sections 10.2.4 and 10.3.3; a move that the paper doesn't make would be noticed, too."""
-    odds = Odds(PAPER.p_add, PAPER.p_remove, PAPER.p_swap, PAPER.p_edge)
-    by_size = [action_probabilities(size, 4, odds) for size in range(5)]
+    by_size = [action_probabilities(size, 4, PAPER.odds) for size in range(5)]
     assert by_size == [(0.5, 0.0, 0.0), *[(0.2, 0.4, 0.0)] * 3, (0.0, 0.5, 0.0)]
     assert (PAPER.seating, PAPER.n_mh, PAPER.walk) == (10, 100, 0.1)
     others = PAPER.extensions, PAPER.refits, PAPER.split_merge
@@ -151,13 +148,7 @@ def test_likelihood_off_leaves_the_prior(pool, table):
     batches = sizes.reshape(30, -1).mean(1)
     assert abs(sizes.mean() - 0.22) < 4 * batches.std(ddof=1) / math.sqrt(30)
     cluster = state.live[0]
-    fresh = kernel_log_prior(
-        engine.model,
-        state.parent[state.dp[cluster]],
-        state.included[cluster],
-        state.theta_unconstrained[cluster],
-        state.log_noise[cluster],
-    )
+    fresh = cluster_log_prior(engine.model, state, cluster)
     assert fresh == pytest.approx(state.log_prior[cluster], abs=1e-10)
 
 
