@@ -255,9 +255,7 @@ class Evolutions(Displayed):
     def with_noise_floor(self, noise_floor: float) -> Self:
         """Return the same evolutions with another minimum noise variance of fits."""
         priors = {**self.priors, "noise_floor": noise_floor}
-        unshared = self.unshared
-        if unshared is not None:
-            unshared = unshared.with_noise_floor(noise_floor)
+        unshared = self.unshared and self.unshared.with_noise_floor(noise_floor)
         return replace(self, priors=priors, unshared=unshared)
 
     @cached_property
@@ -346,14 +344,15 @@ class Evolutions(Displayed):
     def _of_draws(self, draws: npt.ArrayLike) -> "Evolutions":
         """Return the evolutions of some posterior draws, renumbered from 0."""
         number = {int(draw): i for i, draw in enumerate(np.atleast_1d(draws))}
-        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         clusters = tuple(replace(c, draw=number[c.draw]) for c in self.clusters if c.draw in number)
-        if isinstance(self.concentration, tuple):
-            state["concentration"] = tuple(self.concentration[draw] for draw in number)
-        state["population"] = {
+        alpha = self.concentration
+        if isinstance(alpha, tuple):
+            alpha = tuple(alpha[draw] for draw in number)
+        population = {
             name: tuple(values[draw] for draw in number) for name, values in self.population.items()
         }
-        return type(self)(**{**state, "clusters": clusters, "n_draws": len(number)})
+        fields = {"concentration": alpha, "population": population, "n_draws": len(number)}
+        return replace(self, clusters=clusters, **fields)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per evolution, with the 90 % interval of its probability."""

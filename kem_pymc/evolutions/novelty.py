@@ -68,12 +68,11 @@ def probability_of_staying(evolutions: Evolutions, parent: Composition) -> float
     """Return G_P(P) under the priors stored with evolutions; one if no priors are stored."""
     if not evolutions.priors:
         return 1.0
-    stay, pool = evolutions.priors["stay"], evolutions.pool
+    stay, enter = evolutions.priors["stay"], evolutions.priors.get("enter", {})
     probability = 1.0
-    for candidate in pool:
-        enters = _entering(
-            evolutions.priors.get("enter", {}), str(candidate), candidate.is_interaction
-        )
+    for candidate in evolutions.pool:
+        kind = "interaction" if candidate.is_interaction else "base kernel"
+        enters = enter.get(str(candidate), enter.get(kind, 0.0))
         probability *= stay if candidate in parent else 1 - enters
     return probability
 
@@ -86,8 +85,3 @@ def ends_of(evolutions: Evolutions, count: int = 5) -> str:
     return ", ".join(
         f"{readable(evolutions.label(c.composition))} {c.probability:.2f}" for c in children
     )
-
-
-def _entering(enter: dict[str, float], name: str, is_interaction: bool) -> float:
-    kind = "interaction" if is_interaction else "base kernel"
-    return enter.get(name, enter.get(kind, 0.0))

@@ -44,10 +44,8 @@ def read_posterior(path: Path) -> "DataTree":
         settings = study_settings(idata)
         pool = CandidatePool(settings["pool"], settings["dimension"])
         fault = _fault(idata, pool)
-    except InputError as error:
-        raise _unreadable(path, str(error).split(". ")[0]) from error
     except Exception as error:  # labels are decoded from bytes when they are used, which can fail
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable(path, str(error).split(". ")[0]) from error
     if fault:
         raise _unreadable(path, fault)
     return idata

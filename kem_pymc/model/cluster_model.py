@@ -54,8 +54,6 @@ class ClusterModel(pm.Model):
     shared : SharedPart, optional
         Part that all users share, learned before. Each member's targets have its mean given all
         other users' data, and its covariance is added to that of the composition.
-    name : str
-        Name of the model, as for ``pm.Model``.
 
     Raises
     ------
@@ -83,7 +81,6 @@ class ClusterModel(pm.Model):
         scaling: Scaling | None = None,
         likelihood: Likelihood = "cumulative",
         shared: SharedPart | None = None,
-        name: str = "",
     ) -> None:
         priors = prior_tables.default(pool) if priors is None else priors
         check_likelihood(likelihood)
@@ -92,7 +89,7 @@ class ClusterModel(pm.Model):
         self.parent_composition = _as_composition(parent, pool)
         self.members = _check_members(cohort, members)
         self.scaling = scaling
-        super().__init__(name)
+        super().__init__()
         scaled = scaling.apply(cohort)
         with self:
             tables = {h.name: priors.of(h) for h in self.composition.hyperparameters}

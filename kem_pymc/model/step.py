@@ -10,8 +10,6 @@ from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import BlockedStep, Competence
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.traversal import ancestors
-from rich.progress import TextColumn
-from rich.table import Column
 
 from kem_pymc._system.executors import Executor
 from kem_pymc.errors import InputError
@@ -176,23 +174,6 @@ class EvolutionStep(BlockedStep):
         owner = getattr(var, "owner", None)
         ours = owner is not None and isinstance(owner.op, OURS)
         return Competence.IDEAL if ours else Competence.INCOMPATIBLE
-
-    @staticmethod
-    def _progressbar_config(n_chains: int = 1) -> tuple[list, dict]:
-        columns = [
-            TextColumn("{task.fields[n_clusters]}", table_column=Column("Clusters", ratio=1)),
-            TextColumn(
-                "{task.fields[log_density]:0.1f}", table_column=Column("Log density", ratio=1)
-            ),
-        ]
-        return columns, {"n_clusters": [0] * n_chains, "log_density": [0.0] * n_chains}
-
-    @staticmethod
-    def _make_progressbar_update_functions() -> tuple:
-        def update(statistics: dict) -> dict:
-            return {name: statistics[name] for name in ("n_clusters", "log_density")}
-
-        return (update,)
 
 
 def _compile_move(step: EvolutionStep, name: str) -> None:

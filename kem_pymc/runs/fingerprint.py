@@ -37,11 +37,13 @@ def fingerprint(model: EvolutionModel, targets: np.ndarray) -> dict[str, Any]:
     shared = vars(engine.shared_by_user) if engine.shared_by_user else {}
     arrays = [*cohort.inputs, *cohort.targets, *cohort.ends, targets]
     names = [[str(user) for user in cohort.users], list(cohort.features), cohort.target]
+    # The prior of the noise may depend on parameters that the table of priors doesn't contain.
+    priors = [model.priors.to_dict(), [parameter.name for parameter in engine.population]]
     return {
         "data": _hash(json.dumps(names), *arrays),
         "candidates": model.pool.names,
         "kernels": _hash(*_kernel_values(engine)),
-        "priors": _hash(_prior_text(model), *_prior_values(engine)),
+        "priors": _hash(json.dumps(priors, sort_keys=True), *_prior_values(engine)),
         "concentration": engine.concentration.to_data(),
         "feedback": model.feedback,
         "likelihood": model.likelihood,
@@ -76,16 +78,6 @@ def _difference(part: str, then: Any, now: Any) -> Iterator[str]:
 
 def _short(value: Any) -> str:
     return str(value)[:60].encode("utf-8", "replace").decode()  # files may contain any value
-
-
-def _prior_text(model: EvolutionModel) -> str:
-    """Return the priors as text, with the names of population parameters.
-
-    The prior of the noise may depend on parameters that the table of priors doesn't contain.
-    """
-    names = [p.name for p in model.engine.population]
-    table = json.dumps(model.priors.to_dict(), sort_keys=True)
-    return f"{table} {json.dumps(names)}" if names else table
 
 
 def _prior_values(engine: Engine) -> Iterator[np.ndarray]:

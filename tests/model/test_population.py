@@ -19,11 +19,10 @@ from kem_pymc.model.evolution_model import VARIABLES, EvolutionModel
 from kem_pymc.model.step import point_names
 from kem_pymc.priors.population import population_parameter
 from kem_pymc.runs.fingerprint import differences, fingerprint
-from kem_pymc.sampler.moves.sweep import CUT, JOINT, check_density, start, sweep
+from kem_pymc.sampler.moves.sweep import CUT, JOINT, start, sweep
 from tests.clusters import cluster_of
 from tests.hierarchical import LEVEL, MEDIAN, SPREAD, noise
 from tests.runs.runs import same_draws
-from tests.starts import start_from_users
 
 GAMMA = pm.Gamma.dist(alpha=3, beta=2)
 QUICK = CUT._replace(seating=1, n_mh=3, split_merge=2)
@@ -169,12 +168,6 @@ def test_the_running_density_follows(engine, schedule):
         alphas.add(float(state.concentration[0]))
     assert len(populations) == len(alphas) == 5
     np.testing.assert_array_equal(engine.model.priors.population, model.priors.reference)
-
-
-def test_a_start_from_users_begins_at_the_reference(engine):
-    state = start_from_users(engine, QUICK, np.random.default_rng(0), sweeps=1)
-    assert state.concentration[0] == 1.5
-    check_density(engine.model, state)
 
 
 # The variables.
@@ -327,46 +320,6 @@ def test_final_users_have_them_too(cohort, pool, hierarchical):
     with kem.final_model(cohort, pool, priors, schedule=QUICK, shared=None):
         idata = pm.sample(draws=4, tune=0, chains=1, cores=1, random_seed=1, **SAMPLING)
     assert len(np.unique(idata["posterior"]["level"])) == 4
-
-
-@pytest.mark.integration
-def test_a_population_is_recovered():
-    """Users with lengthscales of their own, which are lognormal: LogNormal(1, 0.5)."""
-    rng = np.random.default_rng(3)
-    inputs = tuple(rng.uniform(0, 20, (25, 1)) for _ in range(15))
-    targets, logs = [], rng.normal(1, 0.5, 15)
-    for x, lengthscale in zip(inputs, np.exp(logs), strict=True):
-        covariance = 4 * np.exp(-((x - x.T) ** 2) / (2 * lengthscale**2)) + 0.04 * np.eye(25)
-        targets.append(rng.multivariate_normal(np.zeros(25), covariance))
-    cohort = kem.Cohort(
-        users=tuple(f"user {i}" for i in range(15)),
-        inputs=inputs,
-        targets=tuple(targets),
-        ends=(np.array([25]),) * 15,
-        features=("x",),
-    )
-    median = population_parameter("median", pm.Normal.dist(0, 2))
-    spread = population_parameter("spread", pm.HalfNormal.dist(1))
-    priors = kem.priors.synthetic().replace(
-        lengthscale=pm.LogNormal.dist(median, spread),
-        enter={"base kernel": 0.9},
-        noise=kem.priors.noise_by_size((-3,), (0.5,)),
-    )
-    model = EvolutionModel(
-        cohort,
-        kem.CandidatePool(["SE0"]),
-        priors,
-        1000.0,
-        schedule=QUICK._replace(n_mh=10),
-        shared=None,
-    )
-    idata = kem.sample(model, draws=400, tune=200, chains=1, cores=1, random_seed=0, progress=False)
-    posterior = idata["posterior"]
-    assert posterior["n_clusters"].mean() > 10
-    for name, expected in (("median", logs.mean()), ("spread", logs.std())):
-        low, high = np.quantile(posterior[name], [0.025, 0.975])
-        assert low < expected < high
-        assert high - low < 0.7
 
 
 def test_states_as_arrays_keep_them(engine):

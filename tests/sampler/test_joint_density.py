@@ -12,7 +12,6 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.model.engine import Engine
 from kem_pymc.model.shared_functions import SharedByUser
 from kem_pymc.sampler.joint_density import simulate, simulate_targets
-from tests.starts import engine_of
 from tests.statistical.geweke import SharedFunction
 from tests.tiny_study import CONCENTRATION, make_cohort
 
@@ -113,15 +112,6 @@ def test_targets_are_simulated_around_what_users_share(sharing, cohort):
     assert np.abs(z @ z.T / 4000 - np.eye(6)).max() < 6 * error
 
 
-def test_an_engine_of_one_user_has_what_that_user_shares(sharing, cohort):
-    alone = engine_of(sharing, 1)
-    arrays = alone.simplest()
-    x, y = cohort.inputs[1], cohort.targets[1]
-    covariance = SharedFunction().covariance(x, x) + arrays[2][0, 1] * np.eye(4)
-    expected = stats.multivariate_normal(SharedFunction().mean(x), covariance).logpdf(y)
-    assert alone.log_likelihood(arrays)[0, 1] == pytest.approx(expected, abs=1e-8)
-
-
 @pytest.mark.parametrize("sequential", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_densities_equal_those_by_hand(engine, cohort, pool, seed, sequential):
@@ -169,14 +159,6 @@ def test_arrays_that_no_state_has_get_density_zero(engine):
     assert engine.log_noise(structure, other) == -np.inf
     assert engine.log_noise(structure, -noise) == -np.inf
     assert engine.log_hyperparameters(structure, np.nan_to_num(hyperparameters, nan=1)) == -np.inf
-
-
-def test_load_and_dump_are_inverse(engine):
-    for seed in range(5):
-        arrays = engine.simulate(np.random.default_rng(seed))
-        again = engine.dump(engine.load(engine.model, *arrays))
-        for before, after in zip(arrays, again, strict=True):
-            np.testing.assert_allclose(before, after, rtol=1e-12)
 
 
 @pytest.fixture(scope="module")

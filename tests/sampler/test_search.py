@@ -46,21 +46,6 @@ def test_what_is_searched_is_the_posterior(selector):
         assert state.log_density[0] == pytest.approx(density(Kernel, x, y), abs=1e-8)
 
 
-def test_a_search_only_improves(selector):
-    x, y = user(20)
-    found = []
-    for steps in (1, 100, 5000):
-        included = np.zeros(3, dtype=np.bool_)
-        theta, rng = np.zeros(len(SMALL.hyperparameters)), np.random.default_rng(3)
-        model = one_data_set(SMALL, selector._scorer.table, x, y)
-        log_noise = best_kernel(model, included, theta, 0.0, steps, rng)
-        state = empty_state(model, 2, 1)
-        attach(model, state, 0, open_cluster(model, state, 0, included, theta, log_noise))
-        found.append(state.log_density[0])
-    assert found == sorted(found)
-    assert found[2] > found[0] + 5
-
-
 def log_density(model, included, theta, log_noise):
     """Return the log density of the state of a single cluster with this kernel."""
     state = empty_state(model, 2, 1)

@@ -15,7 +15,6 @@ from kem_pymc.sampler.moves.extension import (
     COPY_SHARE,
     JITTER,
     draw_factor,
-    extend_or_contract,
     extensions,
     is_product,
     keep_shared,
@@ -33,7 +32,6 @@ from tests.sampler.moves.by_hand import (
 )
 from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state
-from tests.tiny_study import make_cohort
 
 CANDIDATES = ["LIN0", "PER0", "SE0", "LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]
 CANDIDATES += ["CONST"]
@@ -149,61 +147,6 @@ def test_the_density_of_a_factor_is_that_of_its_draws(large):
         for e, v in zip(entries, theta[1, place : place + 2], strict=True)
     )
     assert prior == pytest.approx(by_hand, rel=1e-12)
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("joint", [True, False], ids=["joint", "cut"])
-def test_moves_keep_the_running_density(large, joint):
-    model = large.model
-    structure, hyperparameters, noise = large.simplest()
-    structure[:, 1:, 0] = np.where(large.present[:, 1:], 1, -1)
-    structure[..., 1 + large.pool.names.index("LIN0 x PER0")] = large.present
-    hyperparameters[:] = 0.3
-    state = large.load(model, structure, hyperparameters, noise)
-    rng = np.random.default_rng(2)
-    accepted = 0
-    for _ in range(200):
-        before = copy_state(state)
-        cluster = state.live[int(rng.random() * state.sizes[0])]
-        changed = extend_or_contract(model, state, cluster, joint, rng)
-        accepted += changed
-        check_density(model, state)
-        assert changed == (not np.array_equal(before.included, state.included))
-        np.testing.assert_array_equal(before.log_noise, state.log_noise)
-        np.testing.assert_array_equal(before.assignment, state.assignment)
-        sizes = state.included[state.live[: state.sizes[0]]].sum(1)
-        np.testing.assert_array_equal(sizes, 1)
-    assert accepted > 10
-
-
-@pytest.mark.integration
-def test_levels_come_and_go_as_often_as_the_prior_says(table):
-    """A wrong ratio where a level gains its first factor, or loses amplitude or prior, shows."""
-    pool = CandidatePool(["CONST", "LIN0", "SE0", "LIN0 x PER0"])
-    table = table.replace(enter={"base kernel": 0.4, "interaction": 0.2})
-    engine = Engine(make_cohort(((1, 2),)), pool, table, concentration=1.3, likelihood_power=1e-9)
-    model, rng = engine.model, np.random.default_rng(4)
-    before, after, changed = [], [], 0
-    for _ in range(2500):
-        state = engine.load(model, *engine.simulate(rng))
-        before.append(seen(state))
-        for _ in range(4):
-            cluster = state.live[int(rng.random() * state.sizes[0])]
-            changed += extend_or_contract(model, state, cluster, True, rng)
-        after.append(seen(state))
-    assert changed > 400
-    difference = np.array(after) - before
-    error = difference.std(0) / math.sqrt(len(difference))
-    assert (np.abs(difference.mean(0)) < 4 * error).all()
-
-
-def seen(state):
-    """Which candidates the first dataset has, and the log amplitude of its level, if it has one."""
-    cluster = state.assignment[0]
-    return [
-        *state.included[cluster],
-        state.included[cluster, 0] * state.theta_unconstrained[cluster, 0],
-    ]
 
 
 #: The component of a has S = {a, e} and D = {b, d}.

@@ -140,22 +140,6 @@ def test_the_mode_and_the_curvature_are_those_of_the_joint_density(engine, crowd
     assert 0.5 * gradient @ np.linalg.solve(curvature, gradient) < ENOUGH
 
 
-def test_a_fit_is_remembered(crowded):
-    model, state, cluster = crowded
-    parent = state.parent[state.dp[cluster]]
-    included = np.array([False, True, False])
-    before = state.factorisations[0]
-    first = fit_cluster(model, state, cluster, included, parent)
-    made = state.factorisations[0]
-    again = fit_cluster(model, state, cluster, included, parent)
-    assert made > before
-    assert state.factorisations[0] == made
-    for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a, b)
-    again[1][:] = 0.0  # what is handed out can't spoil what is remembered
-    np.testing.assert_array_equal(fit_cluster(model, state, cluster, included, parent)[1], first[1])
-
-
 def test_another_question_gets_another_fit(crowded):
     model, state, cluster = crowded
     parent = state.parent[state.dp[cluster]]

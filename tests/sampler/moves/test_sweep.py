@@ -1,7 +1,5 @@
 """Sweeps: which moves they make, and what holds after each."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -24,9 +22,9 @@ from kem_pymc.sampler.moves.sweep import (
     sweep,
     uncompiled_moves,
 )
-from kem_pymc.sampler.state import MOVES, cluster_log_prior
+from kem_pymc.sampler.state import MOVES
 from tests.sampler.moves.by_hand import seated
-from tests.states import copy_state, memberships_agree
+from tests.states import memberships_agree
 from tests.tiny_study import CONCENTRATION, make_cohort
 
 
@@ -103,27 +101,6 @@ def test_check_notices_a_wrong_density(engine):
         check_density(engine.model, state)
 
 
-def test_the_same_generator_gives_the_same_sweeps(engine):
-    results = []
-    for _ in range(2):
-        rng = np.random.default_rng(9)
-        state = start(engine.model, JOINT, rng)
-        for _ in range(5):
-            sweep(engine.model, state, JOINT, rng)
-        results.append(engine.dump(state))
-    for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_copies_of_a_state_share_nothing(engine):
-    state = start(engine.model, CUT, np.random.default_rng(0))
-    copy = copy_state(state)
-    before = engine.dump(copy)
-    sweep(engine.model, state, CUT, np.random.default_rng(1))
-    for a, b in zip(before, engine.dump(copy), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_the_papers_schedule_is_the_papers():
     """Sections 10.2.4 and 10.3.3; a move that the paper doesn't make would be noticed, too."""
     by_size = [action_probabilities(size, 4, PAPER.odds) for size in range(5)]
@@ -131,25 +108,6 @@ def test_the_papers_schedule_is_the_papers():
     assert (PAPER.seating, PAPER.n_mh, PAPER.walk) == (10, 100, 0.1)
     others = PAPER.extensions, PAPER.refits, PAPER.split_merge
     assert (*others, PAPER.particles, PAPER.joint) == (0,) * 5
-
-
-@pytest.mark.integration
-def test_likelihood_off_leaves_the_prior(pool, table):
-    engine = Engine(make_cohort(), pool, table, concentration=1.0, likelihood_power=0.0)
-    rng = np.random.default_rng(5)
-    state = start(engine.model, CUT, rng)
-    sizes = []
-    for _ in range(3000):
-        sweep(engine.model, state, CUT._replace(n_mh=3, seating=1), rng)
-        sizes.append(
-            [state.included[state.assignment[d]].sum() for d in engine.model.first_dataset]
-        )
-    sizes = np.array(sizes).mean(1)
-    batches = sizes.reshape(30, -1).mean(1)
-    assert abs(sizes.mean() - 0.22) < 4 * batches.std(ddof=1) / math.sqrt(30)
-    cluster = state.live[0]
-    fresh = cluster_log_prior(engine.model, state, cluster)
-    assert fresh == pytest.approx(state.log_prior[cluster], abs=1e-10)
 
 
 def test_there_is_room_where_every_dataset_changes_process(table):
