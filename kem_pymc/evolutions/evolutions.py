@@ -351,8 +351,8 @@ class Evolutions(Displayed):
         population = {
             name: tuple(values[draw] for draw in number) for name, values in self.population.items()
         }
-        fields = {"concentration": alpha, "population": population, "n_draws": len(number)}
-        return replace(self, clusters=clusters, **fields)
+        fields: dict[str, Any] = {"clusters": clusters, "n_draws": len(number)}
+        return replace(self, concentration=alpha, population=population, **fields)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per evolution, with the 90 % interval of its probability."""

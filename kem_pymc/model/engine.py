@@ -42,7 +42,6 @@ from kem_pymc.sampler.joint_density import (
     kernel_terms,
     log_assignments,
     log_likelihoods,
-    noise_draws,
     simulate,
     simulate_targets,
 )
@@ -284,7 +283,8 @@ class Engine:
         structure[..., 0] = np.where(self.present, 0, -1)
         hyperparameters = np.full((users, steps, len(self.pool.hyperparameters)), np.nan)
         parent = np.zeros(len(self.pool), dtype=np.bool_)
-        draws = noise_draws(self.prior_model, parent, np.random.default_rng(0), 999)
+        priors, rng = self.prior_model.priors, np.random.default_rng(0)
+        draws = [priors.noise_draw(parent, rng, priors.population) for _ in range(999)]
         noise = np.where(self.present, np.exp(np.median(draws)), np.nan)
         return structure, hyperparameters, noise
 

@@ -113,7 +113,7 @@ def _digits(values: Any) -> np.ndarray:
 
 def _plain(value: Any) -> Any:
     """Return a schedule, or a value in it, as plain data."""
-    if isinstance(value, tuple):
+    if hasattr(value, "_asdict"):
         return {name: _plain(item) for name, item in value._asdict().items()}
     return value.item() if isinstance(value, np.generic) else value
 

@@ -30,6 +30,7 @@ from kem_pymc.sampler.state import (
     State,
     allocate_cluster,
     attach,
+    by_time_step,
     candidate_log_prior,
     change_concentration,
     cluster_log_likelihood,
@@ -157,10 +158,8 @@ def _simulate(model, state, rng):
     if model.priors.population.shape[0] > 0:
         draw_population(model, state, rng)
     # Time step by time step, because a dataset's process depends on the time step before.
-    for time_step in range(model.data.ends.shape[1]):
-        for user in range(model.data.ends.shape[0]):
-            if time_step < model.data.n_steps[user]:
-                assign_from_prior(model, state, model.first_dataset[user] + time_step, rng)
+    for dataset in by_time_step(model):
+        assign_from_prior(model, state, dataset, rng)
 
 
 def simulate(model: CompiledModel, rng: np.random.Generator) -> State:
@@ -230,15 +229,6 @@ def draw_kernels(model, state, rng):
             draw_candidate(model, c, rng, state.theta_unconstrained[cluster])
         parent = state.parent[state.dp[cluster]]
         state.log_noise[cluster] = draw_noise(model, parent, rng)
-
-
-@compiled
-def noise_draws(model, parent, rng, n):
-    """Return n draws (n,) of the log noise from its prior, given the parent composition."""
-    out = np.empty(n)
-    for i in range(n):
-        out[i] = draw_noise(model, parent, rng)
-    return out
 
 
 @compiled

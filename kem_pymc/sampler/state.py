@@ -186,6 +186,12 @@ def empty_state(model: CompiledModel, spare_clusters: int, spare_dps: int) -> St
 
 
 @compiled
+def by_time_step(model):
+    """Return all datasets (N,) time step by time step, and within a time step user by user."""
+    return np.argsort(model.time_step, kind="mergesort")  # which is stable
+
+
+@compiled
 def hyperparameter_places(layout, included):
     """Return the indices (k,) of the hyperparameters of the candidates that are in."""
     places = np.empty(layout.positive.shape[0], dtype=np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kem_pymc.sampler.fit_cache import LARGEST, MEMORY, no_fits
+from kem_pymc.sampler.fit_cache import no_fits
 from kem_pymc.sampler.moves.fits import fit_cluster, place_of
 from tests.sampler.moves.by_hand import seated
 
@@ -23,17 +23,6 @@ def crowded(engine):
     parent = state.parent[state.dp[cluster]]
     place = place_of(np.concatenate((state.assignment == cluster, INCLUDED, parent)))
     return model, state, cluster, parent, place
-
-
-def test_there_is_room_for_a_power_of_two_of_fits():
-    """Catches a number of clusters of which the mask of digests leaves some unused."""
-    fits = no_fits(5, 3)
-    assert MEMORY & (MEMORY - 1) == 0
-    assert fits.key.shape == (MEMORY, 5 + 2 * 3)
-    assert fits.data.shape == (MEMORY, 2)
-    assert fits.centre.shape == (MEMORY, LARGEST)
-    assert fits.factor.shape == (MEMORY, LARGEST, LARGEST)
-    assert not any(array.any() for array in (fits.key, fits.data, fits.centre))
 
 
 def test_a_hit_returns_what_is_stored(crowded):

@@ -88,7 +88,7 @@ def with_likelihood(engine, sequential):
 def sharing(cohort, pool, table):
     """An engine of users who share a mean."""
     fixed = SharedByUser.at([SharedFunction()] * cohort.n_users, cohort)
-    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, shared=fixed)
+    return Engine(cohort, pool, table, CONCENTRATION, likelihood_power=1.0, shared_by_user=fixed)
 
 
 @pytest.mark.parametrize("seed", range(3))

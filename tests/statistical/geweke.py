@@ -100,7 +100,8 @@ def make_setting(
     pool = CandidatePool(list(CANDIDATES))
     cohort = make_cohort(ends)
     fixed = SharedByUser.at([SharedFunction()] * len(ends), cohort) if shared else None
-    engine = Engine(cohort, pool, table, concentration, power, sequential=sequential, shared=fixed)
+    options = {"sequential": sequential, "shared_by_user": fixed}
+    engine = Engine(cohort, pool, table, concentration, power, **options)
     model = engine.model
     # Under the cumulative likelihood targets are drawn independently by time step, so a dataset
     # doesn't begin with the one before.

@@ -16,6 +16,7 @@ from kem_pymc.sampler.state import (
     SEATING,
     allocate_cluster,
     attach,
+    by_time_step,
     close_dps,
     dataset_log_likelihood,
     detach,
@@ -109,19 +110,17 @@ def update_parents(model, state, auxiliaries, first_step, rng):
         Number of datasets that changed process.
     """
     moved = 0
-    for time_step in range(first_step, model.data.ends.shape[1]):
-        for user in range(model.data.ends.shape[0]):
-            if time_step >= model.data.n_steps[user]:
-                continue
-            dataset = model.first_dataset[user] + time_step
-            dp = dp_above(model, state, dataset)
-            if state.dp[state.assignment[dataset]] != dp:
-                cluster = detach(model, state, dataset)
-                if state.occupants[cluster] == 0:
-                    free_cluster(state, cluster)
-                empty = new_cluster(model, state, dp, rng)
-                gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
-                moved += 1
+    for dataset in by_time_step(model):
+        if model.time_step[dataset] < first_step:
+            continue
+        dp = dp_above(model, state, dataset)
+        if state.dp[state.assignment[dataset]] != dp:
+            cluster = detach(model, state, dataset)
+            if state.occupants[cluster] == 0:
+                free_cluster(state, cluster)
+            empty = new_cluster(model, state, dp, rng)
+            gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
+            moved += 1
     close_dps(state)
     return moved
 
@@ -129,13 +128,9 @@ def update_parents(model, state, auxiliaries, first_step, rng):
 @compiled
 def assign_all(model, state, auxiliaries, rng):
     """Assign all datasets, one after the other, to clusters; none may be assigned yet."""
-    for time_step in range(model.data.ends.shape[1]):
-        for user in range(model.data.ends.shape[0]):
-            if time_step < model.data.n_steps[user]:
-                dataset = model.first_dataset[user] + time_step
-                dp = dp_above(model, state, dataset)
-                empty = new_cluster(model, state, dp, rng)
-                gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
+    for dataset in by_time_step(model):
+        empty = new_cluster(model, state, dp_above(model, state, dataset), rng)
+        gibbs_assign(model, state, dataset, empty, auxiliaries, rng)
 
 
 @compiled

@@ -224,9 +224,9 @@ def _split(model, state, i, j, blocks, rng):
     if not math.log(rng.random()) < log_ratio:
         free_cluster(state, leave)
         return False
-    for d in np.flatnonzero(sides):
-        detach(model, state, d)
-        attach(model, state, d, leave)
+    for dataset in np.flatnonzero(sides):
+        detach(model, state, dataset)
+        attach(model, state, dataset, leave)
     state.accepted[SPLIT] += 1
     return True
 
@@ -251,9 +251,9 @@ def _merge(model, state, i, j, blocks, rng):
     log_ratio += log_copy(model, state, leave, stay)
     if not math.log(rng.random()) < log_ratio:
         return False
-    for d in np.flatnonzero(sides):
-        detach(model, state, d)
-        attach(model, state, d, stay)
+    for dataset in np.flatnonzero(sides):
+        detach(model, state, dataset)
+        attach(model, state, dataset, stay)
     free_cluster(state, leave)
     state.accepted[MERGE] += 1
     return True

@@ -33,18 +33,13 @@ from tests.sampler.moves.by_hand import (
 from tests.sampler.moves.decisions import Decisions
 from tests.states import copy_state
 
-CANDIDATES = ["LIN0", "PER0", "SE0", "LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]
-CANDIDATES += ["CONST"]
+PRODUCTS = ["LIN0 x PER0", "PER0 x PER0", "PER0 x SE0", "LIN0 x LIN0"]
+POOL = CandidatePool(["LIN0", "PER0", "SE0", *PRODUCTS, "CONST"])
 
 
 @pytest.fixture(scope="module")
-def pool():
-    return CandidatePool(CANDIDATES)
-
-
-@pytest.fixture(scope="module")
-def large(cohort, pool, table):
-    return Engine(cohort, pool, table, concentration=1.3, likelihood_power=1.0)
+def large(cohort, table):
+    return Engine(cohort, POOL, table, concentration=1.3, likelihood_power=1.0)
 
 
 def choices(pool, composition, candidate):
@@ -52,14 +47,14 @@ def choices(pool, composition, candidate):
     return [pool.names[other] for other, _ in found]
 
 
-def test_what_differs_by_one_factor(pool):
+def test_what_differs_by_one_factor():
     more = ["LIN0 x PER0", "LIN0 x LIN0", "LIN0 x LIN0"]
-    assert choices(pool, ["LIN0"], "LIN0") == [*more, "CONST"]
-    assert choices(pool, ["CONST", "LIN0"], "LIN0") == more
-    assert choices(pool, ["CONST"], "CONST") == ["LIN0", "PER0", "SE0"]  # a level is no factor
-    assert choices(pool, ["LIN0 x PER0"], "LIN0 x PER0") == ["LIN0", "PER0"]
-    assert choices(pool, ["LIN0", "LIN0 x PER0"], "LIN0 x PER0") == ["PER0"]
-    assert choices(pool, ["PER0 x PER0"], "PER0 x PER0") == ["PER0", "PER0"]
+    assert choices(POOL, ["LIN0"], "LIN0") == [*more, "CONST"]
+    assert choices(POOL, ["CONST", "LIN0"], "LIN0") == more
+    assert choices(POOL, ["CONST"], "CONST") == ["LIN0", "PER0", "SE0"]  # a level is no factor
+    assert choices(POOL, ["LIN0 x PER0"], "LIN0 x PER0") == ["LIN0", "PER0"]
+    assert choices(POOL, ["LIN0", "LIN0 x PER0"], "LIN0 x PER0") == ["PER0"]
+    assert choices(POOL, ["PER0 x PER0"], "PER0 x PER0") == ["PER0", "PER0"]
 
 
 def test_factors_in_other_dimensions_are_others():
@@ -68,22 +63,22 @@ def test_factors_in_other_dimensions_are_others():
     assert choices(pool, ["SE1"], "SE1") == ["ARD"]
 
 
-def test_every_choice_can_be_undone(pool):
-    layout = pool.layout
-    for c in range(len(pool)):
-        own = np.zeros(len(pool), dtype=bool)
+def test_every_choice_can_be_undone():
+    layout = POOL.layout
+    for c in range(len(POOL)):
+        own = np.zeros(len(POOL), dtype=bool)
         own[c] = True
         for other, factor in extensions(layout, own, c):
-            back = np.zeros(len(pool), dtype=bool)
+            back = np.zeros(len(POOL), dtype=bool)
             back[other] = True
             assert [c, factor] in extensions(layout, back, other).tolist()
             assert is_product(layout, c, factor, other) != is_product(layout, other, factor, c)
 
 
-def test_what_is_kept_comes_back(pool):
-    layout, rng = pool.layout, np.random.default_rng(0)
-    for c in range(len(pool)):
-        alone = np.zeros(len(pool), dtype=bool)
+def test_what_is_kept_comes_back():
+    layout, rng = POOL.layout, np.random.default_rng(0)
+    for c in range(len(POOL)):
+        alone = np.zeros(len(POOL), dtype=bool)
         alone[c] = True
         own = slice(layout.hyper_start[c], layout.hyper_start[c + 1])
         for other, factor in extensions(layout, alone, c):
