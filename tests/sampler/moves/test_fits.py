@@ -3,19 +3,16 @@
 import math
 from itertools import product
 
-import numba
 import numpy as np
 import pytest
 from scipy.stats import f, kstest, multivariate_t
 
-from kem_pymc._system.jit.structs import reference
 from kem_pymc.gp.problem import evaluate
 from kem_pymc.sampler.fit_cache import no_fits
 from kem_pymc.sampler.joint_density import log_joint
 from kem_pymc.sampler.moves.fits import (
     ENOUGH,
     RIDGE,
-    approximate,
     draw_values,
     fit_cluster,
     log_density,
@@ -50,29 +47,12 @@ def crowded(engine, request):
     return model, state, state.assignment[0]
 
 
-@numba.njit
-def terms(problem, values):
-    return evaluate(reference(problem), values, np.empty(len(values)))
-
-
-@numba.njit
-def height(model, state, cluster):
-    """What a fit maximises, at a cluster's present values: log likelihood and log prior."""
-    parent, included = state.parent[state.dp[cluster]], state.included[cluster]
-    problem = problem_of(model, state.assignment == cluster, included, parent)
-    values = np.append(state.theta_unconstrained[cluster][problem.places], state.log_noise[cluster])
-    return terms(problem, values)
-
-
-@numba.njit
-def fitted(model, members, included, parent, counts):
-    """Mode, factor of the curvature, and height."""
-    return approximate(model, problem_of(model, members, included, parent), counts)
-
-
 def test_fits_are_about_the_members(crowded):
     model, state, cluster = crowded
-    likelihood, density = height(model, state, cluster)
+    parent, included = state.parent[state.dp[cluster]], state.included[cluster]
+    problem = problem_of.py_func(model, state.assignment == cluster, included, parent)
+    values = np.append(state.theta_unconstrained[cluster][problem.places], state.log_noise[cluster])
+    likelihood, density = evaluate(problem, values, np.empty(len(values)))
     out = np.empty(3)
     expected = 0.0
     for d in np.flatnonzero(state.assignment == cluster):
@@ -90,9 +70,7 @@ def test_proposals_of_fits_have_the_density_that_is_said(crowded):
     model, state, cluster = crowded
     parent = state.parent[state.dp[cluster]]
     included = np.array([False, True, False])
-    mode, factor, _ = fitted(
-        model, state.assignment == cluster, included, parent, state.factorisations
-    )
+    _, mode, factor = fit_cluster(model, state, cluster, included, parent)
     upper = np.triu(factor)
     shape = np.linalg.inv(upper.T @ upper)
     expected = multivariate_t(mode, shape, df=5)
@@ -115,9 +93,7 @@ def test_the_mode_and_the_curvature_are_those_of_the_joint_density(engine, crowd
     cluster = state.assignment[0]
     included = np.array([False, True, False])
     parent = state.parent[state.dp[cluster]]
-    mode, factor, _ = fitted(
-        model, state.assignment == cluster, included, parent, state.factorisations
-    )
+    _, mode, factor = fit_cluster(model, state, cluster, included, parent)
     upper = np.triu(factor)
     places, trial = [2, 3], copy_state(state)
     trial.included[cluster] = included
