@@ -11,8 +11,7 @@ import pytest
 import typer
 
 from kem_pymc.cli.main import app
-from kem_pymc.cli.options import listed
-from kem_pymc.cli.tables import read_cohort
+from kem_pymc.cli.tables import Table
 from kem_pymc.kernels import base
 from kem_pymc.lifelong.training import training
 
@@ -151,13 +150,7 @@ def test_tables_are_read_by_their_commands(tmp_path: Path, monkeypatch: pytest.M
         command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
         given = command.make_context("fit", shlex.split(line)[2:]).params
         assert given["data"] == Path(name)
-        columns = ("user", "time", "target", "batch", "skip_gaps")
-        cohort = read_cohort(
-            Path(name),
-            **{column: given[column] for column in columns},
-            features=listed(given["features"]),
-            scope="pilot",
-        )
+        cohort = Table(**{option: given[option] for option in Table.model_fields}).cohort()
         rows = [row for row in content.splitlines() if row][1:]
         assert cohort.n_users == 2
         assert cohort.n_points == len(rows)

@@ -1,15 +1,11 @@
 """``kem diagnose``: diagnostics and summaries of the posterior that ``kem fit`` wrote."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 
 from kem_pymc.cli import folders, options, screen
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from xarray import DataTree
 
 EXAMPLE = "Example: kem diagnose kem-fit --out kem-diagnosis"
 
@@ -53,6 +49,7 @@ def diagnose(
     """
     import pandas as pd
 
+    from kem_pymc import plots
     from kem_pymc.cli.study import load_study
     from kem_pymc.data.scaling import Scaling
     from kem_pymc.diagnostics import diagnosis, groups, representative
@@ -71,40 +68,32 @@ def diagnose(
     shares = groups.relevances(idata)
     out = results / "diagnosis" if out is None else out
     with folders.results(out, overwrite, marker=TABLE, written=WRITTEN) as folder:
-        found = diagnosis.diagnose(idata, planned)
+        diagnosed = diagnosis.diagnose(idata, planned)
         tables = {
-            "parts": found.parts,
-            "convergence": found.convergence,
-            "edges": found.edges,
+            "parts": diagnosed.parts,
+            "convergence": diagnosed.convergence,
+            "edges": diagnosed.edges,
             "clusters": representative.representative(idata).to_frame(),
             "relevances": shares,
             "contrasts": pd.concat([pd.DataFrame(), *differences]),
         }
         for name, frame in tables.items():
             if len(frame):
-                frame.to_csv(folder / f"{name}.csv", index=False)
-        _draw(idata, found.n_chains, folder)
-    screen.console.print(found)
+                folders.write_table(frame, folder / f"{name}.csv")
+        if diagnosed.n_chains > 1:
+            plots.traces(idata).savefig(folder / "chains.png", dpi=150)
+        folders.save_figure(plots.edges_by_chain(idata), folder / "edges.png")
+        similar = plots.co_clustering(idata, order="similarity")
+        folders.save_figure(similar, folder / "co_clustering.png")
+    screen.console.print(diagnosed)
     if len(shares):
         title = "Shares of the variance of all users' data"
         table = shares.assign(share=shares["share"].map("{:.1%}".format))
         screen.tables({title: table.set_index(["kind", "part", "name"])})
     settings = study_settings(idata)
     unit = Scaling.from_dict(settings["scaling"]).target_label(settings["target"])
-    for own in differences:
-        title = f"Differences between levels of {own['feature'].iloc[0]} in the shared function"
-        intervals = own.set_index("contrast")[["mean", "low", "high"]]
+    for frame in differences:
+        title = f"Differences between levels of {frame['feature'].iloc[0]} in the shared function"
+        intervals = frame.set_index("contrast")[["mean", "low", "high"]]
         screen.tables({f"{title}, in units of {unit}, with 95 % intervals": intervals})
     screen.info(f"\nTables and plots are in {out}.")
-
-
-def _draw(idata: "DataTree", n_chains: int, folder: Path) -> None:
-    from kem_pymc import plots
-
-    if n_chains > 1:
-        plots.traces(idata).savefig(folder / "chains.png", dpi=150)
-    for name, axes in {
-        "edges": plots.edges_by_chain(idata),
-        "co_clustering": plots.co_clustering(idata, order="similarity"),
-    }.items():
-        cast("Figure", axes.get_figure(root=True)).savefig(folder / f"{name}.png", dpi=150)

@@ -9,10 +9,15 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kem_pymc._system import files
 from kem_pymc._system.files import LOCK as LOCK
 from kem_pymc.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 #: File that marks a folder as results, and that contains the learned evolutions.
 EVOLUTIONS = "evolutions.json"
@@ -25,8 +30,13 @@ WRITTEN = frozenset(
     }
 )
 
-#: Setting of evolutions that states in what the chains disagree from which they were learned.
+#: Setting of evolutions that states in what the chains disagree from which they were learned, and
+#: advice on that.
 DISAGREE = "chains_disagree"
+REMEDY = (
+    "Sample more draws with --draws and --tune, or weight the chains with kem.diagnostics.stack in "
+    "Python."
+)
 
 
 @contextmanager
@@ -97,7 +107,7 @@ def check(path: Path, overwrite: bool, marker: str = EVOLUTIONS) -> None:
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file. Choose a folder with --out.")
-    if not path.exists() or all(own.name == LOCK for own in path.iterdir()):
+    if not path.exists() or {*os.listdir(path)} <= {LOCK}:
         return
     if not overwrite:
         raise InputError(
@@ -195,3 +205,15 @@ def _else_put_beside(draft: Path, path: Path) -> Iterator[None]:
             f"{path} was left unchanged, since something came there while the command was running, "
             f"or it can't be replaced. The results are in {kept}. Move them to where you need them."
         ) from error
+
+
+def write_table(table: "pd.DataFrame", file: Path) -> None:
+    """Write a table as CSV, with names escaped that spreadsheets would take for formulas."""
+    from kem_pymc._system.spreadsheet import escape
+
+    files.write_atomically(file, escape(table).to_csv(index=False).encode())
+
+
+def save_figure(axes: "Axes", file: Path) -> None:
+    """Save the figure of axes as a picture."""
+    axes.figure.get_figure(root=True).savefig(file, dpi=150, bbox_inches="tight")  # type: ignore

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError
 
 from kem_pymc._system.files import first_fault, write_atomically
 from kem_pymc.cli.folders import EVOLUTIONS, LOCK
-from kem_pymc.cli.options import listed
+from kem_pymc.cli.tables import Names, Table
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,17 +41,8 @@ SCHEMA_VERSION = 2
 #: Default arguments of the sampler, if neither the study file nor the command line gives them.
 SAMPLER = {"draws": 300, "tune": 300, "chains": 4, "random_seed": 0}
 
-#: Several names; the command line separates them by commas.
-Names = Annotated[list[str] | None, BeforeValidator(listed)]
 
-#: Fields of a job that describe its table.
-TABLE = {
-    *("user", "time", "target", "features", "categorical"),
-    *("batch", "skip_gaps", "missing"),
-}
-
-
-class Job(BaseModel, extra="forbid", frozen=True):
+class Job(Table, frozen=True):
     """A request to ``kem fit``: the options of the command line, by name, and where it was typed.
 
     Attributes
@@ -72,15 +63,6 @@ class Job(BaseModel, extra="forbid", frozen=True):
     schema_version: Literal[2] = 2
     kem_pymc: str = Field(default_factory=lambda: version("kem-pymc"))
     study: Path | None = None
-    data: Path | None = None
-    user: str | None = None
-    time: str | None = None
-    target: str | None = None
-    features: Names = None
-    categorical: Names = None
-    batch: PositiveInt | None = None
-    skip_gaps: bool = False
-    missing: Literal["error", "drop"] | None = None
     transform: Literal["sqrt", "log", "log1p", "yeo-johnson"] | None = None
     candidates: Names = None
     base: Names = None
@@ -99,11 +81,8 @@ class Job(BaseModel, extra="forbid", frozen=True):
     @classmethod
     def asked(cls, options: Mapping[str, Any]) -> Self:
         """Return the job that the current command line requests by its options."""
-        return cls(
-            directory=os.getcwd(),
-            command=shlex.join(["kem", *sys.argv[1:]]),
-            **{name: value for name, value in options.items() if name in cls.model_fields},
-        )
+        typed = shlex.join(["kem", *sys.argv[1:]])
+        return super().asked({**options, "directory": os.getcwd(), "command": typed})
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -194,12 +173,6 @@ class Job(BaseModel, extra="forbid", frozen=True):
         asked["random_seed"] = self.seed
         given = {name: value for name, value in asked.items() if value is not None}
         return model, SAMPLER | of_study | given
-
-    def cohort(self) -> "Cohort":
-        """Read the table of pilot users."""
-        from kem_pymc.cli.tables import read_cohort
-
-        return read_cohort(self.data or Path(), **self.model_dump(include=TABLE), scope="pilot")
 
     def pool(self, cohort: "Cohort") -> "CandidatePool":
         """Return the requested candidates, by default those of `kem_pymc.datasets.default_pool`.

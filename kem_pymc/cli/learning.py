@@ -2,19 +2,19 @@
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import arviz as az
 import pandas as pd
 import xarray as xr
-from matplotlib.figure import Figure
 
 from kem_pymc._system.executors import Executor
 from kem_pymc._system.progress import waiting
 from kem_pymc.cli import screen
-from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS
+from kem_pymc.cli.folders import DISAGREE, EVOLUTIONS, REMEDY, save_figure
 from kem_pymc.diagnostics.convergence import ENOUGH_DRAWS, RHAT, SCALARS, scalar_r_hats
 from kem_pymc.diagnostics.diagnosis import diagnose, disagreements
 from kem_pymc.errors import InputError
@@ -26,12 +26,6 @@ from kem_pymc.plots import evolution_graph
 from kem_pymc.runs import folder as run_folder
 from kem_pymc.runs.folder import Plan, Run
 from kem_pymc.runs.sampling import RunResult, carry_out, fresh_seed, new_run, ready_step
-
-#: Advice if chains disagree.
-REMEDY = (
-    "Sample more draws with --draws and --tune, or weight the chains with kem.diagnostics.stack in "
-    "Python."
-)
 
 #: Number of draws per file of a run.
 CHUNK = 100
@@ -147,7 +141,8 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     for name, run in runs.items():
         write_posterior(run.idata, folder / f"{name or 'posterior'}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
-    _draw(learned, folder / "evolutions.png")
+    with suppress(InputError):  # if every evolution is improbable, there is nothing to draw
+        save_figure(evolution_graph(learned), folder / "evolutions.png")
     screen.parts(diagnosis)
     screen.evolutions(learned)
     (screen.warn if apart else screen.info)(verdict(idata, apart, out))
@@ -157,14 +152,6 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
 def write_posterior(idata: xr.DataTree, path: Path) -> None:
     """Write a posterior to a folder that ``xarray.open_datatree`` opens."""
     idata.to_zarr(path)
-
-
-def _draw(learned: Evolutions, path: Path) -> None:
-    try:
-        axes = evolution_graph(learned)
-    except InputError:  # every evolution is improbable, so there is nothing to draw
-        return
-    cast(Figure, axes.get_figure(root=True)).savefig(path, dpi=150)
 
 
 def summary(idata: xr.DataTree) -> pd.DataFrame:

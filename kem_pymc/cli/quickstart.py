@@ -10,10 +10,6 @@ import typer
 from kem_pymc.cli import folders, options, screen
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from kem_pymc.data.cohort import Cohort
-    from kem_pymc.selection.online import Trajectories
     from kem_pymc.selection.selector import Selector
 
 #: Names in the folder of results, including those that `kem report` and `kem diagnose` add.
@@ -57,13 +53,13 @@ def quickstart(
     from kem_pymc.selection.ard import ARDSelector
     from kem_pymc.selection.kem import KEMSelector
     from kem_pymc.selection.online import predictions
+    from kem_pymc.selection.scores import scores
 
     pilot_seed, test_seed = np.random.SeedSequence(seed).spawn(2)
     pilot = datasets.synthetic(users=users, seed=np.random.default_rng(pilot_seed))
     test = datasets.synthetic(users=test_users, seed=np.random.default_rng(test_seed))
     pool = CandidatePool.from_base(["LIN", "PER", "SE"], dimension=1, interactions=True)
-    table = priors.synthetic()
-    model = EvolutionModel(pilot, pool, table, feedback=feedback or "cut")
+    model = EvolutionModel(pilot, pool, priors.synthetic(), feedback=feedback or "cut")
     sampler = {"draws": draws, "tune": tune, "chains": chains, "cores": cores, "random_seed": seed}
     with folders.results(out, overwrite, written=RESULTS) as folder:
         screen.study(pilot, pool)
@@ -76,7 +72,7 @@ def quickstart(
         selectors: dict[str, Selector] = {
             "KEM": KEMSelector(learned),
             "ARD, maximum likelihood": ARDSelector(1),
-            "ARD, MAP": ARDSelector(1, "map", priors=table),
+            "ARD, MAP": ARDSelector(1, "map", priors=priors.synthetic()),
         }
         trajectories = {
             method: select_online(selector, test, f"Selecting kernels: {method}")
@@ -85,8 +81,8 @@ def quickstart(
         kem = trajectories["KEM"]
         frames = [
             selection.to_frame().assign(user=user, time_step=step, n_points=len(selection.y))
-            for user, own in kem.items()
-            for step, selection in enumerate(own)
+            for user, selections in kem.items()
+            for step, selection in enumerate(selections)
         ]
         index = ["user", "time_step", "n_points", "composition"]
         pd.concat(frames).set_index(index).to_csv(folder / "selections.csv")
@@ -94,13 +90,13 @@ def quickstart(
     screen.heading("Kernels selected for new users, and the true ones")
     true = zip(test.users, test.truth.compositions, strict=True)
     screen.paths({f"{user}: {kernel}": kem[user] for user, kernel in true})
-    scores = {method: _log_likelihoods(own, test) for method, own in trajectories.items()}
+    by_method = {m: scores(paths, test, "truth") for m, paths in trajectories.items()}
+    table = pd.concat(by_method, names=["method"]).groupby(["method", "points"], sort=False)
     # A single user with bad predictions changes the mean, but hardly the median.
-    for title, average in (("Mean", np.mean), ("Median", np.median)):
-        means = {method: average(by_user, axis=0) for method, by_user in scores.items()}
-        frame = pd.DataFrame.from_dict(means, "index", columns=test.ends[0]).rename_axis("method")
-        title = f"{title} over users of the log likelihood of a test point, by points seen"
-        screen.tables({title: frame})
+    for average in ("mean", "median"):
+        frame = table["log_likelihood"].agg(average).unstack("points")
+        title = "over users of the log likelihood of a test point, by points seen"
+        screen.tables({f"{average.title()} {title}": frame})
     screen.info(f"Results are in {out}.")
     outcome = runs[learning.MAIN]
     for failure in outcome.failures:
@@ -108,15 +104,3 @@ def quickstart(
     if outcome.interrupted:
         screen.warn("Sampling was interrupted. The results are based on the draws so far.")
         raise typer.Exit(130)
-
-
-def _log_likelihoods(trajectories: "Trajectories", test: "Cohort") -> "np.ndarray":
-    """Return the mean log predictive density of a test point, by user and time step."""
-    import numpy as np
-
-    x, y = test.truth.x_test, test.truth.y_test
-    by_user = [
-        [selection.log_predictive_density(x, y[u]).mean() for selection in trajectories[user]]
-        for u, user in enumerate(test.users)
-    ]
-    return np.array(by_user)

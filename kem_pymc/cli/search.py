@@ -1,16 +1,17 @@
 """``kem search``: search for the kernel of one data set."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kem_pymc.cli import options, screen
+from kem_pymc.cli.folders import save_figure, write_table
 from kem_pymc.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from kem_pymc.search.evocov.result import EvolutionResult
     from kem_pymc.search.result import SearchResult
@@ -120,7 +121,8 @@ def search(
     screen.info(f"Results: {out}")
 
 
-class _Points(NamedTuple):
+@dataclass(frozen=True)
+class _Points:
     """The points of a search.
 
     Attributes
@@ -143,10 +145,8 @@ class _Points(NamedTuple):
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the inputs, as plots show them."""
-        return tuple(
-            f"days since {self.first[name]:%Y-%m-%d}" if name in self.first else name
-            for name in self.inputs
-        )
+        dates = {name: f"days since {date:%Y-%m-%d}" for name, date in self.first.items()}
+        return tuple(dates.get(name, name) for name in self.inputs)
 
 
 def _read(
@@ -159,43 +159,31 @@ def _read(
     InputError
         If a column is missing, has cells that aren't finite numbers or dates, or no input is left.
     """
-    import pandas as pd
     from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
     from kem_pymc._system.display import some
-    from kem_pymc.data.table import number_columns
 
     table = _table(path, [target, *(features or ())])
     if target in (features or ()):
         raise InputError(f"{target!r} is the target. Remove it from --features.")
-    others = [str(name) for name in table if name != target]
+    others = table.drop(columns=target)
     dates = [name for name in others if is_datetime64_any_dtype(table[name])]
-    unused = [n for n in others if n not in dates and not is_numeric_dtype(table[n])]
-    if features is None and unused:
+    usable = [name for name in others if name in dates or is_numeric_dtype(table[name])]
+    unused = others.columns.drop(usable)
+    if features is None and len(unused):
         screen.info(f"Not used, because they aren't numbers or dates: {some(unused, NAMED)}.")
-    inputs = features or [name for name in others if name not in unused]
+    inputs = features or usable
     if not inputs:
         raise InputError(f"{path} has no column of numbers beside {target}. Add an input.")
-    parts = [_complete(table[[*inputs, target]], drop, "rows")]
-    if future is not None:
-        ahead = _table(future, inputs)[inputs]
-        rows = ahead.index  # which messages name
-        ahead.index = rows.map(lambda row: f"{row} of {future.name}").rename(rows.name)
-        parts.append(_complete(ahead, drop, f"rows of {future.name}"))
-    first = {name: parts[0][name].min() for name in inputs if name in dates}
-    for part in parts:
-        for name, origin in first.items():
-            try:
-                part[name] = (part[name] - origin) / pd.Timedelta(days=1)
-            except TypeError as error:  # numbers, text, or dates with a UTC offset in one table
-                raise InputError(
-                    f"Column {name!r} of {future} isn't written as in {path}. Write dates such as "
-                    f"{origin}, with a UTC offset in both tables or in none."
-                ) from error
-    data, *coming = (
-        pd.DataFrame(number_columns(part, list(part)), columns=list(part)) for part in parts
-    )
-    return _Points(inputs, target, first, data, coming[0] if coming else data.iloc[:0])
+    origins = {name: table[name].min() for name in inputs if name in dates}
+    data = _numbers(table[[*inputs, target]], origins, drop, path, "rows")
+    if future is None:
+        return _Points(inputs, target, origins, data, data.iloc[:0])
+    coming = _table(future, inputs)[inputs]
+    rows = coming.index  # which messages name
+    coming.index = rows.map(lambda row: f"{row} of {future.name}").rename(rows.name)
+    what = f"rows of {future.name}"
+    return _Points(inputs, target, origins, data, _numbers(coming, origins, drop, future, what))
 
 
 def _table(path: Path, names: list[str]) -> "pd.DataFrame":
@@ -213,13 +201,29 @@ def _table(path: Path, names: list[str]) -> "pd.DataFrame":
     return table.assign(**{name: Cells(table[name]).times() for name in dates})
 
 
-def _complete(table: "pd.DataFrame", drop: bool, what: str) -> "pd.DataFrame":
-    """Return a table, if `drop` without incomplete rows, whose number is printed."""
-    complete = table.dropna() if drop else table.copy()
-    gone = len(table) - len(complete)
-    if gone:
-        screen.info(f"Left out {gone} of {len(table)} {what}: missing values.")
-    return complete
+def _numbers(
+    table: "pd.DataFrame", origins: "dict[str, pd.Timestamp]", drop: bool, path: Path, what: str
+) -> "pd.DataFrame":
+    """Return a table of numbers, with dates as days since their origins; `drop` incomplete rows."""
+    import pandas as pd
+
+    from kem_pymc.data.table import number_columns
+
+    complete = table.dropna() if drop else table
+    if len(complete) < len(table):
+        gone = f"{len(table) - len(complete)} of {len(table)}"
+        screen.info(f"Left out {gone} {what}: missing values.")
+    days = {}
+    for name, origin in origins.items():
+        try:
+            days[name] = (complete[name] - origin) / pd.Timedelta(days=1)
+        except TypeError as error:  # numbers, text, or dates with a UTC offset in one table
+            raise InputError(
+                f"Column {name!r} of {path} isn't written as in the other table. Write dates such "
+                f"as {origin}, with a UTC offset in both tables or in none."
+            ) from error
+    names = list(table)
+    return pd.DataFrame(number_columns(complete.assign(**days), names), columns=names)
 
 
 def _write_composition(found: "SearchResult", points: _Points, out: Path) -> None:
@@ -241,8 +245,8 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
             "noise themselves. Compare with a search that expects more noise, such as "
             "--noise-sd 0.3, in another folder."
         )
-    _write_table(parts, out / "components.csv")
-    _draw(components(found.selection, study=points)[0], out / "components.png")
+    write_table(parts, out / "components.csv")
+    save_figure(components(found.selection, study=points)[0], out / "components.png")
 
 
 def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
@@ -252,7 +256,7 @@ def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None
 
     write_atomically(out / "best.json", f"{found.selection.best.to_json()}\n".encode())
     write_atomically(out / "formula.tex", f"{found.best.latex()}\n".encode())
-    _draw(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
+    save_figure(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
 
 
 def _write_predictions(found: "SearchResult", points: _Points, out: Path) -> None:
@@ -267,17 +271,6 @@ def _write_predictions(found: "SearchResult", points: _Points, out: Path) -> Non
         table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
     table["mean"], table["sd"] = predicted.mean, predicted.sd
     table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-    _write_table(found.path.reset_index(), out / "path.csv")
-    _write_table(table, out / "predictions.csv")
-    _draw(search_path(found), out / "path.png")
-
-
-def _write_table(table: "pd.DataFrame", file: Path) -> None:
-    from kem_pymc._system.files import write_atomically
-    from kem_pymc._system.spreadsheet import escape
-
-    write_atomically(file, escape(table).to_csv(index=False).encode())
-
-
-def _draw(ax: "Axes", file: Path) -> None:
-    ax.figure.get_figure(root=True).savefig(file, dpi=150, bbox_inches="tight")
+    write_table(found.path.reset_index(), out / "path.csv")
+    write_table(table, out / "predictions.csv")
+    save_figure(search_path(found), out / "path.png")

@@ -84,10 +84,9 @@ def select(
     import pandas as pd
 
     from kem_pymc._system.executors import make_executor
-    from kem_pymc._system.spreadsheet import escape
     from kem_pymc.cli.online import select_online
     from kem_pymc.cli.study import load_study
-    from kem_pymc.cli.tables import read_cohort, read_future
+    from kem_pymc.cli.tables import Table
     from kem_pymc.evolutions.evolutions import Evolutions
     from kem_pymc.selection.horizon import points_ahead
     from kem_pymc.selection.kem import KEMSelector
@@ -108,42 +107,31 @@ def select(
             f"Selections and predictions would both be written to {out}. Choose another file with "
             "--out or --predictions."
         )
-    found = None if study is None else load_study(study)  # before evolutions: may add kernels
+    study_file = None if study is None else load_study(study)  # may add kernels to evolutions'
     learned = Evolutions.load(evolutions)
-    roles: dict[str, Any] = {"user": user, "time": time, "target": target or learned.target}
+    known = {"features": list(learned.features), "target": target or learned.target}
+    table = Table.asked(ctx.params | known)
     if data is not None:
-        cohort = read_cohort(
-            data,
-            **roles,
-            features=learned.features,
-            categorical=learned.levels,
-            batch=batch,
-            skip_gaps=skip_gaps,
-            missing=missing,
-            scope="new",
-        )
+        cohort = table.cohort(learned.levels)
     else:
         options.only_with_table(ctx)
-        if found is None or found.test is None:
+        if study_file is None or study_file.test is None:
             raise InputError(f"{study} defines no test users. Add test = a kem.Cohort of them.")
-        cohort = found.test
+        cohort = study_file.test
     check_users(cohort, learned)
     if predictions is not None:
         check_names(cohort)
     apart = learned.settings.get(folders.DISAGREE)
     if apart:
         screen.warn(
-            f"{apart} These selections average over all chains nevertheless. Run kem fit with "
-            "larger --draws and --tune, or weight the chains with kem.diagnostics.stack in Python."
+            f"{apart} These selections average over all chains nevertheless. {folders.REMEDY}"
         )
     coming = None
-    if future is not None and data is not None:
-        coming = read_future(
-            future, data, **roles, features=learned.features, levels=learned.levels
-        )
+    if future is not None:
+        coming = table.future(future, learned.levels)
     elif horizon is not None:
         coming = points_ahead(cohort, horizon, batch)
-    priors = None if found is None else found.model.priors
+    priors = None if study_file is None else study_file.model.priors
     selector = KEMSelector(learned, fit, criterion, priors=priors, average=average)
     settings = json.dumps({"fit": fit, "criterion": criterion, "average": average})
     second = nullcontext() if predictions is None else folders.result(predictions, overwrite)
@@ -155,13 +143,13 @@ def select(
         trajectories = select_online(selector, cohort, "Selecting", executor)
         rows: list[dict[str, Any]] = [
             {"user": label, "time_step": step, **selection.to_row(), "settings": settings}
-            for label, own in trajectories.items()
-            for step, selection in enumerate(own)
+            for label, selections in trajectories.items()
+            for step, selection in enumerate(selections)
         ]
-        escape(pd.DataFrame(rows)).to_csv(file, index=False)
+        folders.write_table(pd.DataFrame(rows), file)
         if beside is not None:
-            table = predicted(trajectories, cohort, coming, horizon or 1)
-            escape(table).to_csv(beside, index=False)
+            points = predicted(trajectories, cohort, coming, horizon or 1)
+            folders.write_table(points, beside)
     screen.paths(trajectories)
     _print_remarks(trajectories, out)
     seconds = sum(row["run_time"] for row in rows)
@@ -174,13 +162,13 @@ def _print_remarks(trajectories: "Trajectories", out: Path) -> None:
     """Print who doesn't follow what pilot users share, and how many kernels were kept."""
     from kem_pymc._system.display import some
 
-    departed = [user for user, own in trajectories.items() if own[-1].departure > 0.5]
+    departed = [user for user, path in trajectories.items() if path[-1].departure > 0.5]
     if departed:
         screen.info(
             "The function that pilot users share has little weight in predictions for "
             f"{some(departed, NAMED)}, because their own data indicate that it doesn't apply."
         )
-    messages = [selection.message for own in trajectories.values() for selection in own]
+    messages = [selection.message for path in trajectories.values() for selection in path]
     if any(messages):
         screen.warn(
             f"{sum(map(bool, messages))} of {len(messages)} selections keep the previous kernel, "

@@ -3,14 +3,16 @@
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pandas.api import types as dtypes
+from pandas.api.types import is_numeric_dtype
+from pydantic import BaseModel, BeforeValidator, PositiveInt
 
 from kem_pymc._system.display import some
 from kem_pymc.cli import screen
+from kem_pymc.cli.options import listed
 from kem_pymc.data.cells import FILE_ROWS, place
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.columns import Columns, feature_columns
@@ -23,132 +25,133 @@ UNUSED_SHOWN = 10
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
-def read_cohort(
-    path: Path,
-    *,
-    user: str | None,
-    time: str | None,
-    target: str | None,
-    features: Sequence[str] | None,
-    batch: int | None,
-    skip_gaps: bool,
-    scope: Literal["pilot", "new"],
-    missing: Literal["error", "drop"] | None = None,
-    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-) -> Cohort:
-    """Read users from a file; the arguments are those of :meth:`kem_pymc.Cohort.from_frame`.
-
-    For pilot users, the features are printed and, if they weren't named, the unused columns with
-    the reasons. If dates become a feature, a message explains how.
-
-    Returns
-    -------
-    Cohort
-        The users, in the units of the table.
-
-    Raises
-    ------
-    InputError
-        If the table can't be used, or the user, time or target column isn't named.
-    """
-    if user is None or time is None or target is None:
-        raise InputError("The columns of the table aren't named. Add --user, --time and --target.")
-    table = read_table(path, user)
-    columns = feature_columns(
-        table,
-        user=user,
-        time=time,
-        target=target,
-        features=features,
-        categorical=categorical,
-        scope=scope,
-    )
-    if scope == "pilot":
-        _show(columns)
-    gaps: Literal["error", "skip"] = "skip" if skip_gaps else "error"
-    cohort = Cohort.from_columns(table, columns, batch=batch, gaps=gaps, missing=missing or "error")
-    if time in cohort.features and not dtypes.is_numeric_dtype(table[time]):
-        screen.info(f"As a feature, {time} is the number of days since the user's first row.")
-    return cohort
+#: Several names; the command line separates them by commas.
+Names = Annotated[list[str] | None, BeforeValidator(listed)]
 
 
-def read_future(
-    path: Path,
-    data: Path,
-    *,
-    user: str,
-    time: str,
-    target: str,
-    features: Sequence[str],
-    levels: Mapping[str, Sequence[str]],
-) -> dict[Hashable, np.ndarray]:
-    """Read the inputs of users' future points, whose targets aren't known yet.
+class Table(BaseModel, extra="forbid", frozen=True):
+    """A table in a file, and how commands are told to read it: their options, by name."""
 
-    Parameters
-    ----------
-    path : Path
-        Table of the future points, with the columns of `data`; a target in it is ignored.
-    data : Path
-        Table of the users' points so far. Days in `path` count from each user's first row in it.
-    user, time, target : str
-        Names of the columns.
-    features : sequence of str
-        Names of the study's features.
-    levels : mapping of str to sequence of str
-        Levels of the features that are categories.
+    data: Path | None = None
+    user: str | None = None
+    time: str | None = None
+    target: str | None = None
+    features: Names = None
+    categorical: Names = None
+    batch: PositiveInt | None = None
+    skip_gaps: bool = False
+    missing: Literal["error", "drop"] | None = None
 
-    Returns
-    -------
-    dict
-        Inputs, shape (m, D), of the users who have future points.
+    @classmethod
+    def asked(cls, options: Mapping[str, Any]) -> Self:
+        """Return what the options of a command ask for; others are left aside."""
+        return cls(**{name: value for name, value in options.items() if name in cls.model_fields})
 
-    Raises
-    ------
-    InputError
-        If a table can't be used, or `path` has a user who isn't in `data`.
-    """
-    past, coming = (read_table(file, user) for file in (data, path))
-    columns = list(dict.fromkeys((user, time, *features)))
-    missing = [name for name in columns if name not in coming]
-    if missing:
-        raise InputError(
-            f"{path} lacks the columns {', '.join(missing)}. "
-            "Give a table with the columns of --data; it needs no targets."
+    def cohort(self, levels: Mapping[str, Sequence[str]] | None = None) -> Cohort:
+        """Read the users, in the units of the table; see :meth:`kem_pymc.Cohort.from_frame`.
+
+        For pilot users, the features are printed and, if they weren't named, the unused columns
+        with the reasons. If dates become a feature, a message explains how.
+
+        Parameters
+        ----------
+        levels : mapping of str to sequence of str, optional
+            For new users, the levels of the pilot study's categories.
+
+        Raises
+        ------
+        InputError
+            If the table can't be used, or the user, time or target column isn't named.
+        """
+        roles = {"user": self.user, "time": self.time, "target": self.target}
+        if None in roles.values():
+            raise InputError(
+                "The columns of the table aren't named. Add --user, --time and --target."
+            )
+        table, pilot = read_table(self.data or Path(), self.user), levels is None
+        columns = feature_columns(
+            table,
+            **roles,
+            features=self.features,
+            categorical=self.categorical if pilot else levels,
+            scope="pilot" if pilot else "new",
         )
-    if coming.empty:
-        raise InputError(f"{path} has no rows. Give at least one future point.")
-    past_users = {str(label): label for label in past[user].unique()}
-    labels = coming[user].astype(str)
-    strange = ~labels.isin(past_users).to_numpy()
-    if strange.any():
-        raise InputError(
-            f"User {labels.iloc[strange.argmax()]} in {place(coming.index, strange.argmax())} of "
-            f"{path} has no points in {data}. "
-            "Give future points only of users in that table."
+        if pilot:
+            _show(columns)
+        cohort = Cohort.from_columns(
+            table,
+            columns,
+            batch=self.batch,
+            gaps="skip" if self.skip_gaps else "error",
+            missing=self.missing or "error",
         )
-    coming[user] = [past_users[label] for label in labels]
-    # Errors from here on concern rows of `path`, since those of `data` were checked before.
-    past.index.name = coming.index.name
-    coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
-    # Future points are appended to the users' own, so that both are converted in the same way.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        cohort = Cohort.from_frame(
-            pd.concat([past[[*columns, target]], coming[columns].assign(**{target: 0.0})]),
-            user=user,
-            time=time,
-            target=target,
-            features=features,
-            categorical=levels,
-            gaps="skip",
-            scope="new",
-        )
-    counts = coming[user].value_counts()
-    return {
-        label: x[-counts[label] :]
-        for label, x in zip(cohort.users, cohort.inputs, strict=True)
-        if label in counts
-    }
+        if self.time in cohort.features and not is_numeric_dtype(table[self.time]):
+            screen.info(
+                f"As a feature, {self.time} is the number of days since the user's first row."
+            )
+        return cohort
+
+    def future(self, path: Path, levels: Mapping[str, Sequence[str]]) -> dict[Hashable, np.ndarray]:
+        """Read the inputs of users' future points, whose targets aren't known yet.
+
+        Parameters
+        ----------
+        path : Path
+            Table of the future points, with the columns of this one; a target in it is ignored.
+            Days in it count from each user's first row in this table.
+        levels : mapping of str to sequence of str
+            Levels of the features that are categories.
+
+        Returns
+        -------
+        dict
+            Inputs, shape (m, D), of the users who have future points.
+
+        Raises
+        ------
+        InputError
+            If a table can't be used, or `path` has a user who isn't in this one.
+        """
+        user, target = self.user, self.target
+        past, coming = (read_table(file, user) for file in (self.data or Path(), path))
+        columns = list(dict.fromkeys((user, self.time, *(self.features or ()))))
+        missing = [name for name in columns if name not in coming]
+        if missing:
+            raise InputError(
+                f"{path} lacks the columns {', '.join(map(str, missing))}. "
+                "Give a table with the columns of --data; it needs no targets."
+            )
+        if coming.empty:
+            raise InputError(f"{path} has no rows. Give at least one future point.")
+        past_users = {str(label): label for label in past[user].unique()}
+        labels = coming[user].astype(str)
+        strange = ~labels.isin(past_users).to_numpy()
+        if strange.any():
+            first = strange.argmax()
+            raise InputError(
+                f"User {labels.iloc[first]} in {place(coming.index, first)} of {path} has no "
+                f"points in {self.data}. Give future points only of users in that table."
+            )
+        coming[user] = [past_users[label] for label in labels]
+        # Errors from here on concern rows of `path`, since those of this table were checked before.
+        past.index.name = coming.index.name
+        coming.index = pd.Index([f"{k} of {path.name}" for k in coming.index], name=past.index.name)
+        # Future points are appended to the users' own, so both are converted in the same way.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            cohort = Cohort.from_frame(
+                pd.concat([past[[*columns, target]], coming[columns].assign(**{str(target): 0.0})]),
+                user=user,
+                time=self.time,
+                target=target,
+                features=self.features,
+                categorical=levels,
+                gaps="skip",
+                scope="new",
+            )
+        counts = coming[user].value_counts()
+        inputs = zip(cohort.users, cohort.inputs, strict=True)
+        return {label: x[-counts[label] :] for label, x in inputs if label in counts}
 
 
 def _show(columns: Columns) -> None:
@@ -164,7 +167,7 @@ def _show(columns: Columns) -> None:
         )
 
 
-def read_table(path: Path, user: str = "") -> pd.DataFrame:
+def read_table(path: Path, user: str | None = None) -> pd.DataFrame:
     """Read a table of data, one row per point.
 
     Parameters
@@ -209,7 +212,7 @@ def read_table(path: Path, user: str = "") -> pd.DataFrame:
     return table
 
 
-def _read_csv(path: Path, user: str) -> pd.DataFrame:
+def _read_csv(path: Path, user: str | None) -> pd.DataFrame:
     names = pd.read_csv(path, nrows=0).columns
     for separator, text in SEPARATORS.items():
         if len(names) == 1 and separator in names[0]:
@@ -217,7 +220,7 @@ def _read_csv(path: Path, user: str) -> pd.DataFrame:
                 f"The columns of {path} seem to be separated by {text}. "
                 "Separate them by commas, and use points in decimal numbers."
             )
-    table = pd.read_csv(path, dtype={user: str})
+    table = pd.read_csv(path, dtype={user: str} if user else None)
     if not isinstance(table.index, pd.RangeIndex):  # pandas used columns as an index
         raise InputError(
             f"Rows of {path} have more cells than its header. Give every column a name."

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.cli.tables import read_cohort, read_future
+from kem_pymc.cli.tables import Table
 from tests.cli.conftest import COLUMNS, refused, run
 from tests.refusals import refused as refused_call
 
@@ -47,16 +47,9 @@ def dated(dates=DAYS, **columns):
 
 def read(frame, tmp_path, features=None, scope="pilot"):
     frame.to_csv(tmp_path / "dated.csv", index=False)
-    return read_cohort(
-        tmp_path / "dated.csv",
-        user="id",
-        time="date",
-        target="steps",
-        features=features,
-        batch=None,
-        skip_gaps=False,
-        scope=scope,
-    )
+    names = {"user": "id", "time": "date", "target": "steps", "features": features}
+    table = Table(data=tmp_path / "dated.csv", **names)
+    return table.cohort({} if scope == "new" else None)
 
 
 def test_dates_are_days_since_the_users_first_row(tmp_path, capsys):
@@ -79,8 +72,8 @@ def test_days_to_come_count_from_a_users_first_row(tmp_path):
     pd.DataFrame({"id": [2, 1, 2], "date": ["2024-03-10", "2024-03-15", "2024-04-01"]}).to_csv(
         tmp_path / "tomorrow.csv", index=False
     )
-    columns = {"user": "id", "time": "date", "target": "steps", "features": ["date"], "levels": {}}
-    found = read_future(tmp_path / "tomorrow.csv", tmp_path / "t.csv", **columns)
+    names = {"user": "id", "time": "date", "target": "steps", "features": ["date"]}
+    found = Table(data=tmp_path / "t.csv", **names).future(tmp_path / "tomorrow.csv", {})
     assert {label: x.tolist() for label, x in found.items()} == {1: [[14]], 2: [[5], [27]]}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kem_pymc.cli.tables import read_cohort
+from kem_pymc.cli.tables import Table
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.errors import InputError
 
@@ -200,14 +200,14 @@ def from_file(rng, folder):
         features = None
     columns = {n: asked.get(n) for n in ("user", "time", "target")}
     columns = {n: v if isinstance(v, str) else None for n, v in columns.items()}
-    return read_cohort(
-        path,
+    table = Table(
+        data=path,
         **columns,
         features=features if isinstance(features, list) else None,
         batch=pick(rng, (None, None, 1, 2, 7)),
         skip_gaps=bool(rng.integers(2)),
-        scope=pick(rng, ("pilot", "new")),
     )
+    return table.cohort(pick(rng, (None, {})))
 
 
 def check(read, seeds, folder):
