@@ -8,7 +8,6 @@ steps end.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -113,28 +112,20 @@ class Cohort(Displayed):
                 f"Features {self.features} and target {self.target!r} aren't distinct names. "
                 "Give at least one feature, and each name once."
             )
-        points = [
-            check_points(x, y, self.dimension)
-            for x, y in zip(self.inputs, self.targets, strict=True)
-        ]
+        data = zip(self.inputs, self.targets, strict=True)
+        points = [check_points(x, y, self.dimension) for x, y in data]
         object.__setattr__(self, "inputs", tuple(frozen(x) for x, _ in points))
         object.__setattr__(self, "targets", tuple(frozen(y) for _, y in points))
         for user, y, ends in zip(self.users, self.targets, self.ends, strict=True):
             check_ends(user, np.asarray(ends), len(y))
         object.__setattr__(self, "ends", tuple(frozen(e, np.int64) for e in self.ends))
         levels = {name: tuple(names) for name, names in self.levels.items()}
-        object.__setattr__(self, "levels", MappingProxyType(levels))
+        object.__setattr__(self, "levels", levels)
         if not {*levels, self.time or self.features[0]} <= set(self.features):
             raise InputError(
                 f"Categories {list(levels)} or time {self.time!r} aren't features. "
                 f"Choose from {', '.join(self.features)}."
             )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "levels": dict(self.levels)}  # mapping proxies can't be pickled
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, levels=MappingProxyType(state["levels"]))
 
     @classmethod
     def from_frame(
@@ -266,26 +257,12 @@ class Cohort(Displayed):
                 )
         sizes = [len(y) for y in self.targets]
         steps = [np.repeat(np.arange(len(e)), np.diff(e, prepend=0)) for e in self.ends]
-        return pd.DataFrame(
-            {
-                user: pd.Series(self.users).repeat(sizes).array,
-                time: np.concatenate(steps),
-                **{
-                    name: self._named(name, column)
-                    for name, column in zip(
-                        self.features, np.concatenate(self.inputs).T, strict=True
-                    )
-                },
-                self.target: np.concatenate(self.targets),
-            }
-        )
-
-    def _named(self, feature: str, values: np.ndarray) -> Any:
-        """Return the values of a feature; categories become a categorical of level names."""
-        if feature not in self.levels:
-            return values
-        codes = np.maximum(values, -1).astype(np.int64)
-        return pd.Categorical.from_codes(codes, self.levels[feature])
+        columns = dict(zip(self.features, np.concatenate(self.inputs).T, strict=True))
+        for name, levels in self.levels.items():
+            codes = np.maximum(columns[name], -1).astype(np.int64)
+            columns[name] = pd.Categorical.from_codes(codes, levels)
+        users, y = pd.Series(self.users).repeat(sizes).array, np.concatenate(self.targets)
+        return pd.DataFrame({user: users, time: np.concatenate(steps), **columns, self.target: y})
 
     @property
     def constant(self) -> frozenset[int]:
@@ -336,8 +313,7 @@ class Cohort(Displayed):
         InputError
             If a user isn't in the cohort or is named twice, or no user is named.
         """
-        position = {label: i for i, label in enumerate(self.users)}
-        chosen = list(users)
+        position, chosen = {label: i for i, label in enumerate(self.users)}, list(users)
         for label in chosen:
             if label not in position:
                 raise InputError(
@@ -386,13 +362,7 @@ class Cohort(Displayed):
         """
         if time_steps < 1:
             raise InputError(f"Can't keep {time_steps} time steps. Keep at least 1.")
-        ends = tuple(e[:time_steps] for e in self.ends)
-        return replace(
-            self,
-            inputs=tuple(x[: e[-1]] for x, e in zip(self.inputs, ends, strict=True)),
-            targets=tuple(y[: e[-1]] for y, e in zip(self.targets, ends, strict=True)),
-            ends=ends,
-        )
+        return self._cut(tuple(ends[:time_steps] for ends in self.ends))
 
     def at(self, time_step: int) -> Self:
         """Return the data sets of one time step, as a cohort with a single time step.
@@ -414,12 +384,16 @@ class Cohort(Displayed):
                 f"No user has a time step {time_step}. Give 0 to {self.max_steps - 1}, or -1."
             )
         there = self._take(reached)
-        sizes = [int(ends[time_step]) for ends in there.ends]
+        return there._cut(tuple(ends[[time_step]] for ends in there.ends))
+
+    def _cut(self, ends: tuple[np.ndarray, ...]) -> Self:
+        """Return the cohort with other time steps, and with the points up to the last of them."""
+        sizes = [int(e[-1]) for e in ends]
         return replace(
-            there,
-            inputs=tuple(x[:n] for x, n in zip(there.inputs, sizes, strict=True)),
-            targets=tuple(y[:n] for y, n in zip(there.targets, sizes, strict=True)),
-            ends=tuple(np.array([n]) for n in sizes),
+            self,
+            inputs=tuple(x[:n] for x, n in zip(self.inputs, sizes, strict=True)),
+            targets=tuple(y[:n] for y, n in zip(self.targets, sizes, strict=True)),
+            ends=ends,
         )
 
     def padded(self) -> PaddedCohort:

@@ -96,9 +96,13 @@ def user_points(
     for name in (*columns.names, target):
         with problems:
             _check_size(name, cells[name], df.index)
-    if pilot:
-        with problems:
-            _check_lengths(users, rows)
+    alone = next((u for u, places in zip(users, rows, strict=True) if len(places) < 2), None)
+    if pilot and alone is not None:
+        problems.add_problem(
+            f"User {alone!r} has one point, too few to learn from. "
+            "Leave the user out; only new users ({scope}) may have one.",
+            scope="new",
+        )
     problems.check()
     x, y = np.column_stack([cells[name] for name in columns.names]), cells[target]
     if pilot:
@@ -180,21 +184,16 @@ def _check_complete(
     rows = missing.any(axis=1)
     if not rows.any():
         return
-    first = int(rows.argmax())
-    column = list(columns)[missing[first].argmax()]
-    where = place(index, first)
+    first, count = int(rows.argmax()), rows.sum()
+    column, where = list(columns)[missing[first].argmax()], place(index, first)
     if codes is not None:
         where += f" (user {users[codes[first]]!r})"
-    if rows.sum() == 1:
-        raise InputError(
-            f"Column {column!r} has a missing or infinite value in {where}. "
-            "Fill in the value, or drop the row with {missing}.",
-            missing="drop",
-        )
+    what, s = f"Column {column!r} has a missing or infinite value in {where}", ""
+    if count > 1:
+        what, s = f"{count} of {len(rows)} rows have missing or infinite values", "s"
+        what += f"; the first one is {column!r} in {where}"
     raise InputError(
-        f"{rows.sum()} of {len(rows)} rows have missing or infinite values; the first one is "
-        f"{column!r} in {where}. Fill in the values, or drop the rows with {{missing}}.",
-        missing="drop",
+        f"{what}. Fill in the value{s}, or drop the row{s} with {{missing}}.", missing="drop"
     )
 
 
@@ -226,29 +225,17 @@ def _check_gaps(users: Sequence[Hashable], rows: Sequence[np.ndarray], times: np
     Times that no user has aren't gaps: measurements may be planned at weeks 1, 2, 4 and 8. Tables
     with times that aren't whole numbers aren't checked.
     """
-    if np.any(times != np.floor(times)):
-        return
     planned = np.unique(times)
-    for label, rows_of_user in zip(users, rows, strict=True):
-        places = np.searchsorted(planned, times[rows_of_user])
-        jumps = np.diff(places) > 1
-        if jumps.any():
-            missed = planned[places[jumps.argmax()] + 1]
-            raise InputError(
-                f"User {label!r} has no data at time {missed:.0f}, but other users have. "
-                "Add the missing rows, or allow gaps with {gaps}.",
-                gaps="skip",
-            )
-
-
-def _check_lengths(users: Sequence[Hashable], rows: Sequence[np.ndarray]) -> None:
-    """Check that every pilot user has at least two points."""
+    if np.any(planned != np.floor(planned)):
+        return
     for label, places in zip(users, rows, strict=True):
-        if len(places) < 2:
+        numbers = np.searchsorted(planned, times[places])
+        jumps = np.diff(numbers) > 1
+        if jumps.any():
             raise InputError(
-                f"User {label!r} has one point, too few to learn from. "
-                "Leave the user out; only new users ({scope}) may have one.",
-                scope="new",
+                f"User {label!r} has no data at time {planned[numbers[jumps.argmax()] + 1]:.0f}, "
+                "but other users have. Add the missing rows, or allow gaps with {gaps}.",
+                gaps="skip",
             )
 
 
