@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from tests.cli.conftest import COLUMNS, SMALL, refused, run, table
 
@@ -43,17 +42,6 @@ def test_features_are_named_as_an_option(tmp_path):
     assert "--features" in message
 
 
-@pytest.mark.integration
-def test_gaps_may_be_skipped_and_identical_rows_are_warned_of(tmp_path):
-    frame = table().query("week != 1")
-    frame.loc[1] = frame.loc[0]
-    result = fit(frame, tmp_path, "--skip-gaps")
-    assert result.exit_code == 0
-    assert "3 users, 2 time steps" in result.output
-    assert "Warning 1 rows repeat an earlier row's" in result.stderr
-    assert ".py:" not in result.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -69,13 +57,3 @@ def test_gaps_may_be_skipped_and_identical_rows_are_warned_of(tmp_path):
 def test_candidates_and_features(options, complaint, trial, tmp_path):
     out = ("--out", tmp_path / "results")
     assert complaint in refused(run("fit", "--data", trial, *COLUMNS, *options, *out))
-
-
-@pytest.mark.integration
-def test_labels_keep_leading_zeros(tmp_path):
-    frame = table()
-    frame["id"] = frame["id"].map("{:03d}".format)
-    result = fit(frame, tmp_path)
-    assert result.exit_code == 0
-    with xr.open_datatree(tmp_path / "results" / "posterior.zarr", engine="zarr") as idata:
-        assert list(idata["posterior"].coords["user"].values) == ["000", "001", "002"]

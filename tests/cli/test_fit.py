@@ -101,20 +101,6 @@ def test_parquet_dates_features_and_batches(tmp_path):
     assert settings["feedback"] == "joint"
 
 
-def test_folder_with_something_in_it_stays(trial, tmp_path):
-    (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "mine.txt").write_text("mine")
-    data = ("fit", "--data", trial, *COLUMNS, *SMALL, "--out", tmp_path / "r")
-    assert "isn't empty" in refused(run(*data))
-    assert "doesn't contain results" in refused(run(*data, "--overwrite"))
-    assert (tmp_path / "r" / "mine.txt").read_text() == "mine"
-
-
-def test_nothing_is_left_of_a_failed_run(trial, tmp_path):
-    refused(run("fit", "--data", trial, *COLUMNS, "--base", "COS", "--out", tmp_path / "r"))
-    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv"}
-
-
 def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:
     """Run ``kem fit`` as at a terminal, and press Ctrl-C when two files of draws are written."""
     # Jobs that a shell runs in the background inherit that Ctrl-C is ignored; terminals' don't.

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kem_pymc.cli.options import listed
-from tests.cli.conftest import COLUMNS, SMALL, fine, refused, run
+from tests.cli.conftest import COLUMNS, refused, run
 
 
 def test_table_options_go_with_a_table(study):
@@ -33,14 +32,3 @@ def test_numbers_as_options(trial):
     result = run("fit", "--data", trial, *COLUMNS, "--draws", 0)
     assert result.exit_code == 2
     assert "--draws" in result.stderr
-
-
-@pytest.mark.integration
-def test_commas_in_candidates_may_have_spaces(trial, tmp_path):
-    options = ("--candidates", "LIN0,  LIN0 x SE1", "--out", tmp_path / "results")
-    assert "LIN0, LIN0 x SE1" in fine("fit", "--data", trial, *COLUMNS, *SMALL, *options)
-
-
-def test_lists():
-    assert listed("a, b ,c") == ["a", "b", "c"]
-    assert listed(None) is None

@@ -9,6 +9,8 @@ import xarray as xr
 from kem_pymc import Evolutions
 from tests.cli.conftest import SMALL, fine, refused, run
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -40,20 +42,11 @@ def test_prints_evolutions_selections_and_scores(text):
 
 def test_writes_everything(text, folder):
     assert str(folder) in text
-    assert {path.name for path in folder.iterdir()} >= {
-        "evolutions.json",
-        "posterior.zarr",
-        "predictions.csv",
-        "selections.csv",
-        "summary.csv",
-    }
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"evolutions.json", "posterior.zarr", "predictions.csv", "summary.csv"}
     assert Evolutions.load(folder / "evolutions.json").features == ("x",)
     with xr.open_datatree(folder / "posterior.zarr", engine="zarr") as idata:
         assert idata["posterior"].sizes["user"] == 3
-
-
-@pytest.mark.usefixtures("text")
-def test_selections_have_everything_considered(folder):
     table = pd.read_csv(folder / "selections.csv")
     # A composition may be both a child and one with which pilot users ended up.
     assert not table.duplicated(["user", "time_step", "composition", "status"]).any()
@@ -64,7 +57,6 @@ def test_selections_have_everything_considered(folder):
     assert table["bic"].notna().all()
 
 
-@pytest.mark.integration
 @pytest.mark.usefixtures("text")
 def test_a_second_run_replaces_its_own_results_alone(folder, tmp_path):
     """Catches a second run that deletes what isn't its own, or leaves what is."""

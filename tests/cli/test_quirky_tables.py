@@ -9,6 +9,8 @@ import pytest
 from kem_pymc.evolutions.evolutions import Evolutions
 from tests.cli.conftest import SMALL, fine, refused, run
 
+pytestmark = pytest.mark.integration
+
 COLUMNS = ("--user", "Subject", "--time", "age", "--target", "distance")
 
 STILL = "the same throughout each user's rows"
@@ -47,7 +49,6 @@ def results(tmp_path_factory):
     return folder / "results", text
 
 
-@pytest.mark.integration
 def test_says_what_the_columns_are(results):
     folder, text = results
     first, second, *_ = text.splitlines()
@@ -87,7 +88,6 @@ def test_groups_and_relevances(results, tmp_path):
     assert "no feature 'weight'" in refused(run("diagnose", folder, "--contrast", "weight"))
 
 
-@pytest.mark.integration
 def test_new_users_have_the_pilot_users_levels(results, tmp_path):
     """Fails where levels are numbered anew in another table, or a new one passes for an old one."""
     folder, _ = results
@@ -110,7 +110,6 @@ def test_new_users_have_the_pilot_users_levels(results, tmp_path):
     assert "differences between levels of Sex" in page
 
 
-@pytest.mark.integration
 def test_where_users_share_nothing_what_never_changes_is_named(tmp_path):
     table(4).to_csv(tmp_path / "t.csv", index=False)
     data = ("--data", tmp_path / "t.csv", *COLUMNS, "--skip-gaps", "--features", "age,Sex,mood")

@@ -25,7 +25,6 @@ def test_report_of_what_fit_and_select_wrote(results, tmp_path):
     assert all(f'id="{part}"' in html for part in ("pilots", "new"))
     assert html.count('aria-label="Predictions for user ') >= 3 + 2
     assert "exists" in refused(run("report", results))
-    fine("report", results, "--overwrite")
     fine("report", results, "--out", tmp_path / "r.html")
     assert (tmp_path / "r.html").read_bytes() == page.read_bytes()
 

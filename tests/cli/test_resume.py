@@ -1,7 +1,6 @@
 """``kem fit`` goes on after it was killed, interrupted, or lost a chain."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from kem_pymc import Evolutions
 from kem_pymc.cli import folders, learning
 from kem_pymc.model.step import EvolutionStep
 from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
-from tests.runs.runs import Moments, in_child, killed_at, same_draws
+from tests.runs.runs import in_child, same_draws
 
 
 @pytest.fixture(autouse=True)
@@ -61,46 +60,6 @@ def without_space(command: tuple, monkeypatch: pytest.MonkeyPatch) -> Result:
     with monkeypatch.context() as patch:
         patch.setattr(learning, "write_posterior", full)
         return run(*command)
-
-
-def fit_killed_at(share: float, command: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kill ``kem fit`` when it has done a share of what it does until all is drawn."""
-    with monkeypatch.context() as patch:
-        moments = Moments(patch)
-        fine(*command)
-    shutil.rmtree(command[-1])
-    drawn = len(moments.names) - moments.names[::-1].index("after step")
-    killed_at(int(share * drawn), lambda: run(*command))
-
-
-@pytest.mark.parametrize("share", [0.35, 0.8], ids=["one chain", "two chains"])
-@pytest.mark.faults
-def test_killed(command, fitted, tmp_path, monkeypatch, share):
-    fit_killed_at(share, command, monkeypatch)
-    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r.run"}
-    text = fine("fit", "--resume", tmp_path / "r.run")
-    assert "Resuming the run" in text
-    same_results(tmp_path / "r", fitted)
-    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r"}
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize(
-    ("phase", "named"),
-    [("ready_step", "r"), ("write_posterior", "r.run")],  # the folder of the results will do
-    ids=["compiling", "writing results"],
-)
-def test_killed_while(command, fitted, tmp_path, monkeypatch, phase, named):
-    def die(*_):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(learning, phase, die)
-        assert in_child(lambda: run(*command)) == -signal.SIGKILL
-    assert not (tmp_path / "r").exists()
-    fine("fit", "--resume", tmp_path / named)
-    same_results(tmp_path / "r", fitted)
-    assert {path.name for path in tmp_path.iterdir()} == {"trial.csv", "r"}
 
 
 @pytest.mark.usefixtures("trial")
@@ -256,12 +215,6 @@ def test_a_damaged_file_is_refused(unfinished):
 
 
 @pytest.mark.integration
-def test_a_damaged_job_is_refused(unfinished):
-    (unfinished / "fit.json").write_text("{")
-    assert "fit.json can't be read" in refused(run("fit", "--resume", unfinished))
-
-
-@pytest.mark.integration
 def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
     assert f"Resume it with --resume {unfinished}" in refused(run(*command))
     fine(*command, "--overwrite")
@@ -271,7 +224,3 @@ def test_an_unfinished_run_is_in_the_way(unfinished, command, tmp_path):
     message = refused(run(*command[:-1], tmp_path / "r2"))
     assert "isn't a run of kem fit" in message
     assert [path.name for path in (tmp_path / "r2.run").iterdir()] == ["notes.txt"]
-
-
-def test_no_run(tmp_path):
-    assert "no unfinished run" in refused(run("fit", "--resume", tmp_path / "r"))

@@ -57,11 +57,6 @@ def test_a_formula(sales, tmp_path):
     assert (predicted["lower_95"] < predicted["mean"]).all()
     for name in ("path.png", "kernel.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
-    again = ("--cores", "1", "--out", tmp_path / "again")
-    fine("search", sales, *options[:6], *again, "--budget", "20")
-    paths = [pd.read_csv(folder / "path.csv") for folder in (out, tmp_path / "again")]
-    same = ["model", "score", "gradients"]
-    pd.testing.assert_frame_equal(*(path[same] for path in paths))
     message = refused(run("search", sales, *options, "--bases", "SE,PER"))
     assert "no bases" in message
     message = refused(run("search", sales, *OPTIONS, "--out", out))

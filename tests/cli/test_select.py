@@ -186,15 +186,6 @@ def test_other_units_are_suspected(select, new, change, words):
 
 
 @pytest.mark.integration
-def test_several_processes_select_the_same(select, tmp_path):
-    tables = []
-    for cores in (1, 2):
-        fine(*select("--cores", cores, "--overwrite"))
-        tables.append(pd.read_csv(tmp_path / "s.csv").drop(columns="run_time"))
-    pd.testing.assert_frame_equal(*tables)
-
-
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("options", "given"),
     [

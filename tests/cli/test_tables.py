@@ -119,3 +119,9 @@ def test_rows_are_counted_where_lines_are_not(tmp_path):
     columns = ("--user", "id", "--time", "date", "--target", "steps")
     data = ("--data", tmp_path / "gaps.csv", *columns, "--out", tmp_path / "r")
     assert "in data row 4, where" in refused(run("fit", *data))
+
+
+def test_labels_keep_leading_zeros(tmp_path):
+    frame = dated()
+    assert read(frame, tmp_path).users == (1, 2)
+    assert read(frame.assign(id=frame["id"].map("{:03d}".format)), tmp_path).users == ("001", "002")

@@ -23,6 +23,7 @@ def test_missing_values_and_a_logarithm(tmp_path):
     shown = fine("fit", "--data", path, *COLUMNS, *SMALL, *how, *dropped, "--transform", "log")
     assert "3 of 24 rows with missing values: sleep in 3" in shown
     assert "0: 1, 1: 2" in shown
+    assert ".py:" not in shown  # where Python's own warnings come from
     assert "The modelled quantity is log(steps)." in shown
     learned = Evolutions.load(out / "evolutions.json")
     logs = np.log(df.dropna()["steps"])

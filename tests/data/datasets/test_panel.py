@@ -12,17 +12,6 @@ from kem_pymc.kernels.composition import Candidate, Composition
 
 each_study = pytest.mark.parametrize("study", PANELS)
 
-#: With logs of sd 0.3 around its median an amplitude has this mean, relative to the median; a slope
-#: is multiplied by x less a shift of sd 0.3, of which this is the mean square.
-MEAN, SQUARE = np.exp(0.3**2 / 2), 1 / 3 + 0.3**2
-
-#: Mean variances over uniform points: of what users share, and of their own functions.
-VARIANCES = {
-    "trend": (0.7, MEAN * (0.2 + 0.2 * SQUARE + 0.3) / 2),
-    "surface": (0.5 / 3 + 0.6, MEAN * (0.15 + 0.3 * SQUARE)),
-    "slopes": (0.5 + 1 / 3, 0.3 + 0.6 / 3),
-}
-
 
 def own_covariance(truth, user):
     """The covariance (m, m) of a user's own function, with what sets in later by its size."""
@@ -78,22 +67,6 @@ def test_what_is_shared_has_its_covariance(study):
     assert abs(z) < 4.5 * np.sqrt(
         (variances[:, 0] * variances[:, 2] + expected[:, 0, 2] ** 2).sum()
     )
-
-
-@pytest.mark.parametrize("study", VARIANCES)
-def test_shares_of_variance(study):
-    rng, found = np.random.default_rng(3), []
-    for _ in range(400):
-        truth = panel(2, 1, seed=rng, study=study, test_points=20, batch=1).truth
-        own = truth.f_test - truth.shared_test
-        # The grid's ends count half, as in the integral over the unit range.
-        weights = np.array([0.5, *np.ones(18), 0.5]) if truth.x_test.shape[1] == 1 else np.ones(20)
-        squares = truth.shared_test**2, (own**2).mean(axis=0)
-        found.append([np.average(each, weights=weights) for each in squares])
-    found = np.array(found)
-    error = found.std(axis=0) / np.sqrt(len(found))
-    assert (np.abs(found.mean(axis=0) - VARIANCES[study]) < 4.5 * error + 0.002).all()
-    assert (error < 0.06).all()
 
 
 def test_slopes_are_a_linear_mixed_model():
