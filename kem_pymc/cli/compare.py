@@ -73,7 +73,7 @@ def compare(
     from kem_pymc.comparison.task import FULL, QUICK, tasks_of
 
     folders.check(out, True, RUNS)
-    job = Job.asked(ctx.params)
+    job = Job.from_options(ctx.params)
     cohort = job.cohort()
     if cohort.n_users < 2 or cohort.max_steps < 2:
         raise InputError(

@@ -39,14 +39,14 @@ def versions() -> str:
 
     from packaging.requirements import Requirement
 
-    found = [platform.platform(), f"Python {platform.python_version()}"]
+    lines = [platform.platform(), f"Python {platform.python_version()}"]
     for needed in map(Requirement, ["kem-pymc", *(metadata.requires("kem-pymc") or ())]):
         if needed.marker is None or needed.marker.evaluate({"extra": ""}):
             version = metadata.version(needed.name)
             if not needed.specifier.contains(version, prereleases=True):
                 raise InputError(f'{version} is installed. Run: pip install "{needed}"')
-            found.append(f"{needed.name} {version}")
-    return ", ".join(found)
+            lines.append(f"{needed.name} {version}")
+    return ", ".join(lines)
 
 
 def code_cache() -> str:
@@ -77,12 +77,12 @@ def draws() -> str:
     cohort = kem.datasets.synthetic(users=2, time_steps=2, seed=0)
     x, n = cohort.inputs[0], cohort.ends[0][0]
     values = {"SE0.amplitude": 1.7, "SE0.lengthscale": 0.6}
-    found = log_likelihoods(cohort, "SE0", values, noise=0.3)[0, 0]
+    value = log_likelihoods(cohort, "SE0", values, noise=0.3)[0, 0]
     covariance = 1.7 * np.exp(-0.5 * ((x[:n] - x[:n].T) / 0.6) ** 2) + 0.3 * np.eye(n)
     expected = multivariate_normal(cov=covariance).logpdf(cohort.targets[0][:n])
-    if not abs(found - expected) < 1e-8:
+    if not abs(value - expected) < 1e-8:
         raise InputError(
-            f"A log likelihood is {found}, not {expected}. Delete the folder of compiled code."
+            f"A log likelihood is {value}, not {expected}. Delete the folder of compiled code."
         )
     model = kem.EvolutionModel(cohort, kem.CandidatePool(["LIN0", "SE0"]), kem.priors.synthetic())
     kem.sample(model, draws=4, tune=2, chains=1, cores=1, random_seed=0, progress=False)

@@ -71,7 +71,7 @@ def fit(
             raise InputError("Give either a study file or a table (with --data), not both.")
         if study is not None:
             options.only_with_table(ctx)
-        job, run = Job.asked(ctx.params), run_folder(out)
+        job, run = Job.from_options(ctx.params), run_folder(out)
         check_free(run, overwrite)
     folders.check(out, overwrite)
     with waiting("Reading the data and learning what users share"):
@@ -134,12 +134,12 @@ def _sample_and_write(
         ) from error
     screen.info(f"Results are in {out}.")
     planned = 1 + len(learning.models_of(model))
-    if len(runs) == planned and all(own.complete for own in runs.values()):
+    if len(runs) == planned and all(result.complete for result in runs.values()):
         remove_run(run)
         if run.exists():
             screen.warn(f"The run is complete. Files that kem fit didn't write are still in {run}.")
         return
-    failures = [failure for own in runs.values() for failure in own.failures]
+    failures = [failure for result in runs.values() for failure in result.failures]
     for failure in failures:
         screen.warn(f"The results lack a chain: {failure}. See {run}.")
     what = "A chain failed." if failures else "Sampling was interrupted."

@@ -79,10 +79,10 @@ class Job(Table, frozen=True):
     command: str
 
     @classmethod
-    def asked(cls, options: Mapping[str, Any]) -> Self:
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Return the job that the current command line requests by its options."""
         typed = shlex.join(["kem", *sys.argv[1:]])
-        return super().asked({**options, "directory": os.getcwd(), "command": typed})
+        return super().from_options({**options, "directory": os.getcwd(), "command": typed})
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -169,9 +169,9 @@ class Job(Table, frozen=True):
             else:
                 study = load_study(self.study)
                 model, of_study = study.model, study.sampler
-        asked = {**self.model_dump(include={"draws", "tune", "chains", "cores"})}
-        asked["random_seed"] = self.seed
-        given = {name: value for name, value in asked.items() if value is not None}
+        options = self.model_dump(include={"draws", "tune", "chains", "cores"})
+        options["random_seed"] = self.seed
+        given = {name: value for name, value in options.items() if value is not None}
         return model, SAMPLER | of_study | given
 
     def pool(self, cohort: "Cohort") -> "CandidatePool":

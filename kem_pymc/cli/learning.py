@@ -116,10 +116,10 @@ def sample_all(
     for name, of in models_of(model).items():
         if not all(run.complete for run in results.values()):
             break
-        own = of(model)
+        other = of(model)
         screen.info(f"{name.capitalize()} model of pilot users:")
         try:
-            results[name] = sample(own, ready(own, executor), sampler, path / name, executor)
+            results[name] = sample(other, ready(other, executor), sampler, path / name, executor)
         except KeyboardInterrupt:
             break
     return results

@@ -63,10 +63,9 @@ class _Kem(TyperGroup):
                     raise  # typer handles these
                 if debug:
                     screen.errors.print_exception()
-                theirs = isinstance(error, InputError)
-                ours = not (theirs or isinstance(error, SamplingError | WorkerError))
-                screen.error(_fault(error, debug) if ours else str(error))
-                raise typer.Exit(2 if theirs else 1) from error
+                known = isinstance(error, InputError | SamplingError | WorkerError)
+                screen.error(str(error) if known else _fault(error, debug))
+                raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 
 class _Command(TyperCommand):
@@ -87,7 +86,7 @@ class _Command(TyperCommand):
     def as_option(self, name: str, value: Any) -> str:
         """Return an argument as an option, or as in Python if the command has no such option."""
         option = OTHER_NAMES.get(name, name)
-        parameter = next((own for own in self.params if own.name == option), None)
+        parameter = next((p for p in self.params if p.name == option), None)
         if parameter is None or not parameter.opts[0].startswith("--"):
             return INSTEAD.get(name) or in_python(name, value)
         if value is ... or getattr(parameter, "is_flag", False):
@@ -115,8 +114,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         from importlib.metadata import version
 
         screen.console.print(f"kem_pymc {version('kem-pymc')}")

@@ -217,5 +217,5 @@ def alone_with_resume(ctx: typer.Context) -> None:
 
 def _given(ctx: typer.Context) -> list[Any]:
     """Return the options and arguments that the command line gives."""
-    sources = {own: ctx.get_parameter_source(str(own.name)) for own in ctx.command.params}
-    return [own for own, source in sources.items() if source and source.name == "COMMANDLINE"]
+    sources = {p: ctx.get_parameter_source(str(p.name)) for p in ctx.command.params}
+    return [p for p, source in sources.items() if source and source.name == "COMMANDLINE"]

@@ -98,7 +98,7 @@ def search(
     from kem_pymc.search.run import search as run
 
     points = _read(table, target, options.listed(features), future, missing == "drop")
-    found = run(
+    result = run(
         points.data[points.inputs].to_numpy(),
         points.data[target].to_numpy(),
         method,
@@ -112,12 +112,12 @@ def search(
         cluster=cluster,
         out=out,
     )
-    screen.console.print(found)
-    if isinstance(found, EvolutionResult):
-        _write_formula(found, points, out)
+    screen.console.print(result)
+    if isinstance(result, EvolutionResult):
+        _write_formula(result, points, out)
     else:
-        _write_composition(found, points, out)
-    _write_predictions(found, points, out)
+        _write_composition(result, points, out)
+    _write_predictions(result, points, out)
     screen.info(f"Results: {out}")
 
 
@@ -226,18 +226,18 @@ def _numbers(
     return pd.DataFrame(number_columns(complete.assign(**days), names), columns=names)
 
 
-def _write_composition(found: "SearchResult", points: _Points, out: Path) -> None:
+def _write_composition(result: "SearchResult", points: _Points, out: Path) -> None:
     """Print the components of the best composition, and write their table and picture."""
     from kem_pymc.plots.parts import components
     from kem_pymc.search.description import describe, left_out_errors
 
-    parts = describe(found.selection, points.features)
+    parts = describe(result.selection, points.features)
     screen.heading(f"{points.target} is the sum of")
     rows = parts[["component", "description", "share"]].itertuples(index=False)
     columns = ("component", "description", "share of variance")
     screen.table(columns, rows, {"share of variance": ".1%"})
-    noise = found.selection.noise_in_target_units**0.5
-    sd = float(left_out_errors(found.selection).std())
+    noise = result.selection.noise_in_target_units**0.5
+    sd = float(left_out_errors(result.selection).std())
     if sd > FOLLOWING * noise:
         screen.warn(
             f"Predicted from all other points, {points.target} has errors of sd {sd:.2g}. That is "
@@ -246,31 +246,31 @@ def _write_composition(found: "SearchResult", points: _Points, out: Path) -> Non
             "--noise-sd 0.3, in another folder."
         )
     write_table(parts, out / "components.csv")
-    save_figure(components(found.selection, study=points)[0], out / "components.png")
+    save_figure(components(result.selection, study=points)[0], out / "components.png")
 
 
-def _write_formula(found: "EvolutionResult", points: _Points, out: Path) -> None:
+def _write_formula(result: "EvolutionResult", points: _Points, out: Path) -> None:
     """Write the values, the formula and a picture of the best evolved kernel."""
     from kem_pymc._system.files import write_atomically
     from kem_pymc.plots.evolved import evolved_kernel
 
-    write_atomically(out / "best.json", f"{found.selection.best.to_json()}\n".encode())
-    write_atomically(out / "formula.tex", f"{found.best.latex()}\n".encode())
-    save_figure(evolved_kernel(found.selection, study=points)[0], out / "kernel.png")
+    write_atomically(out / "best.json", f"{result.selection.best.to_json()}\n".encode())
+    write_atomically(out / "formula.tex", f"{result.best.latex()}\n".encode())
+    save_figure(evolved_kernel(result.selection, study=points)[0], out / "kernel.png")
 
 
-def _write_predictions(found: "SearchResult", points: _Points, out: Path) -> None:
+def _write_predictions(result: "SearchResult", points: _Points, out: Path) -> None:
     """Write the path of the search, and predictions at all points, with dates as given."""
     import pandas as pd
 
     from kem_pymc.plots.search import search_path
 
     table = pd.concat([points.data, points.future], ignore_index=True)
-    predicted = found.selection.predict(table[points.inputs].to_numpy(), include_noise=True)
+    predicted = result.selection.predict(table[points.inputs].to_numpy(), include_noise=True)
     for name, origin in points.first.items():
         table[name] = (origin + pd.to_timedelta(table[name], unit="D")).dt.round("us")
     table["mean"], table["sd"] = predicted.mean, predicted.sd
     table["lower_95"], table["upper_95"] = predicted.quantile(0.025), predicted.quantile(0.975)
-    write_table(found.path.reset_index(), out / "path.csv")
+    write_table(result.path.reset_index(), out / "path.csv")
     write_table(table, out / "predictions.csv")
-    save_figure(search_path(found), out / "path.png")
+    save_figure(search_path(result), out / "path.png")

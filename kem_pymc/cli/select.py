@@ -110,7 +110,7 @@ def select(
     study_file = None if study is None else load_study(study)  # may add kernels to evolutions'
     learned = Evolutions.load(evolutions)
     known = {"features": list(learned.features), "target": target or learned.target}
-    table = Table.asked(ctx.params | known)
+    table = Table.from_options(ctx.params | known)
     if data is not None:
         cohort = table.cohort(learned.levels)
     else:

@@ -43,8 +43,8 @@ class Table(BaseModel, extra="forbid", frozen=True):
     missing: Literal["error", "drop"] | None = None
 
     @classmethod
-    def asked(cls, options: Mapping[str, Any]) -> Self:
-        """Return what the options of a command ask for; others are left aside."""
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Return the table that the options of a command describe; other options are ignored."""
         return cls(**{name: value for name, value in options.items() if name in cls.model_fields})
 
     def cohort(self, levels: Mapping[str, Sequence[str]] | None = None) -> Cohort:
@@ -125,9 +125,9 @@ class Table(BaseModel, extra="forbid", frozen=True):
             raise InputError(f"{path} has no rows. Give at least one future point.")
         past_users = {str(label): label for label in past[user].unique()}
         labels = coming[user].astype(str)
-        strange = ~labels.isin(past_users).to_numpy()
-        if strange.any():
-            first = strange.argmax()
+        unknown = ~labels.isin(past_users).to_numpy()
+        if unknown.any():
+            first = unknown.argmax()
             raise InputError(
                 f"User {labels.iloc[first]} in {place(coming.index, first)} of {path} has no "
                 f"points in {self.data}. Give future points only of users in that table."

@@ -37,13 +37,13 @@ def chains_of(selections: "pd.DataFrame") -> list[str]:
     from kem_pymc.comparison.task import r_hats
     from kem_pymc.diagnostics.convergence import RHAT
 
-    found = r_hats(selections)
-    apart = sum(r_hat > RHAT for r_hat in found)
+    values = r_hats(selections)
+    apart = sum(r_hat > RHAT for r_hat in values)
     text = (
-        f"Chains disagree in {apart} of {len(found)} trainings: R-hat of the number of clusters "
+        f"Chains disagree in {apart} of {len(values)} trainings: R-hat of the number of clusters "
         f"or of the log joint density is above {RHAT}."
     )
-    return [text] if found else []
+    return [text] if values else []
 
 
 def write_page(name: str, output: "Output", out: Path, heading: Sequence[str]) -> None:

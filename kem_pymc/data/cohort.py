@@ -383,8 +383,8 @@ class Cohort(Displayed):
             raise InputError(
                 f"No user has a time step {time_step}. Give 0 to {self.max_steps - 1}, or -1."
             )
-        there = self._take(reached)
-        return there._cut(tuple(ends[[time_step]] for ends in there.ends))
+        users = self._take(reached)
+        return users._cut(tuple(ends[[time_step]] for ends in users.ends))
 
     def _cut(self, ends: tuple[np.ndarray, ...]) -> Self:
         """Return the cohort with other time steps, and with the points up to the last of them."""

@@ -158,15 +158,15 @@ def feature_columns(
     if scope not in ("pilot", "new"):
         raise InputError("{scope} is unknown. Give 'pilot' or 'new'.", scope=scope)
     named = None if features is None else names_of(features, "features")
-    asked = () if categorical is None else names_of(categorical, "categorical")
-    _check_roles(df, user, time, target, named, asked)
+    groups = () if categorical is None else names_of(categorical, "categorical")
+    _check_roles(df, user, time, target, named, groups)
     cells = {name: Cells(df[name]) for name in df.columns}
     users, problems, pilot = cells[user].comparable, Problems(), scope == "pilot"
     reasons: dict[Hashable, str | None] = {}
     if named is None:
         for name in df.columns.drop([user, time, target]):
             with problems:
-                reasons[name] = None if name in asked else _why_not(cells[name], users, pilot)
+                reasons[name] = None if name in groups else _why_not(cells[name], users, pilot)
         problems.check()
         named = tuple(name for name, reason in reasons.items() if reason is None)
         if named and pilot and cells[time].comparable.nunique() < 2:
@@ -178,7 +178,7 @@ def feature_columns(
         levels: tuple[str, ...] = ()
         if isinstance(categorical, Mapping):
             levels = tuple(categorical.get(name, ()))
-        elif name in asked or (name != time and cells[name].kind == "categories"):
+        elif name in groups or (name != time and cells[name].kind == "categories"):
             with problems:
                 levels = cells[name].levels()
         kind: Kind = "time" if name == time else "categories" if levels else "numbers"

@@ -96,10 +96,10 @@ def user_points(
     for name in (*columns.names, target):
         with problems:
             _check_size(name, cells[name], df.index)
-    alone = next((u for u, places in zip(users, rows, strict=True) if len(places) < 2), None)
-    if pilot and alone is not None:
+    single = next((u for u, places in zip(users, rows, strict=True) if len(places) < 2), None)
+    if pilot and single is not None:
         problems.add_problem(
-            f"User {alone!r} has one point, too few to learn from. "
+            f"User {single!r} has one point, too few to learn from. "
             "Leave the user out; only new users ({scope}) may have one.",
             scope="new",
         )
@@ -145,25 +145,25 @@ def _without_missing(df: pd.DataFrame, columns: Columns, least: int) -> tuple[pd
     count as missing. The description is empty if no value was missing.
     """
     missing = df[list(columns.used)].isna()
-    gone = missing.any(axis=1).to_numpy()
-    if not gone.any():
+    incomplete = missing.any(axis=1).to_numpy()
+    if not incomplete.any():
         return df, ""
     by_column = missing.sum()
     in_columns = some(
         [f"{name} in {count}" for name, count in by_column[by_column > 0].items()], NAMED
     )
     labels = df[columns.user]
-    by_user = labels[gone].value_counts(sort=False)
+    by_user = labels[incomplete].value_counts(sort=False)
     of_users = [f"{label}: {count}" for label, count in by_user.items()]
     message = (
-        f"Left out {gone.sum()} of {len(df)} rows with missing values: {in_columns}. "
+        f"Left out {incomplete.sum()} of {len(df)} rows with missing values: {in_columns}. "
         f"By user: {some(of_users, NAMED)}."
     )
-    kept = labels[~gone].value_counts()
+    kept = labels[~incomplete].value_counts()
     few = [label for label in by_user.index if kept.get(label, 0) < least]
     if few:
         message += f" Users with too few remaining rows are also left out: {some(few, NAMED)}."
-    left = df[~gone & ~labels.isin(few).to_numpy()]
+    left = df[~incomplete & ~labels.isin(few).to_numpy()]
     if left.empty:
         raise InputError(
             f"There are no rows without missing values, of users with at least {least}: values are "
