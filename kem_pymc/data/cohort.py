@@ -150,7 +150,8 @@ class Cohort(Displayed):
         ----------
         df : DataFrame
         user, time, target : column names
-            Users keep their order of first appearance. The time is a number, a date or a duration.
+            Users keep their order of first appearance. The time is a number, a date, also as text
+            in ISO 8601, or a duration.
         features : sequence of column names, optional
             Columns to use as features. By default the time, then every other column of numbers or
             categories except row numbers, ids and columns with the same value in every row;

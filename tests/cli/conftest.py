@@ -65,11 +65,12 @@ def trial(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of ``kem fit`` on such a table."""
+    """Results of ``kem fit`` on such a table; beside them, what it printed."""
     folder = tmp_path_factory.mktemp("fitted")
     table().to_csv(folder / "trial.csv", index=False)
     data = ("--data", folder / "trial.csv", *COLUMNS, *FITTED)
-    fine("fit", *data, *SMALL, "--out", folder / "results")
+    text = fine("fit", *data, *SMALL, "--out", folder / "results")
+    (folder / "printed.txt").write_text(text, "utf-8")
     return folder / "results"
 
 

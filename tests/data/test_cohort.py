@@ -64,8 +64,11 @@ class TestFromFrame:
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_time_may_be_a_date_and_then_has_no_gaps(self, zone):
         days = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-03-01"] * 2).sort_values()
-        got = Cohort.from_frame(frame(week=days.tz_localize(zone)), **ROLES)
-        assert [e.tolist() for e in got.ends] == [[1, 2, 3], [1, 2, 3]]
+        for week in (days.tz_localize(zone), days.astype(str)):
+            got = Cohort.from_frame(frame(week=week), **ROLES)
+            assert [e.tolist() for e in got.ends] == [[1, 2, 3], [1, 2, 3]]
+            assert got.inputs[0][-1, 0] == 59
+        refused_frame(frame(x=days.astype(str)), "'x' has dates", features=["x"])
 
     @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
     def test_dates_as_a_feature_are_days_since_the_users_first_row(self, zone):
