@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from kem_pymc import Evolutions, priors
-from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run, table
+from tests.cli.conftest import COLUMNS, FITTED, SMALL, fine, refused, run
 
 
 def test_posterior_opens_with_xarray_and_has_a_summary(fitted):
@@ -85,20 +85,6 @@ def test_a_cluster_that_does_not_answer_leaves_nothing(trial, tmp_path, monkeypa
     arguments = ("--data", trial, *COLUMNS, *SMALL[:-2], "--out", tmp_path / "r")
     refused(run("fit", *arguments, "--cluster", "tcp://127.0.0.1:9"))
     assert not list(tmp_path.glob("r*"))
-
-
-@pytest.mark.integration
-def test_parquet_dates_features_and_batches(tmp_path):
-    frame = table(weeks=4).rename(columns={"week": "day"})
-    frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
-    frame.to_parquet(tmp_path / "trial.parquet")
-    options = ("--features", "sleep", "--batch", 4, "--base", "SE", "--feedback", "joint")
-    columns = ("--user", "id", "--time", "day", "--target", "steps")
-    data = ("--data", tmp_path / "trial.parquet", *columns)
-    text = fine("fit", *data, *options, *SMALL, "--out", tmp_path / "r")
-    assert "3 users, 2 time steps, 24 points: sleep -> steps" in text
-    settings = json.loads((tmp_path / "r" / "settings.json").read_text())
-    assert settings["feedback"] == "joint"
 
 
 def interrupt(study: Path, *options: str) -> subprocess.CompletedProcess:

@@ -116,12 +116,15 @@ def test_results_of_the_same_command_may_be_replaced(tmp_path):
     assert job(command="kem fit --draws 3 --overwrite").may_replace(tmp_path)
 
 
-def test_numbers_of_the_sampler_come_from_the_command_line_first(study, tmp_path):
+def test_numbers_of_the_sampler_come_from_the_command_line_first(study, trial, tmp_path):
     """Then from the study file, then from the defaults; a file that is gone is named."""
     study.write_text(study.read_text() + "sampler = {'draws': 9, 'tune': 4}\n")
     own = {"study": study, "data": None}
     _, sampler = job(**own, directory=str(tmp_path)).read()
     assert sampler == {"draws": 7, "tune": 4, "chains": 4, "random_seed": 0}
+    columns = {"user": "id", "time": "week", "target": "steps", "shared": "none"}
+    model, _ = job(**columns, data=trial, candidates=["LIN0"], feedback="joint").read()
+    assert model.feedback == "joint"
     gone = job(**own, directory=str(tmp_path / "gone"))
     refused(gone.read, "gone, in which the run was started, doesn't exist")
 

@@ -207,26 +207,6 @@ def test_selections_are_the_librarys(select, evolutions, new, tmp_path, options,
     assert {name: shown[name] for name in given} == given
 
 
-@pytest.mark.integration
-def test_test_users_of_a_study(select, evolutions, new, tmp_path):
-    study = tmp_path / "study.py"
-    study.write_text(
-        f"""
-import pandas as pd
-import kem_pymc as kem
-columns = dict(user="id", time="week", target="steps", features=["sleep", "mood"])
-test = kem.Cohort.from_frame(pd.read_csv({str(new)!r}), **columns, scope="new")
-model = kem.EvolutionModel(test, kem.CandidatePool(["LIN0"], 2))
-"""
-    )
-    arguments = ("select", study, "--evolutions", evolutions, "--out", tmp_path / "of_study.csv")
-    fine(*arguments)
-    fine(*select())
-    tables = [pd.read_csv(tmp_path / name) for name in ("of_study.csv", "s.csv")]
-    pd.testing.assert_frame_equal(*(frame.drop(columns="run_time") for frame in tables))
-    assert "can only be used with --data" in refused(run(*arguments, "--batch", 5))
-
-
 def test_files_beside_each_other_that_a_report_reads(select, evolutions, new, tmp_path):
     """Labels that a spreadsheet takes for formulas are escaped, and read back as they were."""
     labels = {0: "=1+1", 1: "-b", 7: "c"}

@@ -63,6 +63,8 @@ def test_test_users_of_another_study(study, evolutions):
     with_line(study, "test = cohort\n")
     message = refused(run("select", study, "--evolutions", evolutions))
     assert "The new users' features are x" in message
+    message = refused(run("select", study, "--evolutions", evolutions, "--batch", 5))
+    assert "can only be used with --data" in message
 
 
 def test_study_file_is_not_registered_and_imports_what_is_beside_it(study, monkeypatch):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from kem_pymc.cli.tables import Table
-from tests.cli.conftest import COLUMNS, refused, run
+from tests.cli.conftest import COLUMNS, refused, run, table
 from tests.refusals import refused as refused_call
 
 
@@ -125,3 +125,12 @@ def test_labels_keep_leading_zeros(tmp_path):
     frame = dated()
     assert read(frame, tmp_path).users == (1, 2)
     assert read(frame.assign(id=frame["id"].map("{:03d}".format)), tmp_path).users == ("001", "002")
+
+
+def test_parquet_dates_features_and_batches(tmp_path):
+    frame = table(weeks=4).rename(columns={"week": "day"})
+    frame["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(7 * frame["day"], unit="D")
+    frame.to_parquet(tmp_path / "trial.parquet")
+    names = {"user": "id", "time": "day", "target": "steps", "features": "sleep", "batch": 4}
+    cohort = Table(data=tmp_path / "trial.parquet", **names).cohort()
+    assert repr(cohort) == "Cohort(3 users, 2 time steps, 24 points: sleep -> steps)"
