@@ -139,7 +139,7 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
         learned = replace(learned, settings={**learned.settings, DISAGREE: apart})
     learned.save(folder / EVOLUTIONS)
     for name, run in runs.items():
-        write_posterior(run.idata, folder / f"{name or 'posterior'}.zarr")
+        run.idata.to_zarr(folder / f"{name or 'posterior'}.zarr")
     summary(idata).to_csv(folder / "summary.csv", index_label="quantity")
     with suppress(InputError):  # if every evolution is improbable, there is nothing to draw
         save_figure(evolution_graph(learned), folder / "evolutions.png")
@@ -147,11 +147,6 @@ def write(runs: dict[str, RunResult], folder: Path, out: Path) -> Evolutions:
     screen.evolutions(learned)
     (screen.warn if apart else screen.info)(verdict(idata, apart, out))
     return learned
-
-
-def write_posterior(idata: xr.DataTree, path: Path) -> None:
-    """Write a posterior to a folder that ``xarray.open_datatree`` opens."""
-    idata.to_zarr(path)
 
 
 def summary(idata: xr.DataTree) -> pd.DataFrame:

@@ -54,11 +54,11 @@ def same_results(
 def without_space(command: tuple, monkeypatch: pytest.MonkeyPatch) -> Result:
     """Run ``kem fit`` until the disk is full when results are written."""
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(learning, "write_posterior", full)
+        patch.setattr(xr.DataTree, "to_zarr", full)
         return run(*command)
 
 

@@ -13,7 +13,6 @@ import pytest
 
 import kem_pymc as kem
 from kem_pymc import priors
-from kem_pymc.cli import learning
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.kernels.pool import CandidatePool
@@ -54,7 +53,7 @@ def fitted(folder: Path, features=(FEATURE,), candidates=("LIN0", "SE0")) -> Pat
     learned.save(folder / "evolutions.json")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as the command does: zarr speaks of its own format
-        learning.write_posterior(idata, folder / "posterior.zarr")
+        idata.to_zarr(folder / "posterior.zarr")
     settings = {
         "command": "kem fit <b>",
         "data": repr(pilots),
