@@ -12,7 +12,6 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.lifelong.sampler import LifelongSampler, whole
@@ -20,7 +19,7 @@ from kem_pymc.lifelong.space import Space
 from kem_pymc.lifelong.tasks import Task
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
-from kem_pymc.selection.selector import PoolSelector, Previous, as_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -109,23 +108,20 @@ class LifelongSelector(PoolSelector):
             )
         selector = cls(pool, priors, **({"scaling": Scaling.unit(pilot)} | options))
         for x, y in zip(pilot.inputs, pilot.targets, strict=True):
-            x, y = selector.scaling.inputs(x), selector.scaling.targets(y)
-            selector.tasks.append(selector._search(x, y, None)[0])
+            points = UserPoints(selector.scaling.inputs(x), selector.scaling.targets(y))
+            selector.tasks.append(selector._search(points, None)[0])
         return selector
 
     def __repr__(self) -> str:
         return f"LifelongSelector(budget={self.budget})"
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
-        return ranked([self._search(x, y, previous)[1]])
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+        return ranked([self._search(points, previous)[1]])
 
-    def _search(
-        self, x: np.ndarray, y: np.ndarray, previous: Previous
-    ) -> tuple[Task, list[ScoredKernel]]:
+    def _search(self, points: UserPoints, previous: Previous) -> tuple[Task, list[ScoredKernel]]:
         """Return the evaluations of a data set, and its compositions."""
         included = self.pool.inclusion(as_composition(previous, self.pool.dimension))
+        x, y = points.x, points.y
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
         task, none = Task(np.empty((0, len(included))), np.empty(0)), np.empty((0, len(included)))
         rows: list[ScoredKernel] = []
@@ -136,7 +132,7 @@ class LifelongSelector(PoolSelector):
                 assert proposed is not None  # there are points that weren't tried
                 row = proposed
             proposal = self._proposal(self.pool.composition(row > 0.5), rng)
-            rows += self._scorer.consider([proposal], Composition(), previous, x, y)
+            rows += self._scorer.consider([proposal], Composition(), previous, points)
             values = np.append(task.values, -rows[-1].score / len(y))
             task = Task(np.vstack([task.rows, row]), values)
         return task, rows

@@ -14,14 +14,13 @@ from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, Cluster, KernelSummary, summarise
 from kem_pymc.gp.coordinates import NOISE_FLOOR
 from kem_pymc.gp.fit import fit
-from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Candidate, Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.priors.compiled_table import check_noise_floor
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
-from kem_pymc.selection.selector import PoolSelector, Previous
+from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
 from kem_pymc.shared.choice import SharedPart
 
 if TYPE_CHECKING:
@@ -122,20 +121,17 @@ class ARDSelector(PoolSelector):
         self, scorer: Scorer, x: np.ndarray, y: np.ndarray, function: MeanFunction | None
     ) -> tuple[float, ...]:
         """Return the coordinates of a fit to the complete data of one pilot user."""
-        x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        shared = None if function is None else MeanAtPoints(function, x)
-        task = scorer.task(self._proposal(x, y, shared), Composition(), None, x, y, shared)
+        points = UserPoints.of(self.scaling.inputs(x), self.scaling.targets(y), function)
+        task = scorer.task(self._proposal(points), Composition(), None, points)
         return tuple(fit(task.objective, task.starts, scorer.runs).values.tolist())
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
-        proposals = [self._proposal(x, y, shared)]
-        return self._scorer.consider(proposals, Composition(), previous, x, y, shared)
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+        return self._scorer.consider([self._proposal(points)], Composition(), previous, points)
 
-    def _proposal(self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None) -> Proposal:
+    def _proposal(self, points: UserPoints) -> Proposal:
         """Return the kernel with starts at the scale of the data, and at pilot users' values."""
-        starts = _starts(x, y if shared is None else y - shared.mean, self.noise_floor)
+        mean = 0.0 if points.shared is None else points.shared.mean
+        starts = _starts(points.x, points.y - mean, self.noise_floor)
         summary = KernelSummary(starts[0], np.full(len(starts[0]), LONE_SPREAD), starts)
         if self._summary is not None:
             summary = replace(self._summary, starts=np.vstack([starts, self._summary.starts]))

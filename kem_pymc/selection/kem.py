@@ -14,12 +14,11 @@ from kem_pymc.evolutions.evolutions import Evolutions
 from kem_pymc.evolutions.novelty import next_kernel
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import MANY
-from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import PoolSelector, Previous, as_composition
+from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints, as_composition
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -186,15 +185,13 @@ class KEMSelector(PoolSelector):
             return selection
         return selection.with_unshared(self._unshared.select(x, y), self.departure)
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
         parent = self._parent(previous)
         rounds = []
         for source in self._sources(parent):
             proposals = self._proposals(source, parent, previous)
-            plausible = self._scorer.shortlist(proposals, self.max_candidates, x, y, shared)
-            rounds.append(self._scorer.consider(plausible, parent, previous, x, y, shared))
+            plausible = self._scorer.shortlist(proposals, self.max_candidates, points)
+            rounds.append(self._scorer.consider(plausible, parent, previous, points))
         return ranked(rounds)
 
     def _parent(self, previous: Previous) -> Composition:

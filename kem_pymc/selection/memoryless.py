@@ -11,7 +11,6 @@ from kem_pymc.data.scaling import Scaling
 from kem_pymc.errors import InputError
 from kem_pymc.evolutions.clusters import LONE_SPREAD, KernelSummary
 from kem_pymc.gp.coordinates import Coordinates
-from kem_pymc.gp.mean_process import MeanAtPoints
 from kem_pymc.gp.posterior import MeanFunction
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
@@ -19,7 +18,7 @@ from kem_pymc.sampler.search import best_kernel, one_data_set
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer
 from kem_pymc.selection.selection import Selection
-from kem_pymc.selection.selector import PoolSelector, Previous
+from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -93,14 +92,12 @@ class MemorylessSelector(PoolSelector):
     def __repr__(self) -> str:
         return f"MemorylessSelector(fit={self._scorer.fit!r}, steps={self.steps})"
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
-        table = self._scorer.table
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
+        table, x, y = self._scorer.table, points.x, points.y
         included, h, log_noise = self._start(previous, len(table.entry))
         # Every data set has its own stream of random numbers, so that the order doesn't matter.
         rng = np.random.default_rng([self.seed, crc32(x.tobytes()), crc32(y.tobytes())])
-        study = one_data_set(self.pool, table, x, y, shared)
+        study = one_data_set(self.pool, table, x, y, points.shared)
         log_noise = best_kernel(study, included, h, log_noise, self.steps, rng)
         composition = self.pool.composition(included)
         coordinates = Coordinates(self.pool, composition)
@@ -109,7 +106,7 @@ class MemorylessSelector(PoolSelector):
         values = np.append(h[coordinates.places], log_noise)
         summary = KernelSummary(values, np.full(len(values), LONE_SPREAD), values[None])
         proposals = [Proposal(composition, "searched", 1.0, summary)]
-        return self._scorer.consider(proposals, Composition(), previous, x, y, shared)
+        return self._scorer.consider(proposals, Composition(), previous, points)
 
     def _start(self, previous: Previous, length: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Return inclusion indicators (C,), hyperparameters (H,) and log noise to start from."""

@@ -37,7 +37,7 @@ from kem_pymc.priors.compiled_table import PriorTable
 from kem_pymc.selection.scored_kernel import ScoredKernel, draws_around
 from kem_pymc.selection.screening import REFINED, rough_fit
 from kem_pymc.selection.selection import LEAST_WEIGHT, Selection
-from kem_pymc.selection.selector import Previous
+from kem_pymc.selection.selector import Previous, UserPoints
 
 if TYPE_CHECKING:
     from kem_pymc.priors import Priors
@@ -142,9 +142,7 @@ class Scorer:
         proposals: Sequence[Proposal],
         parent: Composition,
         previous: Previous,
-        x: np.ndarray,
-        y: np.ndarray,
-        shared: MeanAtPoints | None = None,
+        points: UserPoints,
     ) -> list[ScoredKernel]:
         """Fit and score every proposal.
 
@@ -161,18 +159,15 @@ class Scorer:
         previous : Selection, Composition, str or None
             If it is a Selection of the same composition as a proposal, its values are an additional
             starting point.
-        x, y : ndarray, shapes (n, D) and (n,)
-            Inputs and targets, in scaled units.
-        shared : MeanAtPoints, optional
-            Mean function that all users share, at the same inputs.
+        points : UserPoints
 
         Returns
         -------
         list of ScoredKernel
             One record per proposal, in the same order. Their weights add up to one.
         """
-        tasks = [self.task(proposal, parent, previous, x, y, shared) for proposal in proposals]
-        screens = len(y) >= MANY and len(tasks) > REFINED
+        tasks = [self.task(proposal, parent, previous, points) for proposal in proposals]
+        screens = len(points.y) >= MANY and len(tasks) > REFINED
         fitted = [
             self._rough(task) if screens else self._exact(task, task.starts) for task in tasks
         ]
@@ -198,31 +193,20 @@ class Scorer:
         ]
 
     def task(
-        self,
-        proposal: Proposal,
-        parent: Composition,
-        previous: Previous,
-        x: np.ndarray,
-        y: np.ndarray,
-        shared: MeanAtPoints | None,
+        self, proposal: Proposal, parent: Composition, previous: Previous, points: UserPoints
     ) -> Task:
         """Return what a fit of one proposal needs; the arguments are those of :meth:`consider`."""
         coordinates = Coordinates(self.pool, proposal.composition)
         pilot = normal_prior(proposal.summary.centre, proposal.summary.spread)
         prior = self._prior(coordinates, parent, pilot)
-        objective = Objective(coordinates, x, y, prior, self.noise_floor, shared)
+        objective = points.objective(coordinates, prior, self.noise_floor)
         starts = [proposal.summary.centre, *proposal.summary.starts]
         if isinstance(previous, Selection) and previous.composition == proposal.composition:
             starts.append(coordinates.from_named(previous.hyperparameters, previous.noise))
         return Task(proposal, objective, pilot, starts)
 
     def shortlist(
-        self,
-        proposals: Sequence[Proposal],
-        count: int,
-        x: np.ndarray,
-        y: np.ndarray,
-        shared: MeanAtPoints | None = None,
+        self, proposals: Sequence[Proposal], count: int, points: UserPoints
     ) -> list[Proposal]:
         """Return the most plausible proposals of each status, in their original order.
 
@@ -235,15 +219,13 @@ class Scorer:
         proposals : sequence of Proposal
         count : int
             Maximum number of proposals of each status.
-        x, y : ndarray, shapes (n, D) and (n,)
-            Inputs and targets, in scaled units.
-        shared : MeanAtPoints, optional
-            Mean function that all users share, at the same inputs.
+        points : UserPoints
 
         Returns
         -------
         list of Proposal
         """
+        x, y, shared = points.x, points.y, points.shared
         if len(y) >= MANY:
             few = spread_places(len(y))
             x, y = x[few], y[few]

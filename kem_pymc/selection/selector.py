@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,10 @@ import numpy.typing as npt
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.data.validation import check_points
 from kem_pymc.errors import InputError
+from kem_pymc.gp.coordinates import NOISE_FLOOR, Coordinates
 from kem_pymc.gp.mean_process import MeanAtPoints, MeanFunction
+from kem_pymc.gp.objective import Objective
+from kem_pymc.gp.problem import Prior
 from kem_pymc.kernels.composition import Composition
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
@@ -48,6 +52,34 @@ class Selector(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class UserPoints:
+    """The points of one user, in scaled units.
+
+    Attributes
+    ----------
+    x, y : ndarray, shapes (n, D) and (n,)
+        Inputs and targets.
+    shared : MeanAtPoints, optional
+        Mean function that all users share, at the inputs.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    shared: MeanAtPoints | None = None
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, shared: MeanFunction | None) -> Self:
+        """Return points with a mean function, if users share one."""
+        return cls(x, y, None if shared is None else MeanAtPoints(shared, x))
+
+    def objective(
+        self, coordinates: Coordinates, prior: Prior | None = None, noise_floor: float = NOISE_FLOOR
+    ) -> Objective:
+        """Return the objective of a composition's fit to the points."""
+        return Objective(coordinates, self.x, self.y, prior, noise_floor, self.shared)
+
+
 class PoolSelector(Selector):
     """Base class of methods that consider compositions of a pool, for data in scaled units.
 
@@ -70,14 +102,12 @@ class PoolSelector(Selector):
         started = time.perf_counter()
         x, y = check_points(x, y, self.pool.dimension)
         x, y = self.scaling.inputs(x), self.scaling.targets(y)
-        shared = None if self.shared is None else MeanAtPoints(self.shared, x)
-        considered = tuple(self._consider(x, y, shared, previous))
+        points = UserPoints.of(x, y, self.shared)
+        considered = tuple(self._consider(points, previous))
         seconds = time.perf_counter() - started
         return Selection(considered, self.pool, self.scaling, x, y, seconds, shared=self.shared)
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
         """Return the compositions considered for data in scaled units, the best one first."""
         raise NotImplementedError
 

@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from typing import Literal, Self
 
-import numpy as np
-
 from kem_pymc.data.cohort import Cohort
 from kem_pymc.data.scaling import Scaling
 from kem_pymc.gp.coordinates import Coordinates
 from kem_pymc.gp.fit import Fit
-from kem_pymc.gp.mean_process import MeanAtPoints
-from kem_pymc.gp.objective import Objective
 from kem_pymc.kernels.composition import Candidate
 from kem_pymc.kernels.pool import CandidatePool
 from kem_pymc.selection.scored_kernel import ScoredKernel
-from kem_pymc.selection.selector import PoolSelector, Previous
+from kem_pymc.selection.selector import PoolSelector, Previous, UserPoints
 from kem_pymc.shared.choice import SharedPart, learn_shared, linear_composition
 
 
@@ -89,12 +85,10 @@ class TwoLevelSelector(PoolSelector):
         model = self.part.model
         return f"TwoLevelSelector(shared={model.kernel.composition}, personal={model.personal})"
 
-    def _consider(
-        self, x: np.ndarray, y: np.ndarray, shared: MeanAtPoints | None, previous: Previous
-    ) -> Sequence[ScoredKernel]:
+    def _consider(self, points: UserPoints, previous: Previous) -> Sequence[ScoredKernel]:
         model = self.part.model
         coordinates = Coordinates(self.pool, model.personal)
-        objective = Objective(coordinates, x, y, shared=shared)
+        objective = points.objective(coordinates)
         values = coordinates.from_named(model.hyperparameters, model.noise)
         likelihood, _ = objective.terms(values)
         given = Fit(values, likelihood, 0.0, 1, converged=True)

@@ -17,6 +17,7 @@ from kem_pymc.kernels.composition import Composition
 from kem_pymc.selection.kem import KEMSelector
 from kem_pymc.selection.scored_kernel import ScoredKernel
 from kem_pymc.selection.scorer import Proposal, Scorer, ranked, study_prior
+from kem_pymc.selection.selector import UserPoints
 from tests.gp.objectives import coordinates, data, gradient, scattered, stand_in_priors
 from tests.selection.pilots import POOL, evidence_at, names, pilot_cluster, row, user, with_clusters
 
@@ -190,7 +191,7 @@ def test_the_shortlist_is_by_status_and_in_order():
             )
             < count
         ]
-        found = scorer.shortlist(options, count, x, y)
+        found = scorer.shortlist(options, count, UserPoints(x, y))
         assert [options.index(own) for own in found] == expected
 
 
